@@ -1,0 +1,139 @@
+"""What Kohort asks of a Kubernetes API, in our words: resources, outcomes of a write, and the `Api` protocol.
+
+`client.KubeApi` implements the protocol over HTTP; an in-memory cluster may stand in. Objects are plain dicts as JSON
+gives them; `translate` is the only reader of their insides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object as the API's URLs name it; the core group is the empty string."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def root(self) -> str:
+        """Return the URL path of the group and version."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+PODS = Resource("", "v1", "pods")
+NODES = Resource("", "v1", "nodes", namespaced=False)
+CONFIGMAPS = Resource("", "v1", "configmaps")
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "events")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+TFJOBS = Resource("kubeflow.org", "v1", "tfjobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The address of one object; ``namespace`` is empty for resources without one."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The write took effect; ``body`` is the API's answer (the object, or a Status)."""
+
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The write certainly did not take effect.
+
+    ``status`` is the HTTP status (409 conflict, 404 gone, 403, 422, 429 ...), or 0 where the request was never sent;
+    ``reason`` is the API's word (``Conflict``), ``message`` its text for people.
+    """
+
+    status: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The write may or may not have taken effect: a time-out, a lost connection, a 5xx. Only the watch can tell."""
+
+    why: str
+
+
+Outcome = Done | Refused | Unknown
+PatchKind = Literal["json", "merge"]
+
+
+class ClusterError(Exception):
+    """A read failed. ``status`` is the HTTP status, 0 when no answer came; ``retry_after`` is in seconds."""
+
+    def __init__(self, status: int, reason: str, message: str = "", retry_after: float = 0.0) -> None:
+        super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+
+class Api(Protocol):
+    """Reads raise ClusterError; writes return an Outcome and raise nothing."""
+
+    def list_pages(self, resource: Resource) -> AsyncIterator[tuple[list[Json], str]]:
+        """Yield (items, resourceVersion) page by page, all of one consistent read at that resourceVersion."""
+        ...
+
+    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncIterator[list[Json]]:
+        """Yield events ``{"type", "object"}`` in order, as many at once as have arrived, for about ``timeout`` seconds.
+
+        The first list comes as soon as the API has accepted the watch and may be empty. BOOKMARK and ERROR events
+        are handed on.
+        """
+        ...
+
+    async def get(self, ref: Ref) -> Json | None:
+        """Return the object, or None where there is none."""
+        ...
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
+        """Bind the pod of that UID to ``node``; the annotations are merged into the pod in the same write."""
+        ...
+
+    async def patch(
+        self,
+        ref: Ref,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Outcome:
+        """Patch the object or its subresource, only if it still has that UID and resourceVersion (where given).
+
+        A failed precondition is Refused: 409 for a merge patch, 422 for a JSON patch (its ``test`` fails).
+        """
+        ...
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Delete the pod if it still has that UID (409 otherwise, 404 when gone)."""
+        ...
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        """Create one events.k8s.io/v1 Event."""
+        ...
