@@ -1,0 +1,477 @@
+"""Every knob once: defaults, a YAML file, then the environment, then the command line; the later wins.
+
+This room knows names, units, bounds and the relations between knobs. It must not know what the knobs do.
+A setting's unit is the end of its name. Whatever is unknown, out of bounds or impossible in combination stops the
+start with the field's name, the value, what is allowed and what to change; nothing is silently corrected.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError as EnvironmentValueError
+
+CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
+BACKOFF_MARGIN_SECONDS: Final = 2.0
+TIMEOUT_MARGIN_SECONDS: Final = 2.0
+MAX_FILE_BYTES: Final = 1024 * 1024
+
+PREFIX: Final = "KOHORT_"
+DELIMITER: Final = "__"
+# Not settings: the name of the file itself, what steers our own tests, and what Kubernetes puts into every container of
+# a namespace that has a Service named kohort or kohort-something.
+NOT_A_SETTING: Final = re.compile(
+    r"KOHORT_(CONFIG|(TEST|KIT|CI|DEMO|BENCH)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
+)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; the text names each field, its value and what is allowed."""
+
+
+def _keep_truth_from_numbers(value: object) -> object:
+    """Refuse `yes` where a number is meant; pydantic would read it as 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
+_NUMBER: Final = BeforeValidator(_keep_truth_from_numbers)
+Count = Annotated[int, _NUMBER]
+Rate = Annotated[float, _NUMBER, Field(gt=0, le=10_000)]
+Seconds = Annotated[float, _NUMBER, Field(gt=0, le=86_400)]
+SecondsOrNone = Annotated[float, _NUMBER, Field(ge=0, le=86_400)]
+PortNumber = Annotated[int, _NUMBER, Field(ge=0, le=65_535)]
+KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class Section(BaseModel):
+    """A part of the settings: closed (an unknown key is an error) and frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Kod2(Section):
+    """Parameters of the policy kod2; the defaults are the paper's where it states one."""
+
+    starve_limit_seconds: Seconds = Field(
+        default=600, description="A job that waits longer counts as STARVING and goes first."
+    )
+    gate: Literal["loose", "strict"] = Field(
+        default="loose",
+        description="Reading of Algorithm 1's admission gate: loose admits what fits, strict only the head.",
+    )
+    backfill: bool = Field(default=True, description="Let lighter jobs use room that the head of the queue cannot use.")
+    cooldown_seconds: Seconds = Field(default=60, description="A job that was resized is left alone for this long.")
+    weight_mode: Literal["paper", "small-first"] = Field(
+        default="paper",
+        description="How a job's weight follows from its requests: as the paper prints it, or small jobs first.",
+    )
+
+
+class Barrier(Section):
+    """How long binds of a gang are held for one another, and what has to fit around that."""
+
+    window_seconds: Seconds = Field(
+        default=8, description="From the first held bind of a gang to the refusal of all of them."
+    )
+    http_timeout_seconds: Seconds = Field(
+        default=20, description="httpTimeout of the extender in KubeSchedulerConfiguration."
+    )
+    binding_seconds: Seconds = Field(default=4, description="Time allowed for creating all bindings of a gang.")
+    api_deadline_seconds: Seconds = Field(default=4, description="Deadline of a single call to the API server.")
+    repair_seconds: Seconds = Field(default=30, description="Failed bindings of a gang are tried again for this long.")
+    gangs_at_once: Count = Field(
+        default=16, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
+    )
+
+
+class Scheduler(Section):
+    """What we rely on in kube-scheduler's own configuration; `kohort check-config` compares."""
+
+    pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
+    pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
+    pods_per_second: Rate = Field(default=60, description="Scheduling rate that the window is sized for.")
+
+
+class Release(Section):
+    """Back-off of a gang whose plan was released because its window passed."""
+
+    backoff_initial_seconds: Seconds = Field(default=5, description="Wait after a gang's first release.")
+    backoff_max_seconds: Seconds = Field(
+        default=120, description="Longest wait; each release in a row doubles the last one."
+    )
+
+
+class Server(Section):
+    """The listener of the verbs (loopback) and the one for probes and metrics (pod network)."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address of the verbs and of REST.")
+    port: PortNumber = Field(default=8900, description="Port of the verbs and of REST; 0 takes any free one.")
+    health_host: str = Field(
+        default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics only."
+    )
+    health_port: PortNumber = Field(
+        default=8901, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
+    )
+    allow_remote_without_tls: bool = Field(
+        default=False, description="Allow a host off loopback: whoever reaches the port may then bind pods to nodes."
+    )
+    body_limit_bytes: Count = Field(
+        default=3 * 1024 * 1024, ge=4096, le=64 * 1024 * 1024, description="Longest request body."
+    )
+    header_seconds: Seconds = Field(default=5, description="A request's head must have arrived within this time.")
+    body_seconds: Seconds = Field(default=5, description="A request's body must have arrived within this time.")
+    connections: Count = Field(
+        default=2048, ge=2, le=65_536, description="Connections accepted at once; each held bind is one."
+    )
+    reserved_connections: Count = Field(default=64, ge=1, le=65_536, description="Of these, kept free of held binds.")
+    keep_alive_seconds: Seconds = Field(
+        default=120, description="Idle time of a connection; kube-scheduler gives up after 90 s."
+    )
+    graceful_seconds: Seconds = Field(default=5, description="Time for open requests at a stop.")
+
+
+class Controller(Section):
+    """The second process, which writes to the API what the extender wants to be true."""
+
+    service_url: str = Field(default="http://127.0.0.1:8900", description="Where the extender's REST is.")
+    interval_seconds: Seconds = Field(default=1.0, description="Longest time between two looks at the desired state.")
+    patches_per_second: Rate = Field(default=50, description="Rate limit of all writes.")
+    request_timeout_seconds: Seconds = Field(default=5, description="Deadline of one request to the extender.")
+    health_host: str = Field(default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics.")
+    health_port: PortNumber = Field(
+        default=8902, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
+    )
+
+    @field_validator("service_url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        url = urlsplit(value)  # a broken IPv6 address or port raises ValueError, which is what pydantic wants
+        if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
+            raise ValueError("an http:// or https:// URL with a host")
+        return value.rstrip("/")
+
+
+class Lease(Section):
+    """kube-scheduler's own Lease, by which the replica beside it leads."""
+
+    namespace: KubeName = Field(default="kohort-system", description="Namespace of the Lease.")
+    name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
+    identity: str = Field(
+        default="",
+        description="Beginning of holderIdentity, before its underscore, that means this pod; empty: the host's name.",
+    )
+
+
+class GateParameters(Section):
+    """The ConfigMap that switches the admission gate on and off."""
+
+    namespace: KubeName = Field(default="kohort-system", description="Namespace of the policy's parameter ConfigMap.")
+    name: KubeName = Field(default="kohort-gate", description="Name of the policy's parameter ConfigMap.")
+
+
+class Settings(BaseSettings):
+    """All settings of `kohort serve` and `kohort controller`; both read the same file."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, env_prefix=PREFIX, env_nested_delimiter=DELIMITER
+    )
+
+    policy: Literal["kod2", "fifo-pod", "kubeflow-spread"] = Field(
+        default="kod2", description="The policy that decides."
+    )
+    kod2: Kod2 = Kod2()
+    scheduler_name: KubeName = Field(default="kohort", description="spec.schedulerName by which a pod opts in.")
+    answer: Literal["one-node", "ranked"] = Field(
+        default="one-node",
+        description="filter gives the planned node only, or every node on which the plan stays feasible.",
+    )
+    gate: Literal["when-queued", "always", "never"] = Field(
+        default="when-queued", description="When new pods are created gated: while jobs wait, always, or never."
+    )
+    barrier: Barrier = Barrier()
+    scheduler: Scheduler = Scheduler()
+    nominate_above_nodes: Count = Field(
+        default=500, ge=0, description="Nominate planned nodes on clusters larger than this."
+    )
+    refusal_memory_seconds: Seconds = Field(
+        default=60, description="How long a node that plugins refused is not planned again."
+    )
+    tick_seconds: Seconds = Field(default=10, description="Longest time between two decisions.")
+    coalesce_seconds: SecondsOrNone = Field(
+        default=0.02, description="Changes gathered for this long make one decision."
+    )
+    release: Release = Release()
+    server: Server = Server()
+    controller: Controller = Controller()
+    lease: Lease = Lease()
+    gate_parameters: GateParameters = GateParameters()
+    kubeconfig: str = Field(
+        default="", description="Path of a kubeconfig; empty: the pod's own account, else the default file."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe level logged."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values as given; `load_settings` alone reads the environment, so that a test is not steered by it."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _check_relations(self) -> Settings:
+        if broken := list(broken_relations(self)):
+            raise ValueError("\n".join(broken))
+        return self
+
+    @property
+    def largest_gang(self) -> int:
+        """The most members a gang may have: what is scheduled within the window and held in our connections."""
+        by_window = math.floor(self.barrier.window_seconds * self.scheduler.pods_per_second)
+        return min(by_window, self.server.connections - self.server.reserved_connections)
+
+
+def broken_relations(settings: Settings) -> Iterator[str]:
+    """Say which settings cannot hold together, and which one to change."""
+    yield from _broken_times(settings)
+    yield from _broken_listeners(settings.server, settings.controller)
+
+
+def _broken_times(settings: Settings) -> Iterator[str]:
+    barrier, scheduler, release = settings.barrier, settings.scheduler, settings.release
+    least_window = scheduler.pod_max_backoff_seconds + BACKOFF_MARGIN_SECONDS
+    if barrier.window_seconds < least_window:
+        yield (
+            f"barrier.window_seconds: {barrier.window_seconds:g} is shorter than scheduler.pod_max_backoff_seconds "
+            f"({scheduler.pod_max_backoff_seconds:g}) + {BACKOFF_MARGIN_SECONDS:g}: a member in back-off would miss "
+            f"the barrier; allowed: at least {least_window:g}, or lower scheduler.pod_max_backoff_seconds"
+        )
+    least_timeout = least_http_timeout_seconds(barrier)
+    if barrier.http_timeout_seconds < least_timeout:
+        yield (
+            f"barrier.http_timeout_seconds: {barrier.http_timeout_seconds:g} is shorter than barrier.window_seconds "
+            f"({barrier.window_seconds:g}) + barrier.binding_seconds ({barrier.binding_seconds:g}) + "
+            f"barrier.api_deadline_seconds ({barrier.api_deadline_seconds:g}) + {TIMEOUT_MARGIN_SECONDS:g}: "
+            f"kube-scheduler would give up on a bind that is still held; allowed: at least {least_timeout:g}, "
+            f"or lower barrier.window_seconds"
+        )
+    yield from _not_above(
+        ("scheduler.pod_initial_backoff_seconds", scheduler.pod_initial_backoff_seconds),
+        ("scheduler.pod_max_backoff_seconds", scheduler.pod_max_backoff_seconds),
+    )
+    yield from _not_above(
+        ("release.backoff_initial_seconds", release.backoff_initial_seconds),
+        ("release.backoff_max_seconds", release.backoff_max_seconds),
+    )
+    yield from _not_above(
+        ("coalesce_seconds", settings.coalesce_seconds),
+        ("tick_seconds", settings.tick_seconds),
+    )
+    if settings.largest_gang < 1 <= settings.server.connections - settings.server.reserved_connections:
+        yield (
+            f"scheduler.pods_per_second: {scheduler.pods_per_second:g} schedules no pod within barrier.window_seconds "
+            f"({barrier.window_seconds:g}), so no gang could ever start; allowed: a product of at least 1"
+        )
+
+
+def _broken_listeners(server: Server, controller: Controller) -> Iterator[str]:
+    if server.connections - server.reserved_connections < 1:
+        yield (
+            f"server.reserved_connections: {server.reserved_connections} leaves none of server.connections "
+            f"({server.connections}) for held binds; allowed: at most {server.connections - 1}, or raise "
+            f"server.connections"
+        )
+    if not is_loopback(server.host) and not server.allow_remote_without_tls:
+        yield (
+            f"server.host: {server.host!r} is not a loopback address, so anybody who reaches it may bind pods to "
+            f"nodes; allowed: 127.0.0.1, ::1 or localhost, or set server.allow_remote_without_tls if something else "
+            f"guards the port"
+        )
+    ports = (
+        ("server.port", server.port),
+        ("server.health_port", server.health_port),
+        ("controller.health_port", controller.health_port),
+    )
+    seen: dict[int, str] = {}
+    for name, port in ports:
+        if port and port in seen:
+            yield f"{name}: {port} is {seen[port]} as well; allowed: a port of its own"
+        seen.setdefault(port, name)
+
+
+def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[str]:
+    if lower[1] > upper[1]:
+        yield f"{lower[0]}: {lower[1]:g} is above {upper[0]} ({upper[1]:g}); allowed: at most that, or raise {upper[0]}"
+
+
+def least_http_timeout_seconds(barrier: Barrier) -> float:
+    """Say which httpTimeout outlives the longest bind: held for the window, then bound, the last call hanging."""
+    return barrier.window_seconds + barrier.binding_seconds + barrier.api_deadline_seconds + TIMEOUT_MARGIN_SECONDS
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine, or this pod, can reach the host."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read the file (else the one that KOHORT_CONFIG names, else none), the environment, then the overrides."""
+    named = path if path is not None else os.environ.get(CONFIG_VARIABLE) or None
+    try:
+        values = read_yaml(named) if named is not None else {}
+        merged = _merge(_merge(values, _from_environment()), overrides or {})
+    except SettingsError as error:
+        raise SettingsError(f"settings {named or 'of the environment'} cannot be used:\n  {error}") from None
+    try:
+        return Settings(**merged)
+    except ValidationError as error:
+        lines = [line for details in error.errors() for line in _say(details)]
+        origin = f"settings {named}" if named is not None else "settings"
+        raise SettingsError("\n  ".join([f"{origin} cannot be used:", *lines])) from None
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read one mapping from a YAML file, of limited size; the error is one sentence."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"the file cannot be read: {error.strerror}") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise SettingsError(f"the file is longer than {MAX_FILE_BYTES} bytes")
+    return parse_yaml(text)
+
+
+def parse_yaml(text: bytes | str) -> dict[str, Any]:
+    """Parse one mapping; see `read_yaml`."""
+    try:
+        value = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 (a SafeLoader, made stricter)
+    except _YAML_ERRORS as error:
+        raise SettingsError(f"not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise SettingsError("not a mapping of names to values")
+    return value
+
+
+# PyYAML's own error, and what its constructors let through: `!!bool x` is a KeyError, `!!timestamp x` an AttributeError.
+_YAML_ERRORS: Final = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases (a few lines of them can mean gigabytes) and without repeated keys (the last would win)."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed", problem_mark=self.get_mark())
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)
+
+
+def _from_environment() -> dict[str, Any]:
+    """Read KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>; a name that is no setting is an error, not ignored."""
+    known = tuple(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
+    for name in sorted(os.environ):
+        spelled = name.upper()
+        if not spelled.startswith(PREFIX) or NOT_A_SETTING.fullmatch(spelled):
+            continue
+        if spelled.split(DELIMITER)[0] not in known:
+            raise SettingsError(f"{name}: an unknown setting in the environment{_nearest(spelled, known)}")
+    try:
+        return EnvSettingsSource(Settings)()
+    except EnvironmentValueError as error:
+        raise SettingsError(f"an environment variable of a whole section must be JSON: {error}") from None
+
+
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = _merge(below, value) if both and below is not None else value
+    return merged
+
+
+# What pydantic says in the words of Python.
+_ALLOWED: Final = {
+    "model_type": "a mapping of settings",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+}
+
+
+def _say(details: ErrorDetails) -> Iterable[str]:
+    """Turn one of pydantic's errors into lines: field, value, what is allowed."""
+    field = ".".join(str(part) for part in details["loc"])
+    message = details["msg"].removeprefix("Value error, ")
+    if not field:
+        return message.split("\n")
+    if details["type"] == "extra_forbidden":
+        known = _fields_beside(details["loc"])
+        return [f"{field}: an unknown setting{_nearest(str(details['loc'][-1]), known)}"]
+    allowed = _ALLOWED.get(details["type"]) or message.removeprefix("Input should be ")
+    allowed = allowed.replace("String should match pattern", "text like")
+    return [f"{field}: {_short(details['input'])} is not allowed; allowed: {allowed}"]
+
+
+def _fields_beside(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    model: Any = Settings
+    for part in location[:-1]:
+        model = model.model_fields[part].annotation
+    return tuple(model.model_fields)
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; allowed: {', '.join(known)}"
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
