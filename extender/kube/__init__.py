@@ -1,1 +1,1 @@
-"""The rooms that know the Kubernetes API: talk to it (`client`), follow it (`reflector`), read its objects (`translate`)."""
+"""Knows the Kubernetes API: `client` talks to it, `reflector` follows it, `translate` reads its objects."""

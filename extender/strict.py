@@ -1,0 +1,85 @@
+"""JSON from outside, read strictly: a value or RequestError, and nothing else is ever raised.
+
+Refused are NaN, lone surrogates, text that is not UTF-8, integers beyond 64 bits, a key that stands twice in one
+object, and more than `MAX_DEPTH` levels. This room knows JSON; it must not know what the documents mean.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+MAX_DEPTH: Final = 64
+
+
+class RequestError(Exception):
+    """The caller's fault: ``field`` (a path in the body, may be empty) is wrong because of ``why``."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}" if field else why)
+        self.field = field
+        self.why = why
+
+
+_ANY: Final = msgspec.json.Decoder()
+_T = TypeVar("_T")
+
+
+def decode(decoder: msgspec.json.Decoder[_T], data: bytes | Raw, field: str) -> _T:
+    """Decode ``data``, which stands at ``field`` of the request; what the decoder skips is judged for syntax only."""
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        _refuse(field, error)
+
+
+def _refuse(field: str, error: Exception) -> NoReturn:
+    why = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+    raise RequestError(field, why) from None
+
+
+def check_text(body: bytes) -> None:
+    """Refuse what is not UTF-8; msgspec looks only into strings that it keeps."""
+    try:
+        if not body.isascii():
+            body.decode()
+    except UnicodeDecodeError:
+        raise RequestError("", "not UTF-8") from None
+
+
+def refuse_duplicates(body: bytes) -> None:
+    """Parse once more, slowly, only to find a key that stands twice: msgspec would silently take the last one."""
+    try:
+        json.loads(body, object_pairs_hook=_unique, parse_int=len, parse_float=len)
+    except (ValueError, RecursionError) as error:
+        _refuse("", error)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise RequestError("", "a key stands twice in one object")
+    return found
+
+
+def strict_dict(raw: bytes, field: str) -> dict[str, Any]:
+    """Read one whole object with every check of this room."""
+    value = decode(_ANY, raw, field)
+    refuse_duplicates(raw)
+    if not isinstance(value, dict):
+        raise RequestError(field, "not an object")
+    if _depth_exceeds(value, MAX_DEPTH):
+        raise RequestError(field, "nested too deeply")
+    return value
+
+
+def _depth_exceeds(value: object, levels: int) -> bool:
+    """Tell whether containers nest more than ``levels`` deep."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return False
+    return levels == 0 or any(_depth_exceeds(v, levels - 1) for v in value if isinstance(v, dict | list))

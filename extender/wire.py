@@ -1,0 +1,326 @@
+"""The extender protocol exactly as kube-scheduler 1.37.1 speaks it (k8s.io/kube-scheduler/extender/v1/types.go).
+
+Go's structs carry no JSON tags there, so keys are Go field names, and every nil pointer, map or slice comes as null.
+A body is read or refused with RequestError (`strict`). Unknown keys are ignored, since kube-scheduler may be newer.
+
+Two stages keep filter cheap: the pod's head is read at once, its whole dict only when somebody asks (`pod_dict`), and
+what lies beyond the head is judged only then. This room knows names and shapes; it must not know what answer is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
+
+MIN_SCORE: Final = 0  # MinExtenderPriority
+MAX_SCORE: Final = 10  # MaxExtenderPriority
+_NULL: Final = Raw(b"null")
+
+
+class PodHead(Struct, frozen=True, gc=False):
+    """What filter needs of a pod that is already known; the first three are never empty."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    scheduler_name: str
+    deleting: bool
+
+
+class ExtenderArgs(Struct, frozen=True):
+    """Body of filter and prioritize: one pod and the nodes offered to it, in kube-scheduler's order.
+
+    ``nodes`` holds the offered Node objects as they came, by name, where nodeCacheCapable is false; else it is None.
+    """
+
+    pod: PodHead
+    pod_raw: Raw
+    node_names: list[str]
+    nodes: dict[str, Raw] | None
+
+    def pod_dict(self) -> dict[str, Any]:
+        """Return the whole pod as JSON gives it; RequestError where a part beyond the head is malformed."""
+        return strict_dict(bytes(self.pod_raw), "Pod")
+
+
+class ExtenderBindingArgs(Struct, frozen=True, gc=False):
+    """Body of bind; none is empty."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+class Victims(Struct, frozen=True):
+    """Pods (by UID) that would be preempted on one node."""
+
+    uids: list[str]
+    pdb_violations: int
+
+
+class ExtenderPreemptionArgs(Struct, frozen=True):
+    """Body of preempt; ``victims`` by node, the same for both of the protocol's forms (whole pods, or UIDs only)."""
+
+    pod: PodHead
+    pod_raw: Raw
+    victims: dict[str, Victims]
+
+    def pod_dict(self) -> dict[str, Any]:
+        """Return the whole preempting pod; RequestError where it is malformed."""
+        return strict_dict(bytes(self.pod_raw), "Pod")
+
+
+def decode_filter(body: bytes) -> ExtenderArgs:
+    """Read the body of filter or prioritize."""
+    check_text(body)
+    args = decode(_ARGS, body, "")
+    if not _is_plain_go(body, args):
+        refuse_duplicates(body)
+    nodes = None if args.NodeNames is not None else _nodes_by_name(args.Nodes)
+    names = args.NodeNames if args.NodeNames is not None else list(nodes or ())
+    return ExtenderArgs(_head(args.Pod, "Pod"), args.Pod, names, nodes)
+
+
+decode_prioritize = decode_filter
+
+
+def decode_bind(body: bytes) -> ExtenderBindingArgs:
+    """Read the body of bind."""
+    check_text(body)
+    args = decode(_BINDING, body, "")
+    refuse_duplicates(body)
+    for field in ("PodNamespace", "PodName", "PodUID", "Node"):
+        _required(getattr(args, field), field)
+    return ExtenderBindingArgs(args.PodNamespace or "", args.PodName or "", args.PodUID or "", args.Node or "")
+
+
+def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
+    """Read the body of preempt."""
+    check_text(body)
+    args = decode(_PREEMPTION, body, "")
+    refuse_duplicates(body)
+    victims = {n: _meta_victims(v) for n, v in (args.NodeNameToMetaVictims or {}).items() if v is not None}
+    whole = {n: _whole_victims(v) for n, v in (args.NodeNameToVictims or {}).items() if v is not None}
+    return ExtenderPreemptionArgs(_head(args.Pod, "Pod"), args.Pod, whole | victims)
+
+
+# Answers
+
+
+class NodeList(Struct):
+    """Node objects echoed to a kube-scheduler that is not nodeCacheCapable."""
+
+    items: list[Raw]
+
+
+class ExtenderFilterResult(Struct):
+    """Answer of filter; `filter_result` fills ``Nodes`` or ``NodeNames`` as the request did."""
+
+    Nodes: NodeList | None = None
+    NodeNames: list[str] | None = None
+    FailedNodes: Mapping[str, str] = {}
+    FailedAndUnresolvableNodes: Mapping[str, str] = {}
+    Error: str = ""
+
+
+class HostPriority(Struct):
+    """Score of one node; Go refuses the whole list if a score is not an integer."""
+
+    Host: str
+    Score: int
+
+
+class ExtenderBindingResult(Struct):
+    """Answer of bind; an empty ``Error`` says that the pod is bound."""
+
+    Error: str = ""
+
+
+class MetaPod(Struct):
+    """A victim."""
+
+    UID: str
+
+
+class MetaVictims(Struct):
+    """Victims on one node."""
+
+    Pods: list[MetaPod]
+    NumPDBViolations: int
+
+
+class ExtenderPreemptionResult(Struct):
+    """Answer of preempt; it replaces kube-scheduler's candidates, and an empty map means no preemption."""
+
+    NodeNameToMetaVictims: dict[str, MetaVictims]
+
+
+def filter_result(
+    args: ExtenderArgs,
+    names: Iterable[str],
+    failed: Mapping[str, str] | None = None,
+    unresolvable: Mapping[str, str] | None = None,
+) -> ExtenderFilterResult:
+    """Answer in the request's own form: kept ``names`` (KeyError if not offered, in the form with whole nodes)."""
+    kept = list(names)
+    if args.nodes is None:
+        return ExtenderFilterResult(None, kept, failed or {}, unresolvable or {})
+    return ExtenderFilterResult(NodeList([args.nodes[n] for n in kept]), None, failed or {}, unresolvable or {})
+
+
+def encode_filter(result: ExtenderFilterResult) -> bytes:
+    """Write the answer of filter."""
+    return _ENCODER.encode(result)
+
+
+def encode_prioritize(scores: Mapping[str, int]) -> bytes:
+    """Write the answer of prioritize (HostPriorityList, a bare array) from integer scores by node."""
+    return _ENCODER.encode([HostPriority(host, int(score)) for host, score in scores.items()])
+
+
+def encode_bind(error: str = "") -> bytes:
+    """Write the answer of bind."""
+    return _ENCODER.encode(ExtenderBindingResult(error))
+
+
+def encode_preempt(victims: Mapping[str, Victims]) -> bytes:
+    """Write the answer of preempt."""
+    meta = {n: MetaVictims([MetaPod(uid) for uid in v.uids], v.pdb_violations) for n, v in victims.items()}
+    return _ENCODER.encode(ExtenderPreemptionResult(meta))
+
+
+# Shapes of the requests, with Go's own names; everything may be null or absent.
+
+
+class _Meta(Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Spec(Struct, gc=False, rename="camel"):
+    scheduler_name: str | None = None
+
+
+class _Object(Struct):
+    metadata: _Meta | None = None
+    spec: _Spec | None = None
+
+
+class _NodeList(Struct):
+    items: list[Raw] | None = None
+
+
+class _Args(Struct):
+    Pod: Raw = _NULL
+    Nodes: Raw = _NULL
+    NodeNames: list[str] | None = None
+
+
+class _Binding(Struct):
+    PodName: str | None = None
+    PodNamespace: str | None = None
+    PodUID: str | None = None
+    Node: str | None = None
+
+
+class _MetaPod(Struct):
+    UID: str | None = None
+
+
+class _MetaVictims(Struct):
+    Pods: list[_MetaPod | None] | None = None
+    NumPDBViolations: int | None = None
+
+
+class _WholeVictims(Struct):
+    Pods: list[_Object | None] | None = None
+    NumPDBViolations: int | None = None
+
+
+class _Preemption(Struct):
+    Pod: Raw = _NULL
+    NodeNameToVictims: dict[str, _WholeVictims | None] | None = None
+    NodeNameToMetaVictims: dict[str, _MetaVictims | None] | None = None
+
+
+_ARGS: Final = msgspec.json.Decoder(_Args)
+_BINDING: Final = msgspec.json.Decoder(_Binding)
+_PREEMPTION: Final = msgspec.json.Decoder(_Preemption)
+_OBJECT: Final = msgspec.json.Decoder(_Object | None)
+_NODES: Final = msgspec.json.Decoder(_NodeList | None)
+_ENCODER: Final = msgspec.json.Encoder()
+_T = TypeVar("_T")
+
+
+def _required(value: str | None, field: str) -> str:
+    if not value:
+        raise RequestError(field, "missing")
+    return value
+
+
+def _meta_victims(victims: _MetaVictims) -> Victims:
+    uids = [_required(p.UID, "NodeNameToMetaVictims.Pods.UID") for p in _some(victims.Pods)]
+    return Victims(uids, victims.NumPDBViolations or 0)
+
+
+def _whole_victims(victims: _WholeVictims) -> Victims:
+    uids = [_required((p.metadata or _Meta()).uid, "NodeNameToVictims.Pods.uid") for p in _some(victims.Pods)]
+    return Victims(uids, victims.NumPDBViolations or 0)
+
+
+def _some(items: list[_T | None] | None) -> list[_T]:
+    return [item for item in items or () if item is not None]
+
+
+def _head(raw: Raw, field: str) -> PodHead:
+    pod = decode(_OBJECT, raw, field) or _Object()
+    meta = pod.metadata or _Meta()
+    return PodHead(
+        namespace=_required(meta.namespace, f"{field}.metadata.namespace"),
+        name=_required(meta.name, f"{field}.metadata.name"),
+        uid=_required(meta.uid, f"{field}.metadata.uid"),
+        resource_version=meta.resource_version or "",
+        scheduler_name=(pod.spec and pod.spec.scheduler_name) or "",
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
+    """Index whole nodes by name; None where the field is null, which is the form with names only."""
+    listed = decode(_NODES, raw, "Nodes")
+    if listed is None:
+        return None
+    found: dict[str, Raw] = {}
+    for item in listed.items or ():
+        if (node := decode(_OBJECT, item, "Nodes.items")) is not None:
+            found[_required((node.metadata or _Meta()).name, "Nodes.items.metadata.name")] = item
+    return found
+
+
+def _is_plain_go(body: bytes, args: _Args) -> bool:
+    """Tell whether the body's outer layer is just what Go writes: three keys, each once, nothing between.
+
+    Each value is compared with the bytes where the first of its name must stand; the names must be one flat array. So
+    there is no room for a second key, at the cost of a comparison instead of a second parse.
+    """
+    place = 0
+    for key, value in ((b'{"Pod":', args.Pod), (b',"Nodes":', args.Nodes)):
+        start, raw = place + len(key), memoryview(value)
+        place = start + len(raw)
+        if body[start - len(key) : start] != key or memoryview(body)[start:place] != raw:
+            return False
+    rest = body[place:]
+    key = b',"NodeNames":'
+    if rest == key + b"null}":
+        return True
+    return rest.startswith(key + b"[") and rest.endswith(b"]}") and rest.find(b"]") == len(rest) - 2
