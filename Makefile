@@ -71,6 +71,7 @@ soak: $(DEV) ## the long runs that `make test` leaves out
 
 .PHONY: dev
 dev: $(DEV) ## set up .venv with everything that tests and checks need
+	@echo "ready: $(BIN)"
 
 .PHONY: fmt
 fmt: $(DEV) ## mend what ruff can mend
