@@ -1,0 +1,2 @@
+from tests.controlplane.build import build
+print(build())

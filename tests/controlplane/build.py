@@ -1,0 +1,156 @@
+"""Builds what is missing from the cache and says where every binary is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import yaml
+
+from tests.controlplane.cache import cache_directory, locked
+from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.recipes import GO_MODULES, RECIPES, TRAINING_OPERATOR_MODULE, Recipe
+from tests.controlplane.toolchain import find_go
+
+PROGRESS_EVERY = 15.0
+JOB_KINDS = ("tfjobs", "pytorchjobs", "mpijobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Where the built binaries are, and the custom resource definitions of the training operator."""
+
+    paths: dict[str, Path]
+    job_definitions: Path
+
+    def __getitem__(self, binary: str) -> Path:
+        return self.paths[binary]
+
+
+def build(recipes: Sequence[Recipe] = RECIPES) -> Binaries:
+    """Build what the cache lacks, with progress on standard output, and return where everything is.
+
+    Raises ControlPlaneError with the compiler's last words when a build fails.
+    """
+    paths = {recipe.binary: _cached(recipe) for recipe in recipes}
+    definitions = _cached_definitions()
+    if not (all(path.exists() for path in paths.values()) and definitions.exists()):
+        lock = cache_directory() / "build.lock"
+        with locked(lock, "waiting for another run that builds the control plane"):
+            _build_missing(recipes, definitions)
+    return Binaries(paths, definitions)
+
+
+def _cached(recipe: Recipe) -> Path:
+    return cache_directory() / f"{recipe.binary}-{recipe.version}-{recipe.fingerprint}"
+
+
+def _cached_definitions() -> Path:
+    operator = next(recipe for recipe in RECIPES if recipe.binary == "training-operator")
+    return cache_directory() / f"job-definitions-{operator.version}-{operator.fingerprint}.json"
+
+
+def _build_missing(recipes: Sequence[Recipe], definitions: Path) -> None:
+    """Build under the lock; what another run finished while we waited for it is not built again."""
+    missing = [recipe for recipe in recipes if not _cached(recipe).exists()]
+    go = find_go()
+    started = time.monotonic()
+    for number, recipe in enumerate(missing, start=1):
+        _build_one(go, recipe, f"[{number}/{len(missing)}] {recipe.binary} {recipe.version}")
+    if not definitions.exists():
+        _write_definitions(go, definitions)
+    if missing:
+        print(f"control plane built in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _build_one(go: Path, recipe: Recipe, title: str) -> None:
+    target = _cached(recipe)
+    partial = target.with_name(f"{target.name}.partial")
+    started = time.monotonic()
+    print(f"{title}: building", flush=True)
+    command: list[str | Path] = ["nice", go, "build", "-v", "-trimpath", "-buildvcs=false"]
+    # -v names each package as it is compiled: the only progress that the Go command gives.
+    command += ["-ldflags", f"-s -w {recipe.ldflags}".strip(), "-o", partial, recipe.package]
+    process = subprocess.Popen(
+        command,
+        cwd=recipe.directory,
+        env=_go_environment(go),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    output = _follow(process.stderr, title)
+    if process.wait():
+        raise ControlPlaneError(f"{title}: build failed\n" + "\n".join(output[-30:]))
+    # Renamed only when whole, so that a build cut short is never taken for a binary.
+    partial.rename(target)
+    print(f"{title}: done in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _follow(stream: IO[str], title: str) -> list[str]:
+    """Read the compiler's output to its end, printing every now and then how far it is."""
+    lines: list[str] = []
+    started = time.monotonic()
+    finished = threading.Event()
+
+    def report() -> None:
+        while not finished.wait(PROGRESS_EVERY):
+            print(f"{title}: {time.monotonic() - started:.0f} s, {len(lines)} packages compiled or fetched", flush=True)
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    for line in stream:
+        lines.append(line.rstrip())  # one at a time: the reporter counts them as they come
+    finished.set()
+    reporter.join()
+    return lines
+
+
+def _go_environment(go: Path) -> dict[str, str]:
+    """Return the environment of a build: no C compiler, no other toolchain, no surprise from the user's settings."""
+    return os.environ | {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+
+
+def _write_definitions(go: Path, target: Path) -> None:
+    """Copy the operator's resource definitions out of its module, as JSON: parsing their YAML takes seconds a start."""
+    folder = _module_folder(go) / "manifests" / "base" / "crds"
+    definitions = [
+        yaml.load((folder / f"kubeflow.org_{kind}.yaml").read_text(), Loader=_yaml_loader()) for kind in JOB_KINDS
+    ]
+    partial = target.with_name(f"{target.name}.partial")
+    partial.write_text(json.dumps(definitions))
+    partial.rename(target)
+
+
+def _module_folder(go: Path) -> Path:
+    answer = subprocess.run(
+        [go, "list", "-m", "-f", "{{.Dir}}", TRAINING_OPERATOR_MODULE],
+        cwd=GO_MODULES / "training-operator",
+        env=_go_environment(go),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        raise ControlPlaneError(f"the folder of {TRAINING_OPERATOR_MODULE} is not known to Go:\n{answer.stderr}")
+    return Path(answer.stdout.strip())
+
+
+def _yaml_loader() -> type[yaml.SafeLoader]:
+    """Return the fast loader where PyYAML was built with it."""
+    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return loader
+

@@ -1,0 +1,156 @@
+"""How each program of the control plane is called: command lines, ports and files, nothing that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from tests.controlplane.build import Binaries
+from tests.controlplane.pki import Pki
+from tests.controlplane.ports import LOOPBACK, free_ports
+
+HERE = Path(__file__).parent
+KWOK_CONFIG = HERE / "kwok" / "config.yaml"
+SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc"
+# ServiceAccount would refuse every pod until a controller manager has made its namespace's default account, and
+# TaintNodesByCondition taints new nodes until its node lifecycle controller clears them: both are in nobody's way here.
+DISABLED_ADMISSION = "ServiceAccount,TaintNodesByCondition"
+OPERATOR_SCHEMES = ("tfjob", "pytorchjob", "mpijob")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one control plane."""
+
+    etcd: int
+    etcd_peer: int
+    apiserver: int
+    kwok: int
+    operator_probe: int
+    operator_webhook: int
+    controller_manager: int
+
+    @classmethod
+    def choose(cls) -> Ports:
+        """Return ports that are free now."""
+        return cls(*free_ports(len(fields(cls))))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where one control plane keeps what it needs."""
+
+    workdir: Path
+    binaries: Binaries
+    pki: Pki
+    ports: Ports
+
+    @property
+    def url(self) -> str:
+        """Return the API server's address."""
+        return f"https://{LOOPBACK}:{self.ports.apiserver}"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the logs, one file a process."""
+        return self.workdir / "logs"
+
+    @property
+    def etcd_data(self) -> Path:
+        """Return etcd's folder."""
+        return self.workdir / "etcd"
+
+    def etcd(self) -> Sequence[str]:
+        """Return etcd's command; without fsync, for its data is thrown away."""
+        client = f"http://{LOOPBACK}:{self.ports.etcd}"
+        peer = f"http://{LOOPBACK}:{self.ports.etcd_peer}"
+        return (
+            str(self.binaries["etcd"]),
+            "--name=kohort",
+            f"--data-dir={self.etcd_data}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=kohort={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+
+    def apiserver(self) -> Sequence[str]:
+        """Return the API server's command: RBAC on, tokens signed by a key of our own."""
+        return (
+            str(self.binaries["kube-apiserver"]),
+            f"--etcd-servers=http://{LOOPBACK}:{self.ports.etcd}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={self.ports.apiserver}",
+            # Nobody reaches it through the kubernetes Service, whose endpoints may not be loopback addresses anyway.
+            "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={self.pki.server_certificate}",
+            f"--tls-private-key-file={self.pki.server_key}",
+            f"--client-ca-file={self.pki.ca_file}",
+            f"--service-account-issuer={SERVICE_ACCOUNT_ISSUER}",
+            f"--service-account-key-file={self.pki.token_key}",
+            f"--service-account-signing-key-file={self.pki.token_key}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=RBAC",
+            f"--disable-admission-plugins={DISABLED_ADMISSION}",
+            "--allow-privileged=true",
+        )
+
+    def kwok(self, kubeconfig: Path) -> Sequence[str]:
+        """Return KWOK's command; its stages are our own file."""
+        return (
+            str(self.binaries["kwok"]),
+            f"--kubeconfig={kubeconfig}",
+            f"--config={KWOK_CONFIG}",
+            f"--server-address={LOOPBACK}:{self.ports.kwok}",
+            f"--node-ip={LOOPBACK}",
+        )
+
+    def operator(self, kubeconfig: Path) -> Sequence[str]:
+        """Return the training operator's command."""
+        return (
+            str(self.binaries["training-operator"]),
+            f"--kubeconfig={kubeconfig}",
+            *(f"--enable-scheme={scheme}" for scheme in OPERATOR_SCHEMES),
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address={LOOPBACK}:{self.ports.operator_probe}",
+            f"--webhook-server-port={self.ports.operator_webhook}",
+            # A file that is not there means the template built in, whatever the machine has in the default place.
+            f"--pytorch-init-container-template-file={self.workdir / 'no-template'}",
+        )
+
+    def controller_manager(self, kubeconfig: Path) -> Sequence[str]:
+        """Return the controller manager's command: all of its default controllers, each as its own ServiceAccount."""
+        return (
+            str(self.binaries["kube-controller-manager"]),
+            *self._serving(self.ports.controller_manager, kubeconfig),
+            f"--kubeconfig={kubeconfig}",
+            "--leader-elect=false",
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={self.pki.token_key}",
+            f"--root-ca-file={self.pki.ca_file}",
+        )
+
+    def scheduler(self, config: Path, kubeconfig: Path, port: int) -> Sequence[str]:
+        """Return a kube-scheduler's command for a configuration file."""
+        return (
+            str(self.binaries["kube-scheduler"]),
+            *self._serving(port, kubeconfig),
+            f"--config={config}",
+            "--v=2",
+        )
+
+    def _serving(self, port: int, kubeconfig: Path) -> Sequence[str]:
+        """Return the flags of a component's own HTTPS server; its metrics are for anybody on this machine."""
+        return (
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self.pki.server_certificate}",
+            f"--tls-private-key-file={self.pki.server_key}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
+        )

@@ -1,0 +1,7 @@
+"""The one exception of the kit."""
+
+from __future__ import annotations
+
+
+class ControlPlaneError(RuntimeError):
+    """The control plane could not be built, started or reached; the text says what to look at."""

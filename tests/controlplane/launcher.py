@@ -1,0 +1,47 @@
+"""Becomes another program, after what has to be arranged in the new process itself.
+
+Run as a script with ``python -I -S launcher.py PARENT HOSTNAME PROGRAM ARGUMENTS...``, because code between fork and
+exec of a threaded Python process (preexec_fn) may lock up. PARENT is the process whose death ends the program,
+0 for none; HOSTNAME is a host name of the program's own, ``-`` for the machine's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+
+PR_SET_PDEATHSIG = 1
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWUSER = 0x10000000
+
+
+def main() -> None:
+    """Arrange and exec; exit with a line on standard error when that cannot be done."""
+    parent, hostname, *program = sys.argv[1:]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hostname != "-":
+        take_hostname(libc, hostname)
+    if int(parent):
+        die_with(libc, int(parent))
+    os.execv(program[0], program)
+
+
+def take_hostname(libc: ctypes.CDLL, hostname: str) -> None:
+    """Give this process a host name of its own: kube-scheduler's identity in its Lease is hostname_uuid."""
+    if libc.unshare(CLONE_NEWUTS) and libc.unshare(CLONE_NEWUSER | CLONE_NEWUTS):
+        sys.exit(f"launcher: no host name of its own for this process: {os.strerror(ctypes.get_errno())}")
+    socket.sethostname(hostname)
+
+
+def die_with(libc: ctypes.CDLL, parent: int) -> None:
+    """Have the kernel kill this process when ``parent`` dies, however that happens."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        sys.exit("launcher: the parent is gone")
+
+
+if __name__ == "__main__":
+    main()

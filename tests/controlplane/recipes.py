@@ -1,0 +1,71 @@
+"""What the control plane is made of: one recipe a binary, each built from a pinned go.mod of this folder.
+
+Raising a version means: change the go.mod (``go get MODULE@VERSION && go mod tidy``), then the version here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+GO_MODULES = Path(__file__).parent / "go"
+KUBERNETES_VERSION = "v1.37.1"
+TRAINING_OPERATOR_MODULE = "github.com/kubeflow/training-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One binary: its name, the Go module folder that pins it, its main package and its version."""
+
+    binary: str
+    module: str
+    package: str
+    version: str
+    ldflags: str = ""
+
+    @property
+    def directory(self) -> Path:
+        """Return the folder of the go.mod that pins this binary."""
+        return GO_MODULES / self.module
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a short hash of all that the binary is made from: with the version, its name in the cache."""
+        digest = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            digest.update((self.directory / name).read_bytes())
+        digest.update(f"{self.package} {self.ldflags}".encode())
+        return digest.hexdigest()[:12]
+
+
+def _kubernetes_ldflags() -> str:
+    """Return the flags that make a Kubernetes binary report its version; unset, it would say v0.0.0-master."""
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    values = {
+        "gitVersion": KUBERNETES_VERSION,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",  # constant: the same sources give the same binary
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(f"-X {package}.{key}={value}" for package in packages for key, value in values.items())
+
+
+def _kubernetes(binary: str) -> Recipe:
+    return Recipe(
+        binary, "kubernetes", f"k8s.io/kubernetes/cmd/{binary}", KUBERNETES_VERSION, _kubernetes_ldflags()
+    )
+
+
+# In the order in which they are built. etcd is the release that Kubernetes itself is pinned to, hence its module.
+RECIPES = (
+    Recipe("etcd", "kubernetes", "go.etcd.io/etcd/server/v3", "v3.7.0"),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kubectl"),
+    Recipe("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "v0.8.0", "-X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0"),
+    Recipe("training-operator", "training-operator", f"{TRAINING_OPERATOR_MODULE}/cmd/training-operator.v1", "v1.8.1"),
+    _kubernetes("kube-controller-manager"),
+)

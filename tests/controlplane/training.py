@@ -1,0 +1,63 @@
+"""What the Kubeflow training operator 1.8.1 wants to find before it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.api import Api
+from tests.controlplane.pki import Pki
+
+NAMESPACE = "kubeflow"
+WEBHOOK_SECRET = "training-operator-webhook-cert"
+WEBHOOK_CONFIGURATION = "validator.training-operator.kubeflow.org"
+# Compiled into the operator. It serves nobody here (no webhook is registered), so the certificate may be anyone's and
+# several control planes on one machine may share it; the operator does not start its controllers before it is there.
+CERTIFICATE_FOLDER = Path("/tmp/k8s-webhook-server/serving-certs")
+ENVIRONMENT = {"TMPDIR": "/tmp", "MY_POD_NAMESPACE": NAMESPACE}
+DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def install(api: Api, definitions: Path, pki: Pki) -> None:
+    """Create the operator's resource definitions, Secret and webhook configuration, and its serving certificate."""
+    for definition in json.loads(definitions.read_text()):
+        api.create(DEFINITIONS_PATH, definition)
+    api.create("/api/v1/namespaces", _named("v1", "Namespace", NAMESPACE))
+    api.create(f"/api/v1/namespaces/{NAMESPACE}/secrets", _named("v1", "Secret", WEBHOOK_SECRET))
+    admission = "admissionregistration.k8s.io/v1"
+    api.create(
+        f"/apis/{admission}/validatingwebhookconfigurations",
+        _named(admission, "ValidatingWebhookConfiguration", WEBHOOK_CONFIGURATION) | {"webhooks": []},
+    )
+    _place_certificate(pki)
+
+
+def definitions_established(api: Api) -> bool:
+    """Tell whether every resource definition is served."""
+    items = api.get(DEFINITIONS_PATH)["items"]
+    return all(_is_established(item) for item in items)
+
+
+def _is_established(definition: dict[str, Any]) -> bool:
+    conditions = definition.get("status", {}).get("conditions", [])
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _named(version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+
+
+def _place_certificate(pki: Pki) -> None:
+    CERTIFICATE_FOLDER.mkdir(parents=True, exist_ok=True)
+    # Key first: the operator waits for tls.crt and reads both then.
+    for source, name in ((pki.server_key, "tls.key"), (pki.server_certificate, "tls.crt")):
+        _copy_whole(source, CERTIFICATE_FOLDER / name)
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(source, partial)
+    partial.rename(target)
