@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as EnvironmentValueError
 
+from extender.plainyaml import YamlError, read_yaml
+
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
 BACKOFF_MARGIN_SECONDS: Final = 2.0
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
-MAX_FILE_BYTES: Final = 1024 * 1024
 
 PREFIX: Final = "KOHORT_"
 DELIMITER: Final = "__"
@@ -343,7 +343,7 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
     try:
         values = read_yaml(named) if named is not None else {}
         merged = _merge(_merge(values, _from_environment()), overrides or {})
-    except SettingsError as error:
+    except (YamlError, SettingsError) as error:
         raise SettingsError(f"settings {named or 'of the environment'} cannot be used:\n  {error}") from None
     try:
         return Settings(**merged)
@@ -351,60 +351,6 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
         lines = [line for details in error.errors() for line in _say(details)]
         origin = f"settings {named}" if named is not None else "settings"
         raise SettingsError("\n  ".join([f"{origin} cannot be used:", *lines])) from None
-
-
-def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read one mapping from a YAML file, of limited size; the error is one sentence."""
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(f"the file cannot be read: {error.strerror}") from None
-    if len(text) > MAX_FILE_BYTES:
-        raise SettingsError(f"the file is longer than {MAX_FILE_BYTES} bytes")
-    return parse_yaml(text)
-
-
-def parse_yaml(text: bytes | str) -> dict[str, Any]:
-    """Parse one mapping; see `read_yaml`."""
-    try:
-        value = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 (a SafeLoader, made stricter)
-    except _YAML_ERRORS as error:
-        raise SettingsError(f"not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise SettingsError("not a mapping of names to values")
-    return value
-
-
-# PyYAML's own error, and what its constructors let through: `!!bool x` is a KeyError, `!!timestamp x` an AttributeError.
-_YAML_ERRORS: Final = (
-    yaml.YAMLError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    TypeError,
-    ArithmeticError,
-    RecursionError,
-)
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases (a few lines of them can mean gigabytes) and without repeated keys (the last would win)."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed", problem_mark=self.get_mark())
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if str(key.value) in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep=deep)
 
 
 def _from_environment() -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Read a YAML file that a person wrote for us: one mapping, limited in size, without aliases and repeated keys.
+
+This room must not know what the mapping means.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+MAX_FILE_BYTES: Final = 1024 * 1024
+
+
+class YamlError(Exception):
+    """The file cannot be read; the text is one sentence."""
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read one mapping from a YAML file, of limited size; the error is one sentence."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise YamlError(f"the file cannot be read: {error.strerror}") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise YamlError(f"the file is longer than {MAX_FILE_BYTES} bytes")
+    return parse_yaml(text)
+
+
+def parse_yaml(text: bytes | str) -> dict[str, Any]:
+    """Parse one mapping; see `read_yaml`."""
+    try:
+        value = yaml.load(text, Loader=_PlainLoader)  # a SafeLoader, made stricter
+    except _YAML_ERRORS as error:
+        raise YamlError(f"not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise YamlError("not a mapping of names to values")
+    return value
+
+
+# PyYAML's own error, and what its constructors let through: `!!bool x` is a KeyError, `!!timestamp x` an
+# AttributeError.
+_YAML_ERRORS: Final = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases, of which few lines can mean gigabytes, and repeated keys, of which the last would win."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed", problem_mark=self.get_mark())
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)

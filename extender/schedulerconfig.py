@@ -1,0 +1,154 @@
+"""kube-scheduler's own configuration file, as far as Kohort looks at it.
+
+Types are strict and objects closed, as in kube-scheduler 1.37, which refuses to start on an unknown key. This room
+reads and names; what is right or wrong is said in checkconfig.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from extender.plainyaml import YamlError, parse_yaml, read_yaml
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+DEFAULT_HTTP_TIMEOUT: Final = "5s"
+DEFAULT_INITIAL_BACKOFF_SECONDS: Final = 1
+DEFAULT_MAX_BACKOFF_SECONDS: Final = 10
+DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
+
+
+def load_config(path: str | Path) -> dict[str, Any]:
+    """Read the file; of a ConfigMap take the one entry that is a KubeSchedulerConfiguration."""
+    config = read_yaml(path)
+    data = config.get("data")
+    if config.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
+        return config
+    held = [parse_yaml(text) for text in data.values() if isinstance(text, str) and f"kind: {KIND}" in text]
+    if len(held) != 1:
+        raise YamlError(f"the ConfigMap holds {len(held)} entries of kind {KIND}, not one")
+    return held[0]
+
+
+def parse_config(config: Mapping[str, Any]) -> Configuration:
+    """Read the file's content; what kube-scheduler would not read is pydantic's ValidationError."""
+    return Configuration.model_validate(_without_nulls(config))
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, strict=True, frozen=True, extra="forbid")
+
+
+class Plugin(Part):
+    name: str = ""
+    weight: int = 1
+
+
+class PluginSet(Part):
+    enabled: tuple[Plugin, ...] = Field(default=(), strict=False)
+    disabled: tuple[Plugin, ...] = Field(default=(), strict=False)
+
+
+class Plugins(Part):
+    model_config = ConfigDict(extra="allow")
+    post_filter: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+
+class Profile(Part):
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: int | None = None
+    percentage_of_placements_to_score: int | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[Mapping[str, Any], ...] = Field(default=(), strict=False)
+
+
+class Tls(Part):
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = ""
+
+
+class ManagedResource(Part):
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class Extender(Part):
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    tls_config: Tls | None = None
+    http_timeout: str = ""
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = Field(default=(), strict=False)
+    ignorable: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether it takes part in placing a pod; an entry with preemptVerb alone only guards running gangs."""
+        return bool(self.filter_verb or self.prioritize_verb or self.bind_verb)
+
+
+class LeaderElection(Part):
+    model_config = ConfigDict(extra="allow")
+    leader_elect: bool = True
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+
+class Configuration(Part):
+    api_version: str
+    kind: str
+    parallelism: int = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: Mapping[str, Any] = Field(default_factory=dict)
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: int | None = None
+    percentage_of_placements_to_score: int | None = None
+    pod_initial_backoff_seconds: int = DEFAULT_INITIAL_BACKOFF_SECONDS
+    pod_max_backoff_seconds: int = DEFAULT_MAX_BACKOFF_SECONDS
+    profiles: tuple[Profile, ...] = Field(default=(), strict=False)
+    extenders: tuple[Extender, ...] = Field(default=(), strict=False)
+    delay_cache_until_active: bool = False
+
+
+def _without_nulls(value: Any) -> Any:
+    """Drop what is null: to kube-scheduler it is the same as absent."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(below) for key, below in value.items() if below is not None}
+    if isinstance(value, list):
+        return [_without_nulls(below) for below in value]
+    return value
+
+
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+def go_duration_seconds(text: str) -> float | None:
+    """Read a duration as Go writes it, as in 1m30s; None when it is none, or below zero."""
+    if text == "0":
+        return 0.0
+    unsigned = text.removeprefix("+")
+    parts = _DURATION.findall(unsigned)
+    if not parts or "".join(number + unit for number, unit in parts) != unsigned:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
