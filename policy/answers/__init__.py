@@ -1,0 +1,1 @@
+"""What the verbs and people are told: pure functions of the snapshot."""

@@ -1,0 +1,117 @@
+"""The four verbs' answers as pure functions of (snapshot, pod, offered nodes)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import WORKER, Job, Pod, Slot
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Snapshot, demand, queued, reason_of
+
+TOP_SCORE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Filter's answer: the nodes that stay, or why none does.
+
+    ``missed``: the planned node that kube-scheduler did not offer; the caller reports it as NodeNotOffered.
+    """
+
+    nodes: tuple[str, ...] = ()
+    reason: Reason | None = None
+    missed: str = ""
+
+
+def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> Offer:
+    """The nodes on which this member of a gang may go: its planned one (or, ranked, all where the plan still holds)."""
+    pod = snapshot.pods.get(uid)
+    refusal = refuse_pod(snapshot, pod)
+    if refusal is not None or pod is None or pod.slot is None:
+        return Offer(reason=refusal or Reason.UNKNOWN_JOB)
+    gang = snapshot.gang(pod.job_uid)
+    planned = pod.node or gang.nodes[pod.slot]
+    if snapshot.rules.ranked and not pod.node:
+        nodes = tuple(name for name in offered if name == planned or _could_move(snapshot, pod, pod.slot, name))
+        return Offer(nodes) if nodes else Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
+    if planned in offered:
+        return Offer((planned,))
+    return Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
+
+
+def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
+    """Why the pod has no node now, or None if it has one."""
+    if not snapshot.synced:
+        return Reason.NOT_SYNCED
+    job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
+    if pod is None or job is None:
+        return Reason.UNKNOWN_JOB
+    if pod.node:
+        return None
+    gang = snapshot.gang(job.uid)
+    if not queued(job) or gang.state not in ADMITTED:
+        return reason_of(snapshot, job).reason
+    if gang.waits_for:
+        return Reason.ROOM_BEING_FREED
+    return _refuse_slot(job, gang, pod.slot)
+
+
+def _refuse_slot(job: Job, gang: Gang, slot: Slot | None) -> Reason | None:
+    if slot is None or job.role(slot.role) is None:
+        return Reason.INVALID
+    if slot in gang.nodes:
+        return None
+    if slot.role == WORKER and slot.index >= gang.workers:
+        return Reason.SURPLUS
+    return Reason.NO_ROOM
+
+
+def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
+    """The rest of the plan stands as it is, so the plan stays feasible if this member alone fits there."""
+    job = snapshot.jobs[pod.job_uid]
+    known = snapshot.nodes.get(node)
+    return known is not None and demand(job, slot, pod).fits(snapshot.free(node))
+
+
+def prioritize_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> dict[str, int]:
+    """Scores 0-10: the planned node first, then by the share of the gang's other members that are planned there."""
+    pod = snapshot.pods.get(uid)
+    if pod is None or pod.slot is None:
+        return dict.fromkeys(offered, 0)
+    gang = snapshot.gang(pod.job_uid)
+    others = [node for slot, node in gang.nodes.items() if slot != pod.slot]
+    planned = gang.nodes.get(pod.slot)
+    return {name: _score(name, planned, others) for name in offered}
+
+
+def _score(name: str, planned: str | None, others: Sequence[str]) -> int:
+    if name == planned:
+        return TOP_SCORE
+    return (TOP_SCORE - 1) * others.count(name) // len(others) if others else 0
+
+
+def preempt_pod(snapshot: Snapshot, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Candidates for somebody's preemption (node -> pod uids), with every gang either whole among them or spared.
+
+    A node is dropped if taking its victims would leave a running gang below its minimum: half a gang is no use to
+    anybody, and its other members cannot be named here because they sit on other nodes.
+    """
+    return {node: list(uids) for node, uids in sorted(victims.items()) if not _breaks_a_gang(snapshot, set(uids))}
+
+
+def _breaks_a_gang(snapshot: Snapshot, victims: set[str]) -> bool:
+    hit = {snapshot.pods[uid].job_uid for uid in victims if uid in snapshot.pods and snapshot.pods[uid].job_uid}
+    return any(_left_partial(snapshot, job_uid, victims) for job_uid in hit)
+
+
+def _left_partial(snapshot: Snapshot, job_uid: str, victims: set[str]) -> bool:
+    job, gang = snapshot.jobs.get(job_uid), snapshot.gang(job_uid)
+    if job is None or gang.state not in (*ADMITTED, State.RELEASING):
+        return False
+    bound = [pod for pod in snapshot.pods_of(job_uid) if pod.holds_room and not pod.terminating]
+    left = [pod.slot for pod in bound if pod.uid not in victims and pod.slot is not None]
+    workers = sum(1 for slot in left if slot.role == WORKER)
+    rigid = all(slot in left for slot in job.slots(0))
+    return bool(left) and not (rigid and workers >= job.min_workers)

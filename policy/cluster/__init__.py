@@ -1,0 +1,1 @@
+"""The vocabulary: frozen values that every other room of policy/ speaks."""

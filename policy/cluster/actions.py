@@ -1,0 +1,91 @@
+"""What a policy may ask for, and what a step asks of the outside world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from policy.cluster.model import Slot
+from policy.cluster.reasons import Reason, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Start the job with ``workers`` workers on these nodes; ``waits_for``: pods whose room it takes over."""
+
+    job_uid: str
+    workers: int
+    nodes: Mapping[Slot, str]
+    waits_for: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Give the job ``workers`` workers; ``nodes`` has the node of each worker that is added.
+
+    ``on_behalf_of``: the job uid that a shrink frees room for.
+    """
+
+    job_uid: str
+    workers: int
+    nodes: Mapping[Slot, str] = field(default_factory=dict)
+    on_behalf_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Refuse the job for good, with the reason."""
+
+    job_uid: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Change the policy's memory in the snapshot."""
+
+    key: str
+    value: object
+
+
+Action = Admit | Resize | Reject | Remember
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A policy's answer: actions, applied whole, and why each waiting job waits."""
+
+    actions: tuple[Action, ...] = ()
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Create this binding now, with the pod's uid as precondition and plan and slot as annotations."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    plan: str
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseBind:
+    """Answer the held bind of this pod with an error."""
+
+    uid: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The plan of a gang was given up, with the reason."""
+
+    job_uid: str
+    plan: str
+    reason: Reason
+
+
+Effect = Admit | Resize | Reject | Remember | Bind | RefuseBind | Released

@@ -1,0 +1,66 @@
+"""What must hold in every snapshot, whatever happened (reliability S1-S4, S9). Checked after every step in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policy.cluster.gang import ADMITTED, State
+from policy.cluster.model import WORKER
+from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.snapshot import Snapshot, planned_charge
+
+
+def violations(snapshot: Snapshot) -> list[str]:
+    """Every broken rule, as a sentence for people; an empty list is health."""
+    return [*_charges(snapshot), *_gangs(snapshot), *_members(snapshot)]
+
+
+def _charges(snapshot: Snapshot) -> Iterator[str]:
+    """The running totals equal what pods and plans add up to."""
+    sums: dict[str, Resources] = {}
+    for pod in snapshot.pods.values():
+        if pod.holds_room:
+            sums[pod.node] = sums.get(pod.node, NOTHING) + pod.requests
+    for uid in snapshot.gangs:
+        for node, resources in planned_charge(snapshot, uid):
+            sums[node] = sums.get(node, NOTHING) + resources
+    for node in sorted(sums.keys() | snapshot.charged.keys()):
+        if sums.get(node, NOTHING) != snapshot.charged.get(node, NOTHING):
+            yield f"node {node}: charged {snapshot.charged.get(node)} but pods and plans add up to {sums.get(node)}"
+
+
+def _gangs(snapshot: Snapshot) -> Iterator[str]:
+    for uid, gang in sorted(snapshot.gangs.items()):
+        job = snapshot.jobs.get(uid)
+        if job is None:
+            yield f"gang {uid}: there is no such job"
+            continue
+        if gang.state in ADMITTED and job.worker and not job.min_workers <= gang.workers <= job.max_workers:
+            yield f"{job.key}: {gang.workers} workers outside {job.min_workers}..{job.max_workers}"
+        if gang.held and gang.state is not State.PLANNED:
+            yield f"{job.key}: {len(gang.held)} binds held while {gang.state.value}"
+        if gang.state in (State.WAITING, State.COMPLETED) and gang.nodes:
+            yield f"{job.key}: {gang.state.value} with a plan"
+        beyond = [slot for slot in gang.nodes if slot.role == WORKER and slot.index >= gang.workers]
+        if gang.state is State.PLANNED and beyond:
+            yield f"{job.key}: planned workers beyond its {gang.workers}"
+
+
+def _members(snapshot: Snapshot) -> Iterator[str]:
+    for job_uid, slots in snapshot.members.items():
+        for slot, uid in slots.items():
+            pod = snapshot.pods.get(uid)
+            if pod is None or pod.job_uid != job_uid or pod.slot != slot:
+                yield f"slot {slot} of job {job_uid} points to a pod that is not its own"
+
+
+def promised_beyond(snapshot: Snapshot) -> list[str]:
+    """Nodes on which pods and active plans exceed what there is (S2); plans that wait for room are not active."""
+    waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
+    over = []
+    for name, node in sorted(snapshot.nodes.items()):
+        active = [r for key, charge in snapshot.charges.items() if key not in waiting for n, r in charge if n == name]
+        used: Resources = sum(active, NOTHING)
+        if not used.fits(node.allocatable):
+            over.append(f"node {name}: {used} of {node.allocatable}")
+    return over

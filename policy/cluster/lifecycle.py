@@ -1,0 +1,62 @@
+"""The lifecycle of a gang, as a literal table.
+
+1. Every change of a gang's state goes through ``next_state``; nothing else may name a new state.
+2. WAITING, RUNNING and COMPLETED follow from API objects alone and so survive a restart. PLANNED and BINDING are
+   volatile: after a restart the plan is made anew, or found again in the annotations of the bound members.
+3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum, never evicted for a rival (KOD2 1a);
+   only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, with its first arrival.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from policy.cluster.gang import State
+
+
+class Move(Enum):
+    """What happens to a gang."""
+
+    ADMIT = "admit"
+    COMMIT = "commit"
+    COMPLETE = "complete"
+    LOSE = "lose"
+    GIVE_UP = "give up"
+    RELEASE = "release"
+    GONE = "gone"
+    FINISH = "finish"
+
+
+class InvalidMove(Exception):
+    """A move that the table does not have: a bug, never bad input."""
+
+
+TABLE: dict[tuple[State, Move], State] = {
+    (State.WAITING, Move.ADMIT): State.PLANNED,
+    # Bound members without a plan of ours: found after a restart.
+    (State.WAITING, Move.COMPLETE): State.RUNNING,
+    (State.WAITING, Move.LOSE): State.REPAIRING,
+    (State.PLANNED, Move.COMMIT): State.BINDING,
+    (State.PLANNED, Move.COMPLETE): State.RUNNING,
+    (State.PLANNED, Move.GIVE_UP): State.WAITING,
+    (State.PLANNED, Move.RELEASE): State.RELEASING,
+    (State.BINDING, Move.COMPLETE): State.RUNNING,
+    (State.BINDING, Move.GIVE_UP): State.WAITING,
+    (State.BINDING, Move.RELEASE): State.RELEASING,
+    (State.RUNNING, Move.LOSE): State.REPAIRING,
+    (State.RUNNING, Move.RELEASE): State.RELEASING,
+    (State.REPAIRING, Move.COMPLETE): State.RUNNING,
+    (State.REPAIRING, Move.RELEASE): State.RELEASING,
+    (State.REPAIRING, Move.GONE): State.WAITING,
+    (State.REPAIRING, Move.GIVE_UP): State.WAITING,
+    (State.RELEASING, Move.GONE): State.WAITING,
+    **{(state, Move.FINISH): State.COMPLETED for state in State},
+}
+
+
+def next_state(state: State, move: Move) -> State:
+    """The state after ``move``. Raises InvalidMove where the table has none."""
+    try:
+        return TABLE[state, move]
+    except KeyError:
+        raise InvalidMove(f"a {state.value} gang cannot {move.value}") from None

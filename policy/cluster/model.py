@@ -1,0 +1,206 @@
+"""Nodes, jobs and pods as the API server shows them: facts, frozen, in the words of the papers and of Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from policy.cluster.resources import NOTHING, Resources, total
+
+WORKER = "worker"
+PS = "ps"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """One place in a job: the role's name and the replica's index. A restarted member is a new pod in the same slot."""
+
+    role: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.index}"
+
+
+class Taint(NamedTuple):
+    """A node's taint (core/v1)."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(NamedTuple):
+    """A pod's toleration (core/v1); an empty ``key`` with ``Exists`` tolerates everything."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+class Requirement(NamedTuple):
+    """One expression of a node selector term (core/v1): In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+class Term(NamedTuple):
+    """A node selector term: all expressions on labels and all on fields (``metadata.name``) must hold."""
+
+    labels: tuple[Requirement, ...]
+    fields: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a pod may go, as far as Kohort plans it: node selector, required node affinity, tolerations."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[Term, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+ANYWHERE = Constraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node: what it can hold and whom it takes. ``version`` is the API object's resourceVersion."""
+
+    name: str
+    allocatable: Resources
+    uid: str = ""
+    ready: bool = True
+    unschedulable: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The replicas of one role of a job (ps, worker, chief, master, evaluator): how many, and what each asks for.
+
+    ``replicas`` is what the job object asks for now. ``unsupported`` names what the pod template asks for and the
+    plan cannot promise (``topologySpreadConstraints`` ...): such a job is refused by name.
+    """
+
+    name: str
+    replicas: int
+    requests: Resources
+    constraints: Constraints = ANYWHERE
+    unsupported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training job as its API object states it.
+
+    ``min_workers``/``max_workers`` bound the role ``worker``; every other role is rigid. ``arrival`` is the object's
+    creation in seconds since the epoch. ``invalid`` says why the object cannot be taken (then nothing else counts).
+    ``elastic``: the kind's owner can be patched to another number of workers.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    arrival: float
+    roles: tuple[Role, ...]
+    min_workers: int = 0
+    max_workers: int = 0
+    utility: float = 1.0
+    elastic: bool = False
+    finished: bool = False
+    suspended: bool = False
+    deleting: bool = False
+    keeps_pods: bool = False
+    invalid: str = ""
+    version: int = 0
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, for people and logs."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def worker(self) -> Role | None:
+        """The elastic role, where the job has one."""
+        return next((role for role in self.roles if role.name == WORKER), None)
+
+    @property
+    def rigid(self) -> tuple[Role, ...]:
+        """The roles that are never scaled: ps, chief, master, evaluator."""
+        return tuple(role for role in self.roles if role.name != WORKER)
+
+    def role(self, name: str) -> Role | None:
+        """The role of that name."""
+        return next((role for role in self.roles if role.name == name), None)
+
+    def slots(self, workers: int) -> tuple[Slot, ...]:
+        """The gang at ``workers`` workers: rigid members first, then workers from index 0."""
+        rigid = [Slot(role.name, index) for role in self.rigid for index in range(role.replicas)]
+        return (*rigid, *(Slot(WORKER, index) for index in range(workers)))
+
+    @property
+    def size(self) -> int:
+        """Members of the gang at its minimum."""
+        return sum(role.replicas for role in self.rigid) + self.min_workers
+
+    def requests(self, workers: int) -> Resources:
+        """What the gang asks for at ``workers`` workers."""
+        rigid = total(role.requests.times(role.replicas) for role in self.rigid)
+        return rigid + (self.worker.requests.times(workers) if self.worker else NOTHING)
+
+
+class Phase(Enum):
+    """A pod's phase, as far as room is concerned."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod. ``job_uid`` and ``slot`` are set for a member of a job that opted in; other pods only take room.
+
+    ``refused``: kube-scheduler has written PodScheduled=False. ``woken``: the plan in the wake annotation.
+    ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    requests: Resources = NOTHING
+    node: str = ""
+    phase: Phase = Phase.PENDING
+    job_uid: str = ""
+    slot: Slot | None = None
+    opted_in: bool = False
+    terminating: bool = False
+    gated: bool = False
+    refused: bool = False
+    refusal: str = ""
+    woken: str = ""
+    plan: str = ""
+    nominated: str = ""
+    priority: int = 0
+    since: float = 0.0
+    version: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Succeeded or failed: it holds no room any more (kube-scheduler frees on the phase, not on deletion)."""
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+    @property
+    def holds_room(self) -> bool:
+        """Bound and not ended; a terminating pod holds its room until it is gone."""
+        return bool(self.node) and not self.ended

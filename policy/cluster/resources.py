@@ -1,0 +1,87 @@
+"""Resource vectors in exact integers.
+
+Units: ``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, everything else in whole pieces; one
+pod also asks for one ``pods``. A host port is the resource ``hostport/PROTOCOL/PORT`` of which every node has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+HOST_PORT = "hostport/"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Amounts by resource name; a name that is missing counts as zero. Amounts may be negative (an over-charged node)."""
+
+    amounts: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> int:
+        return self.amounts.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.amounts))
+
+    def __bool__(self) -> bool:
+        return any(self.amounts.values())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Resources):
+            return NotImplemented
+        names = self.amounts.keys() | other.amounts.keys()
+        return all(self[name] == other[name] for name in names)
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted((name, amount) for name, amount in self.amounts.items() if amount)))
+
+    def __add__(self, other: Resources) -> Resources:
+        total = dict(self.amounts)
+        for name, amount in other.amounts.items():
+            total[name] = total.get(name, 0) + amount
+        return Resources(total)
+
+    def __sub__(self, other: Resources) -> Resources:
+        rest = dict(self.amounts)
+        for name, amount in other.amounts.items():
+            rest[name] = rest.get(name, 0) - amount
+        return Resources(rest)
+
+    def times(self, count: int) -> Resources:
+        """The sum of ``count`` equal vectors."""
+        return Resources({name: amount * count for name, amount in self.amounts.items()})
+
+    def fits(self, free: Resources) -> bool:
+        """Whether a request of these amounts goes into ``free``; what is not asked for is not compared."""
+        available = free.amounts
+        return all(amount <= _available(available, name) for name, amount in self.amounts.items() if amount > 0)
+
+    def how_many(self, free: Resources) -> int:
+        """How many requests of these amounts go into ``free`` (0 or more; a request of nothing fits 0 times)."""
+        available = free.amounts
+        counts = [_available(available, name) // amount for name, amount in self.amounts.items() if amount > 0]
+        return max(0, min(counts, default=0))
+
+    def shortfall(self, free: Resources) -> Resources:
+        """What is missing in ``free`` for a request of these amounts: only positive amounts."""
+        missing = {name: amount - _available(free.amounts, name) for name, amount in self.amounts.items()}
+        return Resources({name: amount for name, amount in missing.items() if amount > 0 and self[name] > 0})
+
+
+NOTHING = Resources()
+
+
+def _available(free: Mapping[str, int], name: str) -> int:
+    if name.startswith(HOST_PORT):
+        return 1 + free.get(name, 0)
+    return free.get(name, 0)
+
+
+def total(parts: Iterable[Resources]) -> Resources:
+    """The sum of resource vectors."""
+    amounts: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+    return Resources(amounts)

@@ -1,0 +1,135 @@
+"""What the controller should make true: gates, wake-ups, nominations, replica counts, releases. Level-triggered.
+
+A function of the snapshot alone: asking twice gives the same list until the API shows that it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import Job, Pod
+from policy.cluster.snapshot import Snapshot, queued
+
+
+@dataclass(frozen=True, slots=True)
+class PodOrder:
+    """One change to one pod; ``value`` is the plan (wake) or the node (nominate; empty clears)."""
+
+    uid: str
+    namespace: str
+    name: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOrder:
+    """Set the worker replicas of a job; ``version`` is the resourceVersion it was decided on (the precondition)."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    workers: int
+    replicas: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """Everything the controller has to do now. Empty when the cluster is as it should be."""
+
+    gate: bool
+    ungate: tuple[PodOrder, ...] = ()
+    wake: tuple[PodOrder, ...] = ()
+    nominate: tuple[PodOrder, ...] = ()
+    replicas: tuple[ReplicaOrder, ...] = ()
+    release: tuple[PodOrder, ...] = ()
+
+
+def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
+    """The orders for this snapshot; none at all while the ledger is being rebuilt or another replica leads."""
+    if not (snapshot.synced and snapshot.leading):
+        return Desired(gate=False)
+    orders = [_orders(snapshot, job, gang) for job, gang in _admitted(snapshot)]
+    nominating = len(snapshot.nodes) > nominate_above
+    return Desired(
+        gate=any(True for _ in snapshot.waiting()),
+        ungate=tuple(order for member in orders for order in member.ungate),
+        wake=tuple(order for member in orders for order in member.wake),
+        nominate=tuple(_nominations(snapshot, orders if nominating else [])),
+        replicas=tuple(_replicas(snapshot)),
+        release=tuple(_releases(snapshot)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _GangOrders:
+    ungate: tuple[PodOrder, ...]
+    wake: tuple[PodOrder, ...]
+    nominate: tuple[PodOrder, ...]
+
+
+def _admitted(snapshot: Snapshot) -> Iterator[tuple[Job, Gang]]:
+    for uid, gang in sorted(snapshot.gangs.items()):
+        job = snapshot.jobs.get(uid)
+        if job is not None and queued(job) and gang.state in ADMITTED and not gang.waits_for:
+            yield job, gang
+
+
+def _orders(snapshot: Snapshot, job: Job, gang: Gang) -> _GangOrders:
+    """Orders for the members that have a node and are not bound to it yet."""
+    ready = [
+        (pod, gang.nodes[pod.slot])
+        for pod in snapshot.pods_of(job.uid)
+        if pod.slot in gang.nodes and not (pod.node or pod.ended or pod.terminating)
+    ]
+    return _GangOrders(
+        ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
+        wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
+        nominate=tuple(_order(pod, node) for pod, node in ready if pod.nominated != node),
+    )
+
+
+def _asleep(pod: Pod, gang: Gang) -> bool:
+    """Refused before, and not woken for this plan; a pod at the barrier or in flight is awake."""
+    at_barrier = pod.uid in gang.held or pod.uid in gang.in_flight
+    return pod.refused and not pod.gated and not at_barrier and pod.woken != gang.plan
+
+
+def _order(pod: Pod, value: str = "") -> PodOrder:
+    return PodOrder(pod.uid, pod.namespace, pod.name, value)
+
+
+def _nominations(snapshot: Snapshot, orders: list[_GangOrders]) -> Iterator[PodOrder]:
+    for member in orders:
+        yield from member.nominate
+    for pod in snapshot.pods.values():
+        if pod.opted_in and pod.job_uid and pod.nominated and not pod.node:
+            gang = snapshot.gang(pod.job_uid)
+            if pod.slot not in gang.nodes and pod.job_uid in snapshot.jobs:
+                yield _order(pod, "")
+
+
+def _replicas(snapshot: Snapshot) -> Iterator[ReplicaOrder]:
+    for job, gang in _running(snapshot):
+        worker = job.worker
+        if job.elastic and worker is not None and worker.replicas != gang.workers:
+            yield ReplicaOrder(job.uid, job.namespace, job.name, job.kind, gang.workers, worker.replicas, job.version)
+
+
+def _running(snapshot: Snapshot) -> Iterator[tuple[Job, Gang]]:
+    for uid, gang in sorted(snapshot.gangs.items()):
+        job = snapshot.jobs.get(uid)
+        if job is not None and queued(job) and gang.state in ADMITTED:
+            yield job, gang
+
+
+def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:
+    """Bound members of a gang that is being released whole; suspended jobs' pods are their operator's."""
+    for uid, gang in sorted(snapshot.gangs.items()):
+        job = snapshot.jobs.get(uid)
+        if gang.state is State.RELEASING and job is not None and queued(job):
+            pods = (pod for pod in snapshot.pods.values() if pod.job_uid == uid)
+            yield from (_order(pod) for pod in pods if pod.holds_room and not pod.terminating)

@@ -1,0 +1,37 @@
+"""The only way state changes: live service, simulator, what-if and replay all call ``step``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from policy.cluster.actions import Effect
+from policy.cluster.events import Event
+from policy.cluster.snapshot import Draft, Snapshot
+from policy.systems.base import Policy
+from policy.transitions.barrier import apply_bind_event, expire
+from policy.transitions.carry import carry_out
+from policy.transitions.facts import apply_fact
+from policy.transitions.repair import repair
+from policy.transitions.settle import settle
+
+
+def step(
+    snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float
+) -> tuple[Snapshot, tuple[Effect, ...]]:
+    """Apply a batch of events, let time-outs run out, settle, repair, decide, and carry the decision out.
+
+    ``now``: seconds since the epoch. The effects are decisions (for the journal) and calls to make (Bind, RefuseBind);
+    an outcome of a call comes back as an event. Nothing is decided before every list is in, nor by a follower.
+    """
+    draft = Draft(snapshot)
+    effects: list[Effect] = []
+    for event in events:
+        effects += apply_fact(draft, event)
+        effects += apply_bind_event(draft, event, now)
+    effects += expire(draft, now)
+    effects += settle(draft, now)
+    if draft.read("synced") and draft.read("leading"):
+        effects += repair(draft, now)
+        draft.settle()
+        effects += carry_out(draft, policy.decide(draft.view(), now), now)
+    return draft.freeze(), tuple(effects)
