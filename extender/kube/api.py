@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 Json = dict[str, Any]
+
+MALFORMED: Final = "kohort.dev/malformed"
+"""Key, on an object's top level, of why it could not be read; such an object has only its metadata besides."""
 
 
 @dataclass(frozen=True, slots=True)

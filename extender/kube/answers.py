@@ -1,0 +1,175 @@
+"""Reads what the API server answers: pages, watch events, objects, and what a status says about a write.
+
+One object that cannot be read must not hide the others: it comes as its metadata alone under the mark `MALFORMED`, so
+that `translate` can put it aside by name. An object without even readable metadata is dropped and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from extender.kube.api import MALFORMED, ClusterError, Done, Json, Outcome, Refused, Resource, Unknown
+
+LONGEST_RETRY_AFTER: Final = 30.0  # seconds
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list; ``continues`` is the token of the next one, empty at the end."""
+
+    items: list[Json]
+    resource_version: str
+    continues: str
+
+
+def decode_page(body: bytes) -> Page:
+    """Read a page at once or, where that fails, object by object; ClusterError where it is no list at all."""
+    listed: _Page | _RawPage
+    try:
+        listed = _PAGE.decode(body)
+        items = [item for item in listed.items or () if isinstance(item, dict)]
+    except (msgspec.MsgspecError, RecursionError):
+        listed = _raw_page(body)
+        items = [item for raw in listed.items or () if (item := _object(bytes(raw)))]
+    meta = listed.metadata or _ListMeta()
+    return Page(items, meta.resourceVersion or "", meta.continue_ or "")
+
+
+def decode_event(line: bytes) -> Json:
+    """Read one line of a watch; what is no event at all comes as an ERROR, since something was missed."""
+    try:
+        event: Any = _ANY.decode(line)
+        if isinstance(event, dict):
+            return event
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    try:
+        raw = _RAW_EVENT.decode(line)
+        if known := _object(bytes(raw.object)):
+            return {"type": raw.type, "object": known}
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    return {"type": "ERROR", "object": {"code": 200, "reason": "Undecodable"}}
+
+
+def decode_object(body: bytes) -> Json:
+    """Read one object; ClusterError where not even its metadata can be read."""
+    if (found := _object(body)) is None:
+        raise ClusterError(200, "Undecodable")
+    return found
+
+
+def outcome(status: int, body: bytes) -> Outcome:
+    """Tell what a write did: 2xx done, 4xx refused; all else, and 408, may have been carried out before it failed."""
+    if 200 <= status < 300:
+        return Done(_status(body))
+    if 400 <= status < 500 and status != 408:
+        return refused(status, body)
+    return Unknown(f"HTTP {status} {_status(body).get('reason') or ''}".strip())
+
+
+def refused(status: int, body: bytes) -> Refused:
+    """Read the API's Status into a refusal."""
+    told = _status(body)
+    return Refused(status, str(told.get("reason") or ""), str(told.get("message") or "")[:500])
+
+
+def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError:
+    """Read a failed read."""
+    told = refused(response.status, body)
+    return ClusterError(told.status, told.reason, told.message, retry_after(response, default=0.0))
+
+
+def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
+    """Return Retry-After in seconds, at most `LONGEST_RETRY_AFTER`; ``default`` where absent or a date."""
+    value = response.headers.get("Retry-After", "")
+    return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else default
+
+
+def path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """Return the URL path; no namespace means all of them. Names are percent-encoded: nothing escapes its place."""
+    parts = ["namespaces", namespace, resource.plural] if namespace and resource.namespaced else [resource.plural]
+    parts += [part for part in (name, subresource) if part]
+    return "/".join([resource.root, *(quote(part, safe="") for part in parts)])
+
+
+def text(error: BaseException) -> str:
+    """Name an exception for people; some of aiohttp's have no text."""
+    return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
+
+
+class _ListMeta(msgspec.Struct, rename={"continue_": "continue"}):
+    resourceVersion: str | None = None  # noqa: N815 - Kubernetes's own name
+    continue_: str | None = None
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta | None = None
+    items: list[Any] | None = None
+
+
+class _RawPage(msgspec.Struct):
+    metadata: _ListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _RawEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, omit_defaults=True):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815
+
+
+class _Headed(msgspec.Struct):
+    metadata: _Meta
+
+
+_ANY: Final = msgspec.json.Decoder()
+_PAGE: Final = msgspec.json.Decoder(_Page)
+_RAW_PAGE: Final = msgspec.json.Decoder(_RawPage)
+_RAW_EVENT: Final = msgspec.json.Decoder(_RawEvent)
+_HEADED: Final = msgspec.json.Decoder(_Headed)
+
+
+def _raw_page(body: bytes) -> _RawPage:
+    try:
+        return _RAW_PAGE.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ClusterError(200, "Undecodable", str(error)[:200]) from None
+
+
+def _object(body: bytes) -> Json | None:
+    """Read an object whole, else its metadata under `MALFORMED`, else return None."""
+    try:
+        found: Any = _ANY.decode(body)
+        if isinstance(found, dict):
+            return found
+        why = "not an object"
+    except (msgspec.MsgspecError, RecursionError) as error:
+        why = str(error)[:200]
+    try:
+        return {"metadata": msgspec.to_builtins(_HEADED.decode(body).metadata), MALFORMED: why}
+    except (msgspec.MsgspecError, RecursionError):
+        _log.warning("dropped an object that cannot be read: %s", why)
+        return None
+
+
+def _status(body: bytes) -> Json:
+    """Read a Status or object; an empty dict where the body is something else (a proxy's page, say)."""
+    try:
+        found: Any = _ANY.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

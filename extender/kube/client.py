@@ -1,0 +1,238 @@
+"""The only room that talks to a Kubernetes API server.
+
+The official client's `kubernetes.aio` does authentication, TLS and token refresh; its models are left out (raw bytes
+and msgspec are thirty times faster on a list of pods). Each call has one deadline. What a write did is a value: an
+answer that leaves it open whether the write happened is `Unknown`, never `Refused`.
+
+aiohttp repeats a GET, PUT or DELETE once, by itself, on a kept connection that turns out to be closed; POST and PATCH
+are never repeated. The only DELETE here carries a UID, so a repetition can only answer 404 or 409.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+
+from extender.clock import Clock
+from extender.kube import answers
+from extender.kube.api import EVENTS, PODS, ClusterError, Json, Outcome, PatchKind, Ref, Refused, Resource, Unknown
+
+PAGE: Final = 500  # objects per list request, client-go's own choice
+WRITES_AT_ONCE: Final = 64  # more only queues in the API server
+READS: Final = 32  # connections beside the writes: each watch holds one
+NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
+CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
+
+
+async def load_configuration(kubeconfig: str = "") -> Configuration:
+    """Read credentials: the given file, else the pod's own service account, else KUBECONFIG or the default file."""
+    configuration = Configuration()
+    if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    else:
+        await load_kube_config(  # type: ignore[no-untyped-call]
+            kubeconfig or None, client_configuration=configuration, persist_config=False
+        )
+    return configuration
+
+
+class KubeApi:
+    """An `Api` over HTTP. Use it as an async context manager, or `close` it."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        deadline: float,
+        clock: Clock,
+        chance: random.Random,
+        writes_at_once: int = WRITES_AT_ONCE,
+    ) -> None:
+        """Connect lazily. ``deadline`` (seconds) is for one call; waiting for a turn to write is not part of it."""
+        configuration.connection_pool_maxsize = writes_at_once + READS
+        self._client = ApiClient(configuration)
+        self._client.user_agent = "kohort"
+        self._deadline = deadline
+        self._clock = clock
+        self._chance = chance
+        self._turns = asyncio.Semaphore(writes_at_once)
+
+    async def __aenter__(self) -> KubeApi:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    # Reads
+
+    async def list_pages(self, resource: Resource) -> AsyncIterator[tuple[list[Json], str]]:
+        """Yield the pages of one consistent list; ClusterError(410) when its continue token ran out."""
+        query: dict[str, str] = {"limit": str(PAGE)}
+        while True:
+            page = answers.decode_page(await self._read(answers.path(resource), query))
+            yield page.items, page.resource_version
+            if not page.continues:
+                return
+            query["continue"] = page.continues
+
+    async def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncIterator[list[Json]]:
+        """Yield what arrives, a list per read from the socket; ends when the server ends the watch."""
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(max(1, round(timeout))),
+        }
+        response = await self._open_watch(answers.path(resource), query)
+        try:
+            if response.status != 200:
+                raise answers.cluster_error(response, await self._body(response))
+            yield []
+            rest = b""
+            async for data in response.content.iter_any():
+                *lines, rest = (rest + data).split(b"\n")
+                yield [answers.decode_event(line) for line in lines if line]
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Disconnected", answers.text(error)) from error
+        finally:
+            response.close()
+
+    async def get(self, ref: Ref) -> Json | None:
+        """Return the object or None; raise ClusterError otherwise."""
+        try:
+            return answers.decode_object(await self._read(answers.path(ref.resource, ref.namespace, ref.name), {}))
+        except ClusterError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _open_watch(self, path: str, query: dict[str, str]) -> aiohttp.ClientResponse:
+        """Send a watch and await its head, which the API server sends at once."""
+        try:
+            async with self._clock.timeout(self._deadline):
+                return await self._open("GET", path, query)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+
+    async def _read(self, path: str, query: dict[str, str]) -> bytes:
+        try:
+            async with self._clock.timeout(self._deadline):
+                response = await self._open("GET", path, query)
+                body = await self._body(response)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+        if response.status != 200:
+            raise answers.cluster_error(response, body)
+        return body
+
+    # Writes
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
+        """Create the Binding; one that exists already is Refused with 409, whatever its node."""
+        metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        return await self._write("POST", answers.path(PODS, namespace, name, "binding"), body)
+
+    async def patch(
+        self,
+        ref: Ref,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Outcome:
+        """Patch with preconditions, which travel inside the patch itself."""
+        wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+        body: Json | list[Any]
+        if isinstance(patch, Mapping):
+            body = {**patch, "metadata": {**patch.get("metadata", {}), **wanted}} if wanted else dict(patch)
+        else:
+            body = [{"op": "test", "path": f"/metadata/{k}", "value": v} for k, v in wanted.items()] + list(patch)
+        path = answers.path(ref.resource, ref.namespace, ref.name, subresource)
+        return await self._write("PATCH", path, body, CONTENT_TYPE[kind])
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Delete the pod of that UID, with its own grace period."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        return await self._write("DELETE", answers.path(PODS, namespace, name), body)
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        """Create one Event."""
+        body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **event}
+        return await self._write("POST", answers.path(EVENTS, namespace), body)
+
+    async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
+        """Send until the API has taken it or refused it; only 429 (certainly not done) is sent again."""
+        async with self._turns:
+            ends = self._clock.monotonic() + self._deadline
+            while True:
+                outcome, wait = await self._attempt(method, path, body, content_type, ends)
+                if wait is None or self._clock.monotonic() + wait >= ends:
+                    return outcome
+                await self._clock.sleep(wait)
+
+    async def _attempt(
+        self, method: str, path: str, body: Any, content_type: str, ends: float
+    ) -> tuple[Outcome, float | None]:
+        """Send once; the second value is how long to wait before another attempt, None for none."""
+        try:
+            async with self._clock.timeout(max(0.0, ends - self._clock.monotonic())):
+                response = await self._open(method, path, {}, body, content_type)
+                answer = await self._body(response)
+        except aiohttp.ClientConnectorError as error:  # no connection: nothing was sent
+            return Refused(0, "Unreachable", answers.text(error)), None
+        except TimeoutError:
+            return Unknown(f"no answer within {self._deadline:g} s"), None
+        except (aiohttp.ClientError, OSError) as error:
+            return Unknown(answers.text(error)), None
+        if response.status == 429:
+            return answers.refused(response.status, answer), self._pause(response)
+        return answers.outcome(response.status, answer), None
+
+    def _pause(self, response: aiohttp.ClientResponse) -> float:
+        """Return Retry-After (1 s without one) plus up to half of it again, so that waiters do not come back as one."""
+        return answers.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
+
+    # Transport
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> aiohttp.ClientResponse:
+        """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type}
+        _, url, headers, _, _ = await self._client.param_serialize(
+            method, path, query_params=list(query.items()), header_params=headers, auth_settings=["BearerToken"]
+        )
+        answer = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
+            method, url, headers, body, _request_timeout=NO_LIMIT
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+    @staticmethod
+    async def _body(response: aiohttp.ClientResponse) -> bytes:
+        async with response:
+            return await response.read()
