@@ -1,0 +1,41 @@
+"""What was decided, when and because of what: a ring of entries, newest last."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from policy.cluster.actions import Effect
+
+RING = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One effect of one step. ``cause``: the kinds of events that made the step; ``at``: seconds since the epoch."""
+
+    sequence: int
+    at: float
+    generation: int
+    cause: tuple[str, ...]
+    effect: Effect
+
+
+class Journal:
+    """The last entries, numbered without gaps since the start of the process."""
+
+    def __init__(self, size: int = RING) -> None:
+        self._entries: deque[Entry] = deque(maxlen=size)
+        self._next = 1
+
+    def write(self, at: float, generation: int, cause: Sequence[str], effects: Sequence[Effect]) -> None:
+        """Append the effects of one step."""
+        kinds = tuple(dict.fromkeys(cause))
+        for effect in effects:
+            self._entries.append(Entry(self._next, at, generation, kinds, effect))
+            self._next += 1
+
+    def since(self, sequence: int = 0) -> Iterator[Entry]:
+        """Entries after that number, oldest first."""
+        return (entry for entry in tuple(self._entries) if entry.sequence > sequence)
