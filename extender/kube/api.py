@@ -6,7 +6,7 @@ gives them; `translate` is the only reader of their insides.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -97,11 +97,11 @@ class ClusterError(Exception):
 class Api(Protocol):
     """Reads raise ClusterError; writes return an Outcome and raise nothing."""
 
-    def list_pages(self, resource: Resource) -> AsyncIterator[tuple[list[Json], str]]:
+    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield (items, resourceVersion) page by page, all of one consistent read at that resourceVersion."""
         ...
 
-    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncIterator[list[Json]]:
+    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
         """Yield events ``{"type", "object"}`` in order, as many at once as have arrived, for about ``timeout`` seconds.
 
         The first list comes as soon as the API has accepted the watch and may be empty. BOOKMARK and ERROR events

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -76,7 +76,7 @@ class KubeApi:
 
     # Reads
 
-    async def list_pages(self, resource: Resource) -> AsyncIterator[tuple[list[Json], str]]:
+    async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield the pages of one consistent list; ClusterError(410) when its continue token ran out."""
         query: dict[str, str] = {"limit": str(PAGE)}
         while True:
@@ -86,7 +86,9 @@ class KubeApi:
                 return
             query["continue"] = page.continues
 
-    async def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncIterator[list[Json]]:
+    async def watch(
+        self, resource: Resource, resource_version: str, timeout: float
+    ) -> AsyncGenerator[list[Json], None]:
         """Yield what arrives, a list per read from the socket; ends when the server ends the watch."""
         query = {
             "watch": "1",

@@ -1,0 +1,227 @@
+"""Follows one resource: list, then watch from there, for ever; hands over batches of plain events.
+
+The list is a consistent read (no resourceVersion), paged. A list at resourceVersion 0 may come from a stale replica,
+and a scheduler that starts on old pods gives their room away twice (kubernetes#59848); it also ignores `limit`.
+
+Watches are short (`watch_seconds`, drawn at random): the API server sends a bookmark two seconds before it ends one, so
+a quiet resource keeps a fresh resourceVersion and silence beyond `stall_seconds` means a dead connection.
+This room knows versions and back-off; it must not know what the objects mean.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from extender.clock import Clock
+from extender.kube.api import Api, ClusterError, Json, Resource
+
+CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
+RESUMES: Final = 5  # a server that answers only errors to our resourceVersion is asked for a list after so many
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]  # namespace, name
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order, the state at ``resource_version`` after them.
+
+    ``replace`` is a whole list: first DELETED for what vanished (metadata only: namespace, name, uid), then every
+    object. ``changes`` is what a watch brought.
+    """
+
+    resource: Resource
+    kind: Literal["replace", "changes"]
+    events: list[Json]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """All in seconds."""
+
+    watch_seconds: tuple[float, float] = (30.0, 45.0)
+    stall_seconds: float = 50.0  # above the longest watch, or every quiet watch looks stalled
+    settled_seconds: float = 1.0  # a watch that lived this long was a good one: back-off starts anew
+    backoff_seconds: float = 0.5
+    backoff_cap_seconds: float = 30.0
+    missing_seconds: float = 30.0  # between looks for a resource whose CRD is not installed
+
+
+class Reflector:
+    """One resource's list and watch; public attributes are for readiness and metrics."""
+
+    def __init__(
+        self, api: Api, resource: Resource, clock: Clock, chance: random.Random, times: Times | None = None
+    ) -> None:
+        """Prepare only; `run` starts."""
+        self.resource = resource
+        self.synced = False  # a whole list was delivered, or the resource does not exist
+        self.last_seen = clock.monotonic()  # last sign of life of the API for this resource, clock.monotonic()
+        self.restarts = 0  # watches and lists that failed
+        self.dropped = 0  # items and events without a usable object
+        self.last_error = ""
+        self._api = api
+        self._clock = clock
+        self._chance = chance
+        self._times = times or Times()
+        self._version = ""  # where to resume; empty means list first
+        self._known: dict[Key, str] = {}  # uid of every object delivered and not deleted
+        self._failures = 0
+
+    async def run(self, deliver: Callable[[Batch], None]) -> None:
+        """Deliver until cancelled; an exception out of ``deliver`` ends the loop: no event may be lost silently."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list(deliver)
+                await self._watch(deliver)
+            except ClusterError as error:
+                await self._recover(error, deliver)
+
+    async def _list(self, deliver: Callable[[Batch], None]) -> None:
+        """Read all pages, then deliver them as one batch."""
+        items: list[Json] = []
+        version = ""
+        async with aclosing(self._api.list_pages(self.resource)) as pages:
+            async for page, page_version in pages:
+                self.last_seen = self._clock.monotonic()
+                items += page
+                version = page_version
+        self._replace(items, version, deliver)
+        self._version = version
+
+    def _replace(self, items: Iterable[Json], version: str, deliver: Callable[[Batch], None]) -> None:
+        before, self._known = self._known, {}
+        events = []
+        for item in items:
+            if (ident := self._identify(item)) is None:
+                continue
+            key, uid = ident
+            self._known[key] = uid
+            events.append({"type": "MODIFIED" if before.get(key) == uid else "ADDED", "object": item})
+        vanished = list(_vanished(before, self._known))
+        self.synced = True
+        deliver(Batch(self.resource, "replace", vanished + events, version))
+
+    async def _watch(self, deliver: Callable[[Batch], None]) -> None:
+        """Follow until the watch ends, fails or stalls; one that ends at once counts as a failure."""
+        seconds = self._chance.uniform(*self._times.watch_seconds)
+        started = self._clock.monotonic()
+        async with aclosing(self._api.watch(self.resource, self._version, seconds)) as batches:
+            while (events := await self._next(batches)) is not None:
+                self.last_seen = self._clock.monotonic()
+                self._take(events, deliver)
+                if self.last_seen - started >= self._times.settled_seconds:
+                    self._failures = 0
+        if self._clock.monotonic() - started < self._times.settled_seconds:
+            raise ClusterError(0, "Closed", "the watch ended at once")
+
+    async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
+        """Return the next events, None at the end; ClusterError when nothing came for too long."""
+        try:
+            async with self._clock.timeout(self._times.stall_seconds):
+                return await anext(batches, None)
+        except TimeoutError:
+            raise ClusterError(0, "Stalled", f"nothing for {self._times.stall_seconds:g} s") from None
+
+    def _take(self, events: list[Json], deliver: Callable[[Batch], None]) -> None:
+        """Deliver the changes that stand before an ERROR, then raise it."""
+        changes: list[Json] = []
+        failure: ClusterError | None = None
+        for event in events:
+            if event.get("type") == "ERROR":
+                failure = _failure(event.get("object"))
+                break
+            if self._note(event):
+                changes.append(event)
+        if changes:
+            deliver(Batch(self.resource, "changes", changes, self._version))
+        if failure:
+            raise failure
+
+    def _note(self, event: Json) -> bool:
+        """Keep version and known objects up to date; tell whether the event is for the consumer."""
+        kind, item = event.get("type"), event.get("object")
+        if version := _metadata(item).get("resourceVersion"):
+            self._version = str(version)
+        if kind == "BOOKMARK":
+            return False
+        ident = self._identify(item)
+        if kind not in CHANGES or ident is None:
+            return False
+        key, uid = ident
+        if kind == "DELETED":
+            self._known.pop(key, None)
+        else:
+            self._known[key] = uid
+        return True
+
+    def _identify(self, item: object) -> tuple[Key, str] | None:
+        """Return ((namespace, name), uid), or None for what has no name."""
+        meta = _metadata(item)
+        if not (name := meta.get("name")):
+            self.dropped += 1
+            _log.warning("%s: dropped an object without a name", self.resource)
+            return None
+        return (str(meta.get("namespace") or ""), str(name)), str(meta.get("uid") or "")
+
+    async def _recover(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
+        """Decide where to go on after a failure, and wait."""
+        if error.status == 404:
+            await self._await_resource(deliver)
+            return
+        self.restarts += 1
+        self.last_error = str(error)
+        if not _transient(error) or (error.status and self._failures >= RESUMES):
+            self._version = ""
+        _log.info("%s: %s", self.resource, error)
+        await self._clock.sleep(max(self._backoff(), error.retry_after))
+
+    async def _await_resource(self, deliver: Callable[[Batch], None]) -> None:
+        """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look again later."""
+        if self._known or not self.synced:
+            self._replace((), "", deliver)
+        self._version = ""
+        self.last_seen = self._clock.monotonic()
+        self._failures = 0
+        await self._clock.sleep(self._times.missing_seconds * self._chance.uniform(0.5, 1.0))
+
+    def _backoff(self) -> float:
+        """Return seconds to wait: exponential with full jitter, so that replicas do not come back as one."""
+        times = self._times
+        longest = min(times.backoff_cap_seconds, times.backoff_seconds * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        return self._chance.uniform(0.0, longest)
+
+
+def _transient(error: ClusterError) -> bool:
+    """Tell whether to go on from the same resourceVersion: nothing was missed, as far as is known.
+
+    All else wants a list: 410 (our version is too old) above all. A busy server is not asked for one.
+    """
+    return error.status in (0, 429) or error.status >= 500
+
+
+def _vanished(before: dict[Key, str], after: dict[Key, str]) -> Iterator[Json]:
+    """Yield DELETED for what is gone, also where another object took the name."""
+    for (namespace, name), uid in before.items():
+        if after.get((namespace, name)) != uid:
+            yield {"type": "DELETED", "object": {"metadata": {"namespace": namespace, "name": name, "uid": uid}}}
+
+
+def _metadata(item: object) -> Json:
+    meta = item.get("metadata") if isinstance(item, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def _failure(status: object) -> ClusterError:
+    """Read the Status of an ERROR event; one without a code counts as 410: what it tells of is lost."""
+    told = status if isinstance(status, dict) else {}
+    code = told.get("code")
+    return ClusterError(code if isinstance(code, int) and code else 410, str(told.get("reason") or "Error"))

@@ -1,0 +1,291 @@
+"""The reflector: whole lists, resumed watches, relists that tell what vanished, and no failure ends or spins it."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from extender.clock import Clock
+from extender.kube.api import PODS, TFJOBS, ClusterError, Json, Resource
+from extender.kube.reflector import Batch, Reflector, Times
+
+TIMES = Times(watch_seconds=(30, 45), stall_seconds=50, backoff_seconds=1, backoff_cap_seconds=16, missing_seconds=20)
+
+
+class VirtualClock(Clock):
+    """Time passes only in sleeps and in time-outs that strike; `slept` keeps the sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 0.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+        await asyncio.sleep(0)
+
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        return asyncio.timeout(0.01)  # what hangs in these tests hangs for ever
+
+
+Script = list[Any]
+"""Answers in order. Of a list: pages, errors. Of a watch: groups of events, seconds that pass, HANG, errors."""
+HANG = object()
+
+
+class FakeApi:
+    """Plays back scripts and ends the test (Stopped) when one is used up; `asked` keeps what was asked."""
+
+    def __init__(self, clock: VirtualClock, lists: list[Script], watches: list[Script]) -> None:
+        self.clock = clock
+        self.lists = lists
+        self.watches = watches
+        self.asked: list[str] = []
+
+    async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        self.asked.append("list")
+        for page in self._next(self.lists):
+            if isinstance(page, Exception):
+                raise page
+            yield page
+
+    async def watch(self, resource: Resource, version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
+        assert 30 <= timeout <= 45
+        self.asked.append(f"watch {version}")
+        yield []
+        for step in self._next(self.watches):
+            if isinstance(step, Exception):
+                raise step
+            if step is HANG:
+                await asyncio.Event().wait()
+            elif isinstance(step, int | float):
+                self.clock.time += step
+            else:
+                yield step
+
+    @staticmethod
+    def _next(scripts: list[Script]) -> Script:
+        if not scripts:
+            raise StoppedError
+        return scripts.pop(0)
+
+
+class StoppedError(Exception):
+    """The script is at its end."""
+
+
+def pod(name: str, version: int, uid: str = "") -> Json:
+    return {"metadata": {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}}
+
+
+def event(kind: str, item: object) -> Json:
+    return {"type": kind, "object": item}
+
+
+def bookmark(version: int) -> Json:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def gone(name: str, uid: str = "") -> Json:
+    return event("DELETED", {"metadata": {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}"}})
+
+
+class Run:
+    """One run of a reflector over scripts."""
+
+    def __init__(self, lists: list[Script], watches: list[Script], resource: Resource = PODS) -> None:
+        self.clock = VirtualClock()
+        self.api = FakeApi(self.clock, lists, watches)
+        self.batches: list[Batch] = []
+        # the protocol's writes are no matter of a reflector
+        self.reflector = Reflector(self.api, resource, self.clock, random.Random(4), TIMES)  # type: ignore[arg-type]
+
+    async def until_stopped(self, deliver: Callable[[Batch], None] | None = None) -> "Run":
+        with pytest.raises(StoppedError):
+            await self.reflector.run(deliver or self.batches.append)
+        return self
+
+    @property
+    def told(self) -> list[tuple[str, list[Json], str]]:
+        return [(batch.kind, batch.events, batch.resource_version) for batch in self.batches]
+
+
+GONE = ClusterError(410, "Expired")
+
+
+async def test_pages_become_one_replacement_then_changes_follow_in_order() -> None:
+    a, b, c = pod("a", 1), pod("b", 2), pod("c", 11)
+    lists: list[Script] = [[([a], "10"), ([b], "10")]]
+    watches: list[Script] = [
+        [[event("ADDED", c), event("DELETED", pod("a", 12))], 40.0, [bookmark(20), event("MODIFIED", pod("b", 21))]]
+    ]
+    run = await Run(lists, watches).until_stopped()
+    assert run.told == [
+        ("replace", [event("ADDED", a), event("ADDED", b)], "10"),
+        ("changes", [event("ADDED", c), event("DELETED", pod("a", 12))], "12"),
+        ("changes", [event("MODIFIED", pod("b", 21))], "21"),
+    ]
+    assert run.api.asked == ["list", "watch 10", "watch 21"]
+    assert run.reflector.synced
+    assert run.clock.slept == []
+
+
+async def test_a_quiet_watch_resumes_from_its_bookmark_without_a_list() -> None:
+    run = await Run([[([], "10")]], [[30.0, [bookmark(99)]], [35.0]]).until_stopped()
+    assert run.api.asked == ["list", "watch 10", "watch 99", "watch 99"]
+    assert run.told == [("replace", [], "10")]
+    assert run.reflector.last_seen == 65.0
+
+
+EXPIRED: dict[str, Script] = {
+    "as a status": [GONE],
+    "as an event": [[event("ADDED", pod("c", 12)), event("ERROR", {"code": 410, "reason": "Expired"})]],
+    "as an event that says nothing": [[event("ADDED", pod("c", 12)), event("ERROR", None)]],
+}
+
+
+@pytest.mark.parametrize("expired", EXPIRED.values(), ids=EXPIRED.keys())
+async def test_an_expired_version_is_listed_again_and_what_vanished_is_told(expired: Script) -> None:
+    before: Script = [([pod("a", 1), pod("b", 2), pod("d", 3, "old")], "10")]
+    after: Script = [([pod("b", 2), pod("d", 30, "new")], "40")]
+    run = await Run([before, after], [[[event("ADDED", pod("c", 11))], *expired]]).until_stopped()
+    assert run.api.asked == ["list", "watch 10", "list", "watch 40"]
+    kind, events, version = run.told[-1]
+    assert (kind, version) == ("replace", "40")
+    assert events == [
+        gone("a"),
+        gone("d", "old"),
+        gone("c"),
+        event("MODIFIED", pod("b", 2)),
+        event("ADDED", pod("d", 30, "new")),
+    ]
+
+
+async def test_events_before_an_error_are_not_lost() -> None:
+    error = event("ERROR", {"code": 500})
+    events = [event("ADDED", pod("a", 5)), error, event("ADDED", pod("b", 6))]
+    run = await Run([[([], "1")]], [[events]]).until_stopped()
+    assert run.told[1:] == [("changes", [event("ADDED", pod("a", 5))], "5")]
+    assert run.api.asked == ["list", "watch 1", "watch 5"]
+
+
+TRANSIENT = {
+    "connection lost": ClusterError(0, "Disconnected"),
+    "busy": ClusterError(429, "TooManyRequests"),
+    "server error": ClusterError(500, "InternalError"),
+}
+
+
+@pytest.mark.parametrize("error", TRANSIENT.values(), ids=TRANSIENT.keys())
+async def test_a_passing_failure_resumes_without_a_list(error: ClusterError) -> None:
+    run = await Run([[([], "1")]], [[5.0, [bookmark(7)], error]]).until_stopped()
+    assert run.api.asked == ["list", "watch 1", "watch 7"]
+
+
+async def test_a_server_that_fails_on_our_version_for_ever_is_asked_for_a_list() -> None:
+    broken: list[Script] = [[ClusterError(500, "InternalError")] for _ in range(6)]
+    run = await Run([[([], "1")], [([], "2")]], broken).until_stopped()
+    assert run.api.asked == ["list", *["watch 1"] * 6, "list", "watch 2"]
+
+
+async def test_a_stalled_watch_is_dropped_and_resumed() -> None:
+    run = await Run([[([], "1")]], [[5.0, [bookmark(7)], HANG]]).until_stopped()
+    assert run.api.asked == ["list", "watch 1", "watch 7"]
+    assert "Stalled" in run.reflector.last_error
+
+
+FAILING: dict[str, tuple[list[Script], list[Script]]] = {
+    "lists fail": ([[ClusterError(500, "InternalError")] for _ in range(40)], []),
+    "nobody answers": ([[ClusterError(0, "Unreachable")] for _ in range(40)], []),
+    "each watch ends at once": ([[([], "1")]], [[] for _ in range(40)]),
+    "each watch brings one event and ends": ([[([], "1")]], [[[event("ADDED", pod("a", 2))]] for _ in range(40)]),
+    "each version is expired": ([[([], "1")] for _ in range(41)], [[GONE] for _ in range(40)]),
+}
+
+
+@pytest.mark.parametrize(("lists", "watches"), FAILING.values(), ids=FAILING.keys())
+async def test_failures_back_off_with_jitter_up_to_the_cap(lists: list[Script], watches: list[Script]) -> None:
+    run = await Run(lists, watches).until_stopped()
+    slept = run.clock.slept
+    assert len(slept) == 40
+    assert all(pause <= min(16, 2.0**i) for i, pause in enumerate(slept))
+    assert 4 < sum(slept[8:]) / len(slept[8:]) < 12  # around half of the cap: full jitter, and no spinning
+    assert len(set(slept)) == 40
+
+
+async def test_a_good_watch_starts_back_off_anew() -> None:
+    failing: list[Script] = [[ClusterError(0, "Disconnected")] for _ in range(10)]
+    good: Script = [2.0, [bookmark(7)], ClusterError(0, "Disconnected")]
+    run = await Run([[([], "1")]], [*failing, good]).until_stopped()
+    assert max(run.clock.slept[:10]) > 2
+    assert run.clock.slept[10] <= 1
+
+
+async def test_retry_after_is_honoured() -> None:
+    run = await Run([[ClusterError(429, "TooManyRequests", retry_after=25.0)]], []).until_stopped()
+    assert run.clock.slept == [25.0]
+
+
+async def test_a_list_that_breaks_between_pages_delivers_nothing() -> None:
+    run = await Run([[([pod("a", 1)], "10"), GONE], [([pod("b", 1)], "12")]], []).until_stopped()
+    assert run.told == [("replace", [event("ADDED", pod("b", 1))], "12")]
+
+
+async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> None:
+    missing: Script = [ClusterError(404, "NotFound")]
+    run = Run([missing, missing, [([pod("j", 1)], "3")]], [], TFJOBS)
+    await run.until_stopped()
+    assert run.told == [("replace", [], ""), ("replace", [event("ADDED", pod("j", 1))], "3")]
+    assert (run.reflector.synced, run.reflector.restarts, run.reflector.last_error) == (True, 0, "")
+    assert all(10 <= pause <= 20 for pause in run.clock.slept)
+
+
+async def test_a_resource_that_is_removed_empties() -> None:
+    missing: Script = [ClusterError(404, "NotFound")]
+    run = await Run([[([pod("j", 1)], "3")], missing], [missing], TFJOBS).until_stopped()
+    assert run.told[1:] == [("replace", [gone("j")], "")]
+
+
+async def test_not_synced_before_the_first_list_or_while_it_is_forbidden() -> None:
+    run = await Run([[ClusterError(403, "Forbidden")] for _ in range(3)], []).until_stopped()
+    assert (run.reflector.synced, run.reflector.restarts, run.told) == (False, 3, [])
+
+
+JUNK: list[Any] = [None, 7, "x", [], {}, {"metadata": None}, {"metadata": []}, {"metadata": {"name": ""}}]
+
+
+async def test_malformed_objects_are_dropped_and_counted_and_the_rest_goes_on() -> None:
+    junk_events = [event("ADDED", item) for item in JUNK] + [{}, event("STRANGE", pod("s", 5)), {"type": None}]
+    run = await Run([[([*JUNK, pod("a", 1)], "10")]], [[[*junk_events, event("ADDED", pod("b", 11))]]]).until_stopped()
+    assert run.told == [
+        ("replace", [event("ADDED", pod("a", 1))], "10"),
+        ("changes", [event("ADDED", pod("b", 11))], "11"),
+    ]
+    assert run.reflector.dropped >= 2 * len(JUNK)
+
+
+async def test_a_fault_of_the_consumer_is_not_swallowed() -> None:
+    def broken(_: Batch) -> None:
+        raise RuntimeError("invariant")
+
+    with pytest.raises(RuntimeError, match="invariant"):
+        await Run([[([], "1")]], []).reflector.run(broken)
+
+
+async def test_clock_speed() -> None:
+    clock = Clock(speed=200)
+    before = clock.monotonic(), clock.now()
+    await clock.sleep(2.0)
+    assert 2.0 <= clock.monotonic() - before[0] < 60
+    assert 1.9 <= clock.now() - before[1] < 60
+    with pytest.raises(TimeoutError):
+        async with clock.timeout(2.0):
+            await asyncio.sleep(1)
+    with pytest.raises(ValueError, match="speed"):
+        Clock(speed=0)
