@@ -30,10 +30,10 @@ TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 PREFIX: Final = "KOHORT_"
 DELIMITER: Final = "__"
-# Not settings: the name of the file itself, what steers our own tests, and what Kubernetes puts into every container of
+# Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container of
 # a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(
-    r"KOHORT_(CONFIG|(TEST|KIT|CI|DEMO|BENCH)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
+    r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
 )
 
 
@@ -361,7 +361,9 @@ def _from_environment() -> dict[str, Any]:
         if not spelled.startswith(PREFIX) or NOT_A_SETTING.fullmatch(spelled):
             continue
         if spelled.split(DELIMITER)[0] not in known:
-            raise SettingsError(f"{name}: an unknown setting in the environment{_nearest(spelled, known)}")
+            raise SettingsError(
+                f"{name}: an unknown setting in the environment{_nearest(spelled.split(DELIMITER)[0], known)}"
+            )
     try:
         return EnvSettingsSource(Settings)()
     except EnvironmentValueError as error:

@@ -1,0 +1,285 @@
+"""Settings: where values come from, what is refused, and that a refusal names field, value, allowed and mend."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from extender.settings import Settings, SettingsError, is_loopback, least_http_timeout_seconds, load_settings
+
+UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections")
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("KOHORT_"):
+            monkeypatch.delenv(name)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "kohort.yaml"
+    path.write_text(text)
+    return path
+
+
+def refusal(folder: Path, text: str) -> list[str]:
+    """Return the lines of the error that a settings file causes, without the heading."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(folder, text))
+    heading, *lines = str(caught.value).split("\n  ")
+    assert "kohort.yaml cannot be used:" in heading
+    return lines
+
+
+def test_defaults_hold_together() -> None:
+    settings = load_settings()
+    assert settings == Settings()
+    assert settings.barrier.http_timeout_seconds >= least_http_timeout_seconds(settings.barrier) == 18
+    assert is_loopback(settings.server.host)
+
+
+def test_environment_goes_over_file_and_overrides_over_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "barrier: {window_seconds: 5, binding_seconds: 3, repair_seconds: 7}\npolicy: fifo-pod\n")
+    monkeypatch.setenv("KOHORT_BARRIER__BINDING_SECONDS", "2")
+    monkeypatch.setenv("KOHORT_BARRIER__REPAIR_SECONDS", "8")
+    settings = load_settings(path, {"barrier": {"repair_seconds": 9}})
+    barrier = settings.barrier
+    assert (settings.policy, barrier.window_seconds, barrier.binding_seconds, barrier.repair_seconds) == (
+        "fifo-pod",
+        5,
+        2,
+        9,
+    )
+
+
+def test_file_is_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOHORT_CONFIG", str(written(tmp_path, "answer: ranked")))
+    assert load_settings().answer == "ranked"
+
+
+def test_empty_file_means_the_defaults(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, "# nothing\n")) == Settings()
+
+
+def test_values_given_in_code_are_not_steered_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOHORT_POLICY", "fifo-pod")
+    assert Settings().policy == "kod2"
+
+
+REFUSED_VALUES = {
+    "policy: kod3": "policy: 'kod3' is not allowed; allowed: 'kod2', 'fifo-pod' or 'kubeflow-spread'",
+    "kod2: {starve_limit_seconds: 0}": "kod2.starve_limit_seconds: 0 is not allowed; allowed: greater than 0",
+    "kod2: {backfill: 3}": "kod2.backfill: 3 is not allowed; allowed: true or false",
+    "kod2: 7": "kod2: 7 is not allowed; allowed: a mapping of settings",
+    "kod2:": "kod2: None is not allowed; allowed: a mapping of settings",
+    "tick_seconds: yes": "tick_seconds: True is not allowed; allowed: a number",
+    "tick_seconds: .nan": "tick_seconds: nan is not allowed; allowed: a finite number",
+    "tick_seconds: soon": "tick_seconds: 'soon' is not allowed; allowed: a number",
+    "tick_seconds: 1e9": "tick_seconds: '1e9' is not allowed; allowed: less than or equal to 86400",
+    "nominate_above_nodes: -1": "nominate_above_nodes: -1 is not allowed; allowed: greater than or equal to 0",
+    "server: {port: 80.5}": "server.port: 80.5 is not allowed; allowed: a whole number",
+    "server: {port: 65536}": "server.port: 65536 is not allowed; allowed: less than or equal to 65535",
+    "server: {host: ''}": "server.host: '' is not allowed; allowed: text that is not empty",
+    "server: {host: 4}": "server.host: 4 is not allowed; allowed: text",
+    "lease: {name: Big}": "lease.name: 'Big' is not allowed; allowed: text like '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'",
+    "controller: {service_url: 'ftp://x'}": (
+        "controller.service_url: 'ftp://x' is not allowed; allowed: an http:// or https:// URL with a host"
+    ),
+    "polcy: kod2": "polcy: an unknown setting; did you mean policy?",
+    "barrier: {window: 8}": "barrier.window: an unknown setting; did you mean window_seconds?",
+    "release: {zzz: 8}": ("release.zzz: an unknown setting; allowed: backoff_initial_seconds, backoff_max_seconds"),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), REFUSED_VALUES.items(), ids=REFUSED_VALUES.keys())
+def test_refused_value(text: str, line: str, tmp_path: Path) -> None:
+    assert refusal(tmp_path, text) == [line]
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    assert len(refusal(tmp_path, "policy: x\nanswer: x\ngate: x\nlog_level: x\nbarrier: {x: 1}\n")) == 5
+
+
+# One step inside each relation, and the smallest step outside with both names in the message.
+RELATIONS = {
+    "window >= max back-off + 2": (
+        "{scheduler: {pod_max_backoff_seconds: 6}}",
+        "{scheduler: {pod_max_backoff_seconds: 6.01}}",
+        ("barrier.window_seconds", "scheduler.pod_max_backoff_seconds", "at least 8.01"),
+    ),
+    "http timeout >= window + binding + api + 2": (
+        "{barrier: {http_timeout_seconds: 18}}",
+        "{barrier: {http_timeout_seconds: 17.9}}",
+        ("barrier.http_timeout_seconds", "barrier.window_seconds", "barrier.binding_seconds", "at least 18"),
+    ),
+    "initial back-off <= max back-off": (
+        "{scheduler: {pod_initial_backoff_seconds: 2}}",
+        "{scheduler: {pod_initial_backoff_seconds: 3}}",
+        ("scheduler.pod_initial_backoff_seconds", "scheduler.pod_max_backoff_seconds"),
+    ),
+    "release back-off": (
+        "{release: {backoff_initial_seconds: 120}}",
+        "{release: {backoff_initial_seconds: 121}}",
+        ("release.backoff_initial_seconds", "release.backoff_max_seconds"),
+    ),
+    "coalesce <= tick": (
+        "{coalesce_seconds: 10}",
+        "{coalesce_seconds: 11}",
+        ("coalesce_seconds", "tick_seconds"),
+    ),
+    "reserved < connections": (
+        "{server: {connections: 65}}",
+        "{server: {connections: 64}}",
+        ("server.reserved_connections", "server.connections", "at most 63"),
+    ),
+    "a gang of one fits": (
+        "{scheduler: {pods_per_second: 0.125}}",
+        "{scheduler: {pods_per_second: 0.124}}",
+        ("scheduler.pods_per_second", "barrier.window_seconds"),
+    ),
+    "verbs on loopback": (
+        "{server: {host: 0.0.0.0, allow_remote_without_tls: true}}",
+        "{server: {host: 0.0.0.0}}",
+        ("server.host", "0.0.0.0", "127.0.0.1", "server.allow_remote_without_tls"),
+    ),
+    "health port is its own": (
+        "{server: {port: 0, health_port: 0}}",
+        "{server: {health_port: 8900}}",
+        ("server.health_port", "8900", "server.port"),
+    ),
+    "controller's health port is its own": (
+        "{controller: {health_port: 8903}}",
+        "{controller: {health_port: 8901}}",
+        ("controller.health_port", "8901", "server.health_port"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("inside", "outside", "words"), RELATIONS.values(), ids=RELATIONS.keys())
+def test_relation(inside: str, outside: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    load_settings(written(tmp_path, inside))
+    (line,) = refusal(tmp_path, outside)
+    assert line.startswith(f"{words[0]}: ")
+    assert "; allowed: " in line
+    assert [word for word in words if word not in line] == []
+
+
+def test_several_broken_relations_are_several_lines(tmp_path: Path) -> None:
+    lines = refusal(tmp_path, "{barrier: {http_timeout_seconds: 1}, coalesce_seconds: 20, server: {host: 10.0.0.1}}")
+    assert [line.split(":")[0] for line in lines] == ["barrier.http_timeout_seconds", "coalesce_seconds", "server.host"]
+
+
+LARGEST = {
+    "by default the window decides: 8 s at 60 a second": ({}, 480),
+    "a part of a pod is no pod": ({"scheduler": {"pods_per_second": 0.99}}, 7),
+    "connections decide": ({"server": {"connections": 164}}, 100),
+    "a long window": ({"barrier": {"window_seconds": 20, "http_timeout_seconds": 30}}, 1200),
+}
+
+
+@pytest.mark.parametrize(("values", "want"), LARGEST.values(), ids=LARGEST.keys())
+def test_largest_gang(values: dict[str, Any], want: int) -> None:
+    assert Settings(**values).largest_gang == want
+
+
+BAD_FILES = {
+    "list": ("[1, 2]", "not a mapping"),
+    "text": ("hello", "not a mapping"),
+    "numbers as names": ("1: 2", "not a mapping"),
+    "broken": ("a: [1", "not YAML"),
+    "two documents": ("a: 1\n---\nb: 1", "not YAML"),
+    "name twice": ("policy: kod2\npolicy: fifo-pod", "stands twice"),
+    "name twice below": ("kod2: {backfill: true, backfill: false}", "stands twice"),
+    "alias": ("kod2: &a {backfill: true}\nbarrier: *a", "alias"),
+    "a Python object": ("a: !!python/object/apply:os.getpid []", "not YAML"),
+    "constructor with KeyError": ("a: !!bool x", "not YAML"),
+    "constructor with AttributeError": ("a: !!timestamp x", "not YAML"),
+    "control characters": ("a: \x01", "not YAML"),
+    "too deep": ("[" * 5000, "not YAML"),
+    "too long": ("#" * (1024 * 1024 + 1), "longer than"),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BAD_FILES.values(), ids=BAD_FILES.keys())
+def test_bad_file(text: str, words: str, tmp_path: Path) -> None:
+    (line,) = refusal(tmp_path, text)
+    assert words in line
+
+
+@pytest.mark.timeout(5)
+def test_billion_laughs_is_refused_at_once(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60)]
+    assert "alias" in refusal(tmp_path, "\n".join(lines))[0]
+
+
+@pytest.mark.parametrize("name", ["absent.yaml", "."])
+def test_file_that_cannot_be_read(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(tmp_path / name)
+
+
+BAD_ENVIRONMENT = {
+    "unknown section": ("KOHORT_BARIER__WINDOW_SECONDS", "8", "did you mean KOHORT_BARRIER?"),
+    "unknown setting": ("KOHORT_WINDOW", "8", "KOHORT_WINDOW: an unknown setting"),
+    "unknown key below": ("KOHORT_BARRIER__WINDOW", "8", "barrier.window: an unknown setting"),
+    "value": ("KOHORT_GATE", "open", "gate: 'open' is not allowed; allowed: 'when-queued', 'always' or 'never'"),
+    "section that is no JSON": ("KOHORT_BARRIER", "{x", "barrier"),
+    "lower case counts": ("kohort_gate", "open", "gate: 'open' is not allowed"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "words"), BAD_ENVIRONMENT.values(), ids=BAD_ENVIRONMENT.keys())
+def test_bad_environment(name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["KOHORT_SERVICE_HOST", "KOHORT_PORT", "KOHORT_PORT_8900_TCP", "KOHORT_WEB_SERVICE_PORT_HTTP", "KOHORT_CACHE"],
+)
+def test_what_kubernetes_and_the_test_kit_set_is_no_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "tcp://10.0.0.1:80")
+    assert load_settings() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("host", "want"),
+    [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("[::1]", True), ("localhost", True)]
+    + [("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("127.0.0.1.example.org", False), ("", False)],
+)
+def test_is_loopback(host: str, want: bool) -> None:
+    assert is_loopback(host) is want
+
+
+def every_field(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """Return every setting that is not a section, by its dotted name."""
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found |= every_field(kind, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = field
+    return found
+
+
+def test_every_setting_is_described_and_every_quantity_has_its_unit() -> None:
+    fields = every_field(Settings)
+    assert [name for name, field in fields.items() if not field.description] == []
+    assert [
+        name for name, field in fields.items() if field.annotation in (int, float) and not name.endswith(UNITS)
+    ] == []
+
+
+def test_settings_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
+    settings = Settings(policy="fifo-pod", tick_seconds=3)
+    assert load_settings(written(tmp_path, yaml.safe_dump(settings.model_dump()))) == settings
