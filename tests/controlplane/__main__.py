@@ -1,2 +1,76 @@
+"""``python -m tests.controlplane build | up | down``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
 from tests.controlplane.build import build
-print(build())
+from tests.controlplane.cluster import DIRECTORY, down, up
+from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.nodes import NodeShape
+
+
+def main() -> int:
+    """Run one command; return 1, with the reason on standard error, when it fails."""
+    arguments = _parser().parse_args()
+    try:
+        match arguments.command:
+            case "build":
+                _build()
+            case "up":
+                _up(arguments)
+            case _:
+                _down(arguments)
+    except ControlPlaneError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.controlplane", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build what the cache lacks")
+    starts = commands.add_parser("up", help="start a control plane with Kohort and leave it running")
+    starts.add_argument("--nodes", type=int, default=3, help="how many nodes (default 3)")
+    starts.add_argument("--cpu", default="10", help="cores of a node (default 10)")
+    starts.add_argument("--memory", default="32Gi", help="memory of a node (default 32Gi)")
+    starts.add_argument("--gpu", type=int, default=1, help="GPUs of a node (default 1)")
+    starts.add_argument("--hours", type=float, default=0, help="end by itself after so many hours (default: never)")
+    starts.add_argument("--no-controller-manager", action="store_true", help="leave kube-controller-manager out")
+    starts.add_argument("--directory", type=Path, default=DIRECTORY, help="where it keeps its files (.cluster)")
+    ends = commands.add_parser("down", help="end what up started")
+    ends.add_argument("--directory", type=Path, default=DIRECTORY, help="the directory of up")
+    ends.add_argument("--after-seconds", type=float, default=0, help=argparse.SUPPRESS)
+    return parser
+
+
+def _build() -> None:
+    for binary, path in build().paths.items():
+        print(f"{binary}: {path}")
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    shape = NodeShape(arguments.nodes, arguments.cpu, arguments.memory, arguments.gpu)
+    started = time.monotonic()
+    kubeconfig = up(
+        shape,
+        controller_manager=not arguments.no_controller_manager,
+        hours=arguments.hours,
+        directory=arguments.directory.absolute(),
+    )
+    print(f"up in {time.monotonic() - started:.1f} s; end it with make cluster-down. To use it:")
+    print(f"export KUBECONFIG={kubeconfig}")
+
+
+def _down(arguments: argparse.Namespace) -> None:
+    time.sleep(arguments.after_seconds)
+    ended = down(directory=arguments.directory)
+    print(f"ended: {', '.join(ended)}" if ended else "no cluster was up")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

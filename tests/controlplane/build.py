@@ -153,4 +153,3 @@ def _yaml_loader() -> type[yaml.SafeLoader]:
     """Return the fast loader where PyYAML was built with it."""
     loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return loader
-

@@ -90,6 +90,12 @@ class Layout:
             f"--tls-cert-file={self.pki.server_certificate}",
             f"--tls-private-key-file={self.pki.server_key}",
             f"--client-ca-file={self.pki.ca_file}",
+            # Without these every component's own server complains for ever that it cannot know a front proxy.
+            f"--requestheader-client-ca-file={self.pki.ca_file}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--service-account-issuer={SERVICE_ACCOUNT_ISSUER}",
             f"--service-account-key-file={self.pki.token_key}",
             f"--service-account-signing-key-file={self.pki.token_key}",

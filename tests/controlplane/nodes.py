@@ -46,3 +46,6 @@ class NodeShape:
     def _resources(self) -> dict[str, str]:
         given = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods)}
         return given | ({"nvidia.com/gpu": str(self.gpu)} if self.gpu else {})
+
+
+THREE_NODES = NodeShape()

@@ -21,13 +21,14 @@ from tests.controlplane.api import Api
 from tests.controlplane.build import Binaries, build
 from tests.controlplane.components import Layout, Ports
 from tests.controlplane.errors import ControlPlaneError
-from tests.controlplane.nodes import NodeShape
+from tests.controlplane.nodes import THREE_NODES, NodeShape
 from tests.controlplane.pki import Pki
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 
 START_LIMIT = 60.0
 START_TRIES = 3
+STOCK_SCHEDULER = "leaderElection: {leaderElect: false}"
 ADMIN = ("kit:admin", "system:masters")
 
 
@@ -46,7 +47,7 @@ class ControlPlane:
     @classmethod
     def start(
         cls,
-        nodes: NodeShape | None = NodeShape(),
+        nodes: NodeShape | None = THREE_NODES,
         *,
         operator: bool = True,
         controller_manager: bool = False,
@@ -269,7 +270,7 @@ class ControlPlane:
 
     def _scheduler_config(self, given: Path | None, name: str, kubeconfig: Path) -> Path:
         """Write the configuration with its kubeconfig filled in: with --config the flag of that name is ignored."""
-        config = yaml.safe_load(given.read_text()) if given else {"leaderElection": {"leaderElect": False}}
+        config: dict[str, Any] = yaml.safe_load(given.read_text() if given else STOCK_SCHEDULER)
         config.setdefault("apiVersion", "kubescheduler.config.k8s.io/v1")
         config.setdefault("kind", "KubeSchedulerConfiguration")
         config.setdefault("clientConnection", {})["kubeconfig"] = str(kubeconfig)
@@ -309,4 +310,3 @@ def _as_yaml(manifest: str | Path | dict[str, Any]) -> str:
             return manifest.read_text()
         case _:
             return yaml.safe_dump(manifest)
-

@@ -54,9 +54,7 @@ def _kubernetes_ldflags() -> str:
 
 
 def _kubernetes(binary: str) -> Recipe:
-    return Recipe(
-        binary, "kubernetes", f"k8s.io/kubernetes/cmd/{binary}", KUBERNETES_VERSION, _kubernetes_ldflags()
-    )
+    return Recipe(binary, "kubernetes", f"k8s.io/kubernetes/cmd/{binary}", KUBERNETES_VERSION, _kubernetes_ldflags())
 
 
 # In the order in which they are built. etcd is the release that Kubernetes itself is pinned to, hence its module.

@@ -1,0 +1,88 @@
+"""A control plane that stays up after the command that started it: ``make cluster`` and ``make cluster-down``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.kohort import CHECKOUT, start_kohort
+from tests.controlplane.nodes import NodeShape
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.process import Process
+from tests.controlplane.state import Running, StateFile, end
+
+DIRECTORY = CHECKOUT / ".cluster"
+MARKER = "a-kohort-cluster-lives-here"
+
+
+def up(shape: NodeShape, *, controller_manager: bool = True, hours: float = 0, directory: Path = DIRECTORY) -> Path:
+    """Start a control plane with Kohort that outlives this process, and return the admin's kubeconfig.
+
+    ``hours`` other than 0 ends it by itself after that time. Raises ControlPlaneError when one is up already, or when
+    ``directory`` holds something else.
+    """
+    state = StateFile(directory / "state.json")
+    if alive := [process.name for process in state.read() if process.alive]:
+        raise ControlPlaneError(f"a cluster is up already ({', '.join(alive)}): end it with make cluster-down")
+    down(directory=directory)  # what a crash of the machine left
+    if directory.exists():
+        raise ControlPlaneError(f"{directory} holds something else than a cluster")
+    directory.mkdir(parents=True)
+    (directory / MARKER).touch()
+
+    def record(process: Process) -> None:
+        state.add(Running.of(process.name, process.pid))
+
+    try:
+        return _start(shape, controller_manager, hours, directory, record)
+    except BaseException:
+        # The logs stay, the error names them.
+        end(reversed(state.read()))
+        state.path.unlink(missing_ok=True)
+        raise
+
+
+def down(*, directory: Path = DIRECTORY) -> list[str]:
+    """End what ``up`` started, remove its files, and return the names of what was still running."""
+    # Not ourselves: after --hours the last of the recorded processes is the one that does this.
+    recorded = [process for process in StateFile(directory / "state.json").read() if process.pid != os.getpid()]
+    alive = [process.name for process in recorded if process.alive]
+    end(reversed(recorded))
+    if (directory / MARKER).exists():  # never remove a folder that is not ours
+        shutil.rmtree(directory, ignore_errors=True)
+    return alive
+
+
+def _start(
+    shape: NodeShape, controller_manager: bool, hours: float, directory: Path, record: Callable[[Process], None]
+) -> Path:
+    plane = ControlPlane.start(
+        shape, controller_manager=controller_manager, workdir=directory, detached=True, on_start=record
+    )
+    plane.start_scheduler()
+    start_kohort(plane)
+    if hours:
+        _end_after(plane, hours)
+    kubeconfig = directory / "kubeconfig"
+    shutil.copy(plane.admin_kubeconfig, kubeconfig)
+    plane.api.close()
+    return kubeconfig
+
+
+def _end_after(plane: ControlPlane, hours: float) -> None:
+    plane.start_process(
+        "cluster-down",
+        sys.executable,
+        "-m",
+        "tests.controlplane",
+        "down",
+        "--after-seconds",
+        str(hours * 3600),
+        "--directory",
+        str(plane.workdir),
+        environment={"PYTHONPATH": str(CHECKOUT)},
+    )

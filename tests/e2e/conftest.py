@@ -1,0 +1,41 @@
+"""The control plane that the end-to-end tests share, and their time limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import ControlPlane
+
+TEST_LIMIT = 120
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder; its time limit leaves fixtures out, for the first may have binaries to build."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Yield one control plane for the whole session: three nodes, the training operator, the stock scheduler.
+
+    The controller manager is left out, so objects of a deleted owner stay: work in a namespace of your own.
+    """
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("controlplane")) as plane:
+        plane.start_scheduler()
+        yield plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> str:
+    """Return a new namespace named after the test."""
+    name = f"{request.node.name.replace('_', '-').replace('[', '-').rstrip(']')[:50].lower().strip('-')}"
+    control_plane.kubectl("create", "namespace", name)
+    return name
