@@ -1,0 +1,151 @@
+"""Runs the apps: the verbs on loopback, health and metrics on a listener of their own, both with limits.
+
+SIGTERM or SIGINT (or the caller's event) stops the verbs first: requests that are here get ``graceful_seconds``, those
+still arriving are cut. The health listener ends last, so that the drain can be watched.
+This room knows sockets and signals; it must not know what is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import uvicorn
+from starlette.requests import Request
+
+from extender.limits import App, BodyLimit, Limits, Refuse, limited
+
+BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One app with its address and limits; port 0 takes any free one. ``refuse`` answers bodies that are too long."""
+
+    app: App
+    host: str
+    port: int
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    refuse: Refuse | None = None
+
+
+OnReady = Callable[[list[tuple[str, int]]], None]
+
+
+async def serve(
+    endpoints: list[Endpoint], on_ready: OnReady | None = None, stop: asyncio.Event | None = None
+) -> None:
+    """Serve all endpoints until ``stop`` is set, by a signal or by the caller; they stop one after the other, in order.
+
+    ``on_ready`` gets the bound (host, port) of each, in order, once all accept connections. Raises OSError where an
+    address cannot be had; nothing is served then. Apps start and stop by their ASGI lifespan, where they have one.
+    """
+    stop = stop or asyncio.Event()
+    with contextlib.ExitStack() as opened:
+        sockets = [opened.enter_context(listen(e.host, e.port)) for e in endpoints]
+        servers = [_server(e) for e in endpoints]
+        running = [asyncio.create_task(s.serve([sock])) for s, sock in zip(servers, sockets, strict=True)]
+        try:
+            with stop_on_signals(stop):
+                await _until_started(servers, running)
+                if on_ready:
+                    on_ready([sock.getsockname()[:2] for sock in sockets])
+                await _until_stop(stop, running)
+        finally:
+            await _end(servers, running)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket, IPv4 or IPv6; OSError where the address cannot be had.
+
+    Connections inherit TCP_NODELAY from it. asyncio sets that only on sockets made with an explicit IPPROTO_TCP, which
+    these are not, and without it each answer (head and body are two writes) waits 40 ms for an acknowledgement.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+async def disconnected(request: Request) -> None:
+    """Return once the client of ``request``, whose body was read, has gone; a held bind races with this.
+
+    It also returns when the answer was sent, so cancel it or drop its result then. Only one task may await it.
+    """
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@contextlib.contextmanager
+def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
+    """Set ``stop`` on SIGTERM and SIGINT; outside the main thread there are no signals to handle."""
+    loop = asyncio.get_running_loop()
+    taken = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(RuntimeError, ValueError):
+            loop.add_signal_handler(number, stop.set)
+            taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            loop.remove_signal_handler(number)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handling: several run in one process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _server(endpoint: Endpoint) -> _Server:
+    limits = endpoint.limits
+    config = uvicorn.Config(
+        cast(Any, BodyLimit(endpoint.app, limits.body_bytes, endpoint.refuse)),
+        http=limited(limits),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=cast(int, limits.keep_alive_seconds),  # any number does
+        timeout_graceful_shutdown=cast(int, limits.graceful_seconds),
+    )
+    return _Server(config)
+
+
+async def _until_started(servers: list[_Server], running: list[asyncio.Task[None]]) -> None:
+    while not all(server.started for server in servers):
+        _raise_ended(running)
+        await asyncio.sleep(0.01)
+
+
+async def _until_stop(stop: asyncio.Event, running: list[asyncio.Task[None]]) -> None:
+    """Wait for ``stop``, or for a server that ends by itself, which is a fault."""
+    waiting = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+    _raise_ended(running)
+
+
+def _raise_ended(running: list[asyncio.Task[None]]) -> None:
+    for task in running:
+        if task.done():
+            task.result()
+            raise RuntimeError("a listener ended by itself")
+
+
+async def _end(servers: list[_Server], running: list[asyncio.Task[None]]) -> None:
+    for server, task in zip(servers, running, strict=True):
+        server.should_exit = True
+        await asyncio.wait([task])

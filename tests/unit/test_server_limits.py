@@ -1,0 +1,336 @@
+"""What a client may do to a listener, over real sockets: big and slow requests, many connections, and a stop."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request, Response
+
+from extender.limits import HeldBinds, Limits
+from extender.server import Endpoint, disconnected, serve
+
+LIMITS = Limits(
+    body_bytes=1000,
+    header_seconds=0.3,
+    body_seconds=0.3,
+    connections=8,
+    reserved_connections=3,
+    keep_alive_seconds=1.0,
+    graceful_seconds=0.5,
+)
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+class Server:
+    """One running listener with an app of three routes; `gone` counts held requests whose client left."""
+
+    def __init__(self) -> None:
+        self.address = ("", 0)
+        self.stop = asyncio.Event()
+        self.release = asyncio.Event()
+        self.gone = 0
+        self.bodies: list[int] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+
+        @app.post("/filter")
+        async def filter_(request: Request) -> Response:
+            self.bodies.append(len(await request.body()))
+            return Response(b"{}")
+
+        @app.post("/bind")
+        async def bind(request: Request) -> Response:
+            await request.body()
+            left = asyncio.create_task(disconnected(request))
+            free = asyncio.create_task(self.release.wait())
+            await asyncio.wait([left, free], return_when=asyncio.FIRST_COMPLETED)
+            self.gone += not free.done()
+            left.cancel()
+            free.cancel()
+            return Response(b"bound")
+
+        return app
+
+    async def send(self, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(*self.address)
+        self.writers.append(writer)
+        writer.write(data)
+        return reader, writer
+
+    async def ask(self, data: bytes) -> bytes:
+        """Send raw bytes; return everything until the server closes."""
+        reader, _ = await self.send(data)
+        try:
+            return await asyncio.wait_for(reader.read(), 5)
+        except ConnectionResetError:
+            return b"reset"
+
+    async def close(self) -> None:
+        for writer in self.writers:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in self.writers), return_exceptions=True)
+
+
+@asynccontextmanager
+async def running(limits: Limits = LIMITS, **options: Any) -> AsyncIterator[Server]:
+    server = Server()
+    ready = asyncio.Event()
+
+    def on_ready(addresses: list[tuple[str, int]]) -> None:
+        server.address = addresses[0]
+        ready.set()
+
+    endpoint = Endpoint(server.app(), "127.0.0.1", 0, limits, **options)
+    task = asyncio.create_task(serve([endpoint], on_ready, server.stop))
+    await asyncio.wait_for(ready.wait(), 5)
+    try:
+        yield server
+    finally:
+        server.release.set()
+        server.stop.set()
+        await asyncio.gather(task, server.close())
+
+
+def post(path: str, body: bytes = b"{}", *headers: str, length: int | None = None) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body) if length is None else length}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def chunked(path: str, sizes: list[int]) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    return head + b"".join(b"%x\r\n%s\r\n" % (size, b"x" * size) for size in sizes) + b"0\r\n\r\n"
+
+
+CLOSE = "Connection: close"
+
+
+async def test_bodies_up_to_the_limit_pass() -> None:
+    async with running() as server:
+        assert (await server.ask(post("/filter", b"x" * 1000, CLOSE))).startswith(OK)
+        reader, _ = await server.send(chunked("/filter", [400, 600]))
+        assert (await reader.readline()) == OK
+    assert server.bodies == [1000, 1000]
+
+
+TOO_LONG = {
+    "declared": post("/filter", b"x" * 1001),
+    "declared, not sent": post("/filter", length=10**12),
+    "chunked": chunked("/filter", [400, 400, 201]),
+    "one chunk": chunked("/filter", [100_000]),
+}
+
+
+@pytest.mark.parametrize("request_bytes", TOO_LONG.values(), ids=TOO_LONG.keys())
+async def test_longer_bodies_never_reach_the_app(request_bytes: bytes) -> None:
+    async with running() as server:
+        answer = await server.ask(request_bytes)
+    assert answer == b"reset" or answer.startswith(b"HTTP/1.1 413 ")
+    assert b"Content-Length: 100" in request_bytes or b"longer than 1000 bytes" in answer or answer == b"reset"
+    assert server.bodies == []
+
+
+async def test_the_answer_to_a_longer_body_can_be_a_verbs_own() -> None:
+    async with running(refuse=lambda path: (200, json.dumps({"Error": path}).encode())) as server:
+        answer = await server.ask(post("/filter", length=10**6))
+    assert answer.startswith(OK)
+    assert answer.endswith(b'{"Error": "/filter"}')
+
+
+async def pour(writer: asyncio.StreamWriter, length: int) -> None:
+    """Send ``length`` bytes in chunks of 64 KiB."""
+    for _ in range(length // 65536):
+        writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+        await writer.drain()
+
+
+async def test_a_stream_without_end_is_cut_at_the_limit() -> None:
+    async with running(replace(LIMITS, body_seconds=60)) as server:
+        _, writer = await server.send(b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            await pour(writer, 64 * 2**20)
+    assert server.bodies == []
+
+
+async def trickle(server: Server, start: bytes, more: bytes) -> tuple[float, bytes]:
+    """Send ``start``, then a byte of ``more`` every 50 ms; return (seconds until the server closed, its answer)."""
+    reader, writer = await server.send(start)
+    began = time.monotonic()
+
+    async def drip() -> None:
+        for byte in more * 100:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.05)
+
+    dripping = asyncio.create_task(drip())
+    try:
+        answer = await asyncio.wait_for(reader.read(), 3)
+    except ConnectionResetError:
+        answer = b"reset"
+    seconds = time.monotonic() - began
+    dripping.cancel()
+    return seconds, answer
+
+
+SLOW = {
+    "head, first request": b"POST /filter HTTP/1.1\r\nHo",
+    "body by length": post("/filter", b"x", length=500),
+    "body in chunks": b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\n",
+    "head, second request": post("/filter") + b"POST /fil",
+}
+
+
+@pytest.mark.parametrize("start", SLOW.values(), ids=SLOW.keys())
+async def test_trickling_does_not_buy_time(start: bytes) -> None:
+    async with running() as server:
+        seconds, answer = await trickle(server, start, b"a")
+    assert 0.25 <= seconds < 0.8
+    assert answer == b"reset" or b"HTTP/1.1 408 " in answer or b"HTTP/1.1 400 " in answer
+
+
+async def test_a_slow_answer_is_not_a_slow_request() -> None:
+    async with running() as server:
+        reader, _ = await server.send(post("/bind", b"{}", CLOSE))
+        await asyncio.sleep(0.7)
+        server.release.set()
+        assert (await reader.read()).endswith(b"bound")
+    assert server.gone == 0
+
+
+async def test_a_silent_connection_is_idle_and_closed_without_a_word() -> None:
+    async with running() as server:
+        began = time.monotonic()
+        assert await server.ask(b"") == b""
+        assert 0.9 <= time.monotonic() - began < 1.5
+
+
+async def test_keep_alive_outlasts_the_deadlines() -> None:
+    async with running() as server:
+        reader, writer = await server.send(post("/filter"))
+        for _ in range(3):
+            assert await asyncio.wait_for(reader.readline(), 1) == OK
+            await reader.readuntil(b"{}")
+            await asyncio.sleep(0.45)
+            writer.write(post("/filter"))
+
+
+async def test_connections_are_capped_and_the_longest_idle_gives_way() -> None:
+    async with running() as server:
+        idle = await server.send(post("/filter"))
+        await idle[0].readuntil(b"{}")
+        held = [await server.send(post("/bind")) for _ in range(7)]
+        await asyncio.sleep(0.05)
+        assert (await server.ask(post("/filter", b"{}", CLOSE))).startswith(OK)
+        assert await asyncio.wait_for(idle[0].read(), 1) == b""
+        held.append(await server.send(post("/bind")))
+        await asyncio.sleep(0.05)
+        answer = await server.ask(post("/filter", b"{}", CLOSE))
+        assert answer == b"reset" or answer.startswith(b"HTTP/1.1 503 ")
+        server.release.set()
+        for reader, _ in held:
+            assert await reader.readline() == OK
+
+
+def test_held_binds_leave_the_reserve_free() -> None:
+    binds = HeldBinds(LIMITS)
+    assert [binds.enter() for _ in range(6)] == [True] * 5 + [False]
+    binds.leave()
+    assert binds.enter()
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+async def test_a_held_bind_notices_that_its_client_left(reset: bool) -> None:
+    async with running() as server:
+        _, writer = await server.send(post("/bind", b"x" * 900))
+        await asyncio.sleep(0.1)
+        assert server.gone == 0
+        if reset:
+            writer.transport.abort()
+        else:
+            writer.close()
+        for _ in range(50):
+            if server.gone:
+                break
+            await asyncio.sleep(0.01)
+        assert server.gone == 1
+
+
+async def test_small_answers_are_not_delayed_by_nagle() -> None:
+    async with running() as server:
+        reader, writer = await server.send(b"")
+        began = time.monotonic()
+        for _ in range(20):
+            writer.write(post("/filter"))
+            await reader.readuntil(b"{}")
+        assert time.monotonic() - began < 0.4  # 40 ms each with Nagle against delayed acknowledgements
+
+
+async def test_two_listeners_and_a_stop_that_cuts_half_sent_bodies_and_answers_whole_ones() -> None:
+    async with running(replace(LIMITS, body_seconds=60, header_seconds=60, graceful_seconds=3)) as server:
+        half = [await server.send(post("/filter", b"x", length=500)) for _ in range(3)]
+        head = await server.send(b"POST /fil")
+        whole = await server.send(post("/bind"))
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        server.stop.set()
+        for reader, _ in [*half, head]:
+            assert await asyncio.wait_for(reader.read(), 1) == b""
+        assert time.monotonic() - began < 0.5
+        server.release.set()
+        assert (await asyncio.wait_for(whole[0].read(), 1)).endswith(b"bound")
+
+
+async def test_an_address_in_use_is_an_error_at_the_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        await serve([Endpoint(Server().app(), *taken.getsockname())])
+
+
+SERVE = """
+import asyncio, sys, uvloop
+from extender.limits import Limits
+from extender.server import Endpoint, serve
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    await receive()
+    await asyncio.sleep(60)
+limits = Limits(body_seconds=60, header_seconds=60, graceful_seconds=0.3)
+ends = [Endpoint(app, "127.0.0.1", 0, limits) for _ in range(2)]
+ready = lambda addresses: print(addresses[0][1], addresses[1][1], flush=True)
+with asyncio.Runner(loop_factory=uvloop.new_event_loop if sys.argv[1] == "uvloop" else None) as runner:
+    runner.run(serve(ends, ready))
+"""
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_sigterm_exits_fast_whatever_is_open(loop: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    process = subprocess.Popen([sys.executable, "-c", SERVE, loop], stdout=subprocess.PIPE, env=environment)
+    assert process.stdout is not None
+    ports = [int(port) for port in process.stdout.readline().split()]
+    openings = [post("/x", b"x", length=500), b"POST /x", b"", post("/x")] * 5
+    sockets = [socket.create_connection(("127.0.0.1", port)) for port in ports for _ in openings]
+    for connection, data in zip(sockets, openings * 2, strict=True):
+        connection.sendall(data)
+    time.sleep(0.1)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    try:
+        assert process.wait(5) == 0
+        assert time.monotonic() - began < 2.5
+    finally:
+        process.kill()
+        process.stdout.close()
+        for connection in sockets:
+            connection.close()
