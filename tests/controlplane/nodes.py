@@ -17,6 +17,7 @@ class NodeShape:
     cpu: str = "10"
     memory: str = "32Gi"
     gpu: int = 1
+    storage: str = "100Gi"  # ephemeral; an MPIJob's launcher asks for 5 GiB
     pods: int = PODS_PER_NODE
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,7 +45,12 @@ class NodeShape:
         }
 
     def _resources(self) -> dict[str, str]:
-        given = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods)}
+        given = {
+            "cpu": self.cpu,
+            "memory": self.memory,
+            "ephemeral-storage": self.storage,
+            "pods": str(self.pods),
+        }
         return given | ({"nvidia.com/gpu": str(self.gpu)} if self.gpu else {})
 
 

@@ -40,16 +40,24 @@ def pod(namespace: str, name: str, *, scheduler: str = "default-scheduler", **an
     }
 
 
-def tfjob(namespace: str, name: str, workers: int) -> Json:
-    def role(replicas: int) -> Json:
-        container = {"name": "tensorflow", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
-        return {"replicas": replicas, "template": {"spec": {"containers": [container]}}}
-
+def job(namespace: str, kind: str, **roles: int) -> Json:
+    """Return a job named ``job`` of so many replicas a role."""
+    framework = {"TFJob": ("tf", "tensorflow"), "PyTorchJob": ("pytorch", "pytorch"), "MPIJob": ("mpi", "mpi")}
+    field, container_name = framework[kind]
+    container = {
+        "name": container_name,
+        "image": "none",
+        "command": ["train"],
+        "resources": {"requests": {"cpu": "100m"}},
+    }
+    replicas = {
+        role: {"replicas": count, "template": {"spec": {"containers": [container]}}} for role, count in roles.items()
+    }
     return {
         "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"tfReplicaSpecs": {"PS": role(1), "Worker": role(workers)}},
+        "kind": kind,
+        "metadata": {"name": "job", "namespace": namespace},
+        "spec": {f"{field}ReplicaSpecs": replicas},
     }
 
 
@@ -66,7 +74,13 @@ def test_nodes_are_ready_and_have_their_shape(control_plane: ControlPlane) -> No
     nodes = {node["metadata"]["name"]: node for node in control_plane.api.get("/api/v1/nodes")["items"]}
     assert nodes.keys() >= {"node-0", "node-1", "node-2"}
     allocatable = nodes["node-0"]["status"]["allocatable"]
-    assert allocatable == {"cpu": "10", "memory": "32Gi", "nvidia.com/gpu": "1", "pods": "110"}
+    assert allocatable == {
+        "cpu": "10",
+        "memory": "32Gi",
+        "nvidia.com/gpu": "1",
+        "ephemeral-storage": "100Gi",
+        "pods": "110",
+    }
     assert nodes["node-0"]["spec"].get("taints", []) == []
 
 
@@ -99,13 +113,25 @@ def test_a_deleted_pod_goes_at_once_or_after_its_stop_seconds(control_plane: Con
 
 
 def test_the_operator_follows_the_worker_count(control_plane: ControlPlane, namespace: str) -> None:
-    job = f"/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs/job"
-    control_plane.apply(tfjob(namespace, "job", workers=4))
+    path = f"/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs/job"
+    control_plane.apply(job(namespace, "TFJob", PS=1, Worker=4))
     for workers in (4, 6, 2):
-        control_plane.api.patch(job, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": workers}}}})
+        control_plane.api.patch(path, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": workers}}}})
         members = {"job-ps-0", *(f"job-worker-{index}" for index in range(workers))}
         eventually(lambda: phases(control_plane, namespace), dict.fromkeys(members, "Running"))
         eventually(lambda: names(control_plane, f"/api/v1/namespaces/{namespace}/services"), members)
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "chief"),
+    [("PyTorchJob", "Master", "job-master-0"), ("MPIJob", "Launcher", "job-launcher")],
+)
+def test_the_operator_runs_the_other_kinds_too(
+    control_plane: ControlPlane, namespace: str, kind: str, role: str, chief: str
+) -> None:
+    control_plane.apply(job(namespace, kind, **{role: 1, "Worker": 2}))
+    members = {chief, "job-worker-0", "job-worker-1"}
+    eventually(lambda: phases(control_plane, namespace), dict.fromkeys(members, "Running"))
 
 
 GATE_POLICY = """
@@ -199,7 +225,7 @@ def test_a_second_scheduler_leads_by_a_lease_under_its_own_host_name(
 def test_with_the_controller_manager_owned_objects_go_with_their_owner(tmp_path: Path) -> None:
     with ControlPlane.start(NodeShape(count=1), controller_manager=True, workdir=tmp_path) as plane:
         plane.start_scheduler()
-        plane.apply(tfjob("default", "job", workers=1))
+        plane.apply(job("default", "TFJob", PS=1, Worker=1))
         eventually(lambda: phases(plane, "default"), {"job-ps-0": "Running", "job-worker-0": "Running"})
         plane.kubectl("delete", "tfjob", "job")
         eventually(lambda: phases(plane, "default"), {})
