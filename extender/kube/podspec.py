@@ -47,7 +47,7 @@ def items(value: object, field: str) -> list[Any]:
 
 
 def requests_of(spec: Json, field: str) -> Resources:
-    """A pod's effective request (PodRequests): containers and sidecars, or the largest init container if that is more."""
+    """A pod's effective request (PodRequests): containers and sidecars, or the largest init container."""
     containers = total(_container(c, f"{field}.containers[{i}]") for i, c in _each(spec, field, "containers"))
     sidecars, peak = NOTHING, NOTHING
     for index, container in _each(spec, field, "initContainers"):
@@ -100,7 +100,7 @@ def amount(name: object, text: object, field: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Decimal:
-    value: Decimal = parse_quantity(text)
+    value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
     return value
 
 

@@ -1,0 +1,166 @@
+"""Builds the service from its parts and runs them: watches, ledger, barrier, verbs, REST, health.
+
+Order of start: listen, list everything, then decide (``Synced``); of stop: the listeners drain, then the tasks end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+
+from fastapi import FastAPI
+
+from extender import lease, metrics, rest
+from extender.barrier import Barrier
+from extender.clock import Clock
+from extender.journal import Journal
+from extender.kube.api import NODES, PODS, Api, Resource
+from extender.kube.client import KubeApi, load_configuration
+from extender.kube.jobkinds import KINDS
+from extender.kube.reflector import Batch, Reflector
+from extender.kube.translate import Translator
+from extender.ledger import Ledger
+from extender.limits import Limits
+from extender.server import Endpoint, serve as serve_endpoints
+from extender.settings import Settings
+from extender.verbs import Verbs
+from policy.cluster.events import Synced
+from policy.cluster.snapshot import Rules
+from policy.systems import make_policy
+from policy.systems.base import Policy
+
+VERBS_PREFIX = "/scheduler/v1"
+
+
+def rules_of(settings: Settings) -> Rules:
+    """The settings that ``policy`` obeys, in its own words."""
+    return Rules(
+        window_seconds=settings.barrier.window_seconds,
+        binding_seconds=settings.barrier.binding_seconds,
+        plan_seconds=settings.barrier.repair_seconds,
+        repair_seconds=settings.barrier.repair_seconds,
+        backoff_initial_seconds=settings.release.backoff_initial_seconds,
+        backoff_max_seconds=settings.release.backoff_max_seconds,
+        refusal_memory_seconds=settings.refusal_memory_seconds,
+        largest_gang=settings.largest_gang,
+        gangs_at_once=settings.barrier.gangs_at_once,
+        ranked=settings.answer == "ranked",
+    )
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The policy that the configuration names, with its parameters."""
+    if settings.policy != "kod2":
+        return make_policy(settings.policy)
+    kod2 = settings.kod2
+    return make_policy(
+        "kod2",
+        starve_limit=kod2.starve_limit_seconds,
+        gate=kod2.gate,
+        backfill=kod2.backfill,
+        cooldown=kod2.cooldown_seconds,
+        weight_mode=kod2.weight_mode,
+    )
+
+
+def resources() -> Iterable[Resource]:
+    """What is watched: nodes, all pods (others' take room too), and every kind of job."""
+    return (NODES, PODS, *(kind.resource for kind in KINDS.values()))
+
+
+class Live:
+    """The running service against one API server."""
+
+    def __init__(self, settings: Settings, api: Api, clock: Clock, chance: random.Random) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.metrics = metrics.Metrics()
+        self.ledger = Ledger(policy_of(settings), rules_of(settings), clock, Journal(), settings.coalesce_seconds)
+        self.ledger.carry_with(self.metrics.observe_effects)
+        self.barrier = Barrier(self.ledger, api)
+        self.translator = Translator(settings.scheduler_name)
+        self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
+        self.lease = lease.Lease(api, settings.lease, clock)
+        self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease)
+        self.verbs = Verbs(
+            self.ledger, self.barrier, api, self.translator, settings.scheduler_name, self.metrics.observe_verb
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watch has delivered its first list."""
+        return all(reflector.synced for reflector in self.reflectors)
+
+    def deliver(self, batch: Batch) -> None:
+        """Facts from a watch: a list at once, changes gathered for a moment."""
+        events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
+        if batch.kind == "replace":
+            self.ledger.step(*events)
+        else:
+            self.ledger.post(*events)
+        if self.synced and not self.ledger.snapshot.synced:
+            self.ledger.step(Synced())
+
+    def app(self) -> FastAPI:
+        """The verbs and REST, for the loopback listener."""
+        app = FastAPI(title="Kohort", docs_url="/docs", redoc_url=None)
+        for verb in (self.verbs.filter, self.verbs.prioritize, self.verbs.bind, self.verbs.preempt):
+            app.add_api_route(f"{VERBS_PREFIX}/{verb.__name__}", verb, methods=["POST"], include_in_schema=False)
+        app.include_router(rest.router(self.ledger, self.settings, self.metrics))
+        return app
+
+    def health(self) -> FastAPI:
+        """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
+        return metrics.health_app(self.metrics, self.settings)
+
+    async def run(self) -> None:
+        """Watch, tick and follow the Lease until cancelled; a part that fails ends the whole."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.reflectors:
+                tasks.create_task(reflector.run(self.deliver))
+            tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
+            tasks.create_task(self.lease.run(self.ledger))
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The listeners' limits."""
+    server = settings.server
+    return Limits(
+        body_bytes=server.body_limit_bytes,
+        header_seconds=server.header_seconds,
+        body_seconds=server.body_seconds,
+        connections=server.connections,
+        reserved_connections=server.reserved_connections,
+        keep_alive_seconds=server.keep_alive_seconds,
+        graceful_seconds=server.graceful_seconds,
+    )
+
+
+def endpoints(live: Live) -> Sequence[Endpoint]:
+    """The two listeners."""
+    server, limits = live.settings.server, limits_of(live.settings)
+    return (
+        Endpoint(live.app(), server.host, server.port, limits),
+        Endpoint(live.health(), server.health_host, server.health_port, limits),
+    )
+
+
+async def serve(settings: Settings) -> None:
+    """``kohort serve``: run until SIGTERM. Raises OSError where a port is taken, or what ended a part."""
+    clock, chance = Clock(), random.Random()
+    configuration = await load_configuration(settings.kubeconfig)
+    deadline = settings.barrier.api_deadline_seconds
+    async with KubeApi(configuration, deadline=deadline, clock=clock, chance=chance) as api:
+        live = Live(settings, api, clock, chance)
+        running = asyncio.create_task(live.run())
+        stop = asyncio.Event()
+        running.add_done_callback(lambda _: stop.set())
+        try:
+            await serve_endpoints(list(endpoints(live)), stop=stop)
+        finally:
+            await live.barrier.close()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    if not running.cancelled() and (error := running.exception()) is not None:
+        raise error

@@ -1,0 +1,116 @@
+"""Carries out what a step says of bindings, and holds kube-scheduler's bind calls until their outcome is known.
+
+One future per held call. The decision when a gang may be bound is ``policy``'s; this room only waits, writes and tells
+the ledger what came of it. An answer that was lost is never taken for a refusal (HAMi #2645).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
+from extender.kube.jobkinds import PLAN, SLOT
+from extender.ledger import Ledger
+from policy.cluster.actions import Bind, Effect, RefuseBind
+from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
+from policy.cluster.reasons import Reason
+
+BOUND = ""
+UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
+SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
+
+
+class Barrier:
+    """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound."""
+
+    def __init__(self, ledger: Ledger, api: Api) -> None:
+        self._ledger = ledger
+        self._api = api
+        self._held: dict[str, asyncio.Future[str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        ledger.carry_with(self.carry)
+
+    @property
+    def held(self) -> int:
+        """How many bind calls wait."""
+        return len(self._held)
+
+    async def hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
+        """Wait for the outcome of a member's bind. ``gone`` ends when the caller has closed its connection."""
+        self._answer(uid, SUPERSEDED)
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._held[uid] = answer
+        self._ledger.step(BindHeld(uid, node))
+        leaving = asyncio.ensure_future(gone)
+        try:
+            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not answer.done():
+                self._drop(uid, answer)
+        return answer.result() if answer.done() and not answer.cancelled() else Reason.BARRIER_TIMEOUT.text
+
+    def _drop(self, uid: str, answer: asyncio.Future[str]) -> None:
+        """The scheduler that asked is gone: its check of this pod no longer counts."""
+        if self._held.get(uid) is answer:
+            del self._held[uid]
+            self._ledger.step(BindDropped(uid))
+
+    def carry(self, effects: tuple[Effect, ...]) -> None:
+        """Start what a step asks for."""
+        for effect in effects:
+            match effect:
+                case Bind():
+                    task = asyncio.create_task(self._bind(effect))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                case RefuseBind(uid, reason):
+                    self._answer(uid, reason.text)
+                case _:
+                    pass
+
+    def _answer(self, uid: str, text: str) -> None:
+        waiting = self._held.pop(uid, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(text)
+
+    async def _bind(self, bind: Bind) -> None:
+        outcome = await create_binding(self._api, bind)
+        match outcome:
+            case Done():
+                self._ledger.post(BindDone(bind.uid, bind.node))
+                self._answer(bind.uid, BOUND)
+            case Refused():
+                self._ledger.post(BindRefused(bind.uid, outcome.message))
+                self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {outcome.reason}")
+            case Unknown():
+                self._ledger.post(BindUnknown(bind.uid))
+                self._answer(bind.uid, UNKNOWN_OUTCOME)
+
+    async def close(self) -> None:
+        """Refuse what is held, and let the bindings that are on their way end."""
+        for uid in list(self._held):
+            self._answer(uid, Reason.NOT_LEADING.text)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+async def create_binding(api: Api, bind: Bind) -> Outcome:
+    """Create the Binding with plan and slot in its annotations; bound already to the same node, same uid, is Done."""
+    notes = {PLAN: bind.plan, SLOT: str(bind.slot)}
+    outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, notes)
+    if isinstance(outcome, Refused) and outcome.status == 409:
+        return await look_again(api, bind.namespace, bind.name, bind.uid, bind.node, outcome)
+    return outcome
+
+
+async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, conflict: Refused) -> Outcome:
+    """The API server refuses a second binding also to the same node: the pod itself says which it was."""
+    try:
+        pod = await api.get(Ref(PODS, namespace, name))
+    except ClusterError as error:
+        return Unknown(str(error))
+    if pod is not None and pod["metadata"].get("uid") == uid and pod.get("spec", {}).get("nodeName") == node:
+        return Done(pod)
+    return conflict
