@@ -86,7 +86,7 @@ def render(found: Sequence[Finding]) -> str:
     ]
     errors = sum(one.level == "error" for one in found)
     verdict = "refused" if errors else "good for Kohort"
-    return "\n".join([*blocks, f"{verdict}: {errors} errors, {len(found) - errors} warnings"])
+    return "\n".join([*blocks, f"{verdict} (errors: {errors}, warnings: {len(found) - errors})"])
 
 
 def _check_kind(config: Mapping[str, Any]) -> Iterator[Finding]:
@@ -418,9 +418,9 @@ def _check_calls(where: str, ours: Extender, config: Configuration, settings: Se
             "warning",
         )
     yield from _check_managed_resources(where, ours)
-    others = [one.scheduler_name or "default-scheduler" for one in config.profiles]
-    others = [name for name in others if name != settings.scheduler_name]
-    if others and not ours.managed_resources:
+    names = [one.scheduler_name or "default-scheduler" for one in config.profiles]
+    others = [name for name in names if name != settings.scheduler_name]
+    if len(others) < len(names) and others and not ours.managed_resources:
         yield Finding(
             "profiles",
             ", ".join(others),

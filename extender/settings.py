@@ -30,8 +30,8 @@ TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 PREFIX: Final = "KOHORT_"
 DELIMITER: Final = "__"
-# Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container of
-# a namespace that has a Service named kohort or kohort-something.
+# Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container
+# of a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(
     r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
 )

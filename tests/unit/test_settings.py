@@ -251,11 +251,13 @@ def test_what_kubernetes_and_the_test_kit_set_is_no_setting(name: str, monkeypat
     assert load_settings() == Settings()
 
 
-@pytest.mark.parametrize(
-    ("host", "want"),
-    [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("[::1]", True), ("localhost", True)]
-    + [("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("127.0.0.1.example.org", False), ("", False)],
-)
+HOSTS = {
+    **dict.fromkeys(["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"], True),
+    **dict.fromkeys(["0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example.org", ""], False),
+}
+
+
+@pytest.mark.parametrize(("host", "want"), HOSTS.items())
 def test_is_loopback(host: str, want: bool) -> None:
     assert is_loopback(host) is want
 

@@ -1,0 +1,315 @@
+"""The manifests: complete, valid against Kubernetes 1.37 offline, restricted, least privileged, and of one mind."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from extender.checkconfig import check_file
+from extender.plainyaml import parse_yaml
+from extender.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "manifests" / "base"
+EXAMPLES = sorted((ROOT / "manifests" / "examples").glob("*.yaml"))
+FILES = sorted(path for path in BASE.glob("*.yaml") if path.name != "kustomization.yaml")
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+Manifest = dict[str, Any]
+
+
+def documents(path: Path) -> list[Manifest]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document is not None]
+
+
+OBJECTS = {
+    f"{document['kind']} {document['metadata']['name']}": document for path in FILES for document in documents(path)
+}
+KUSTOMIZATION = documents(BASE / "kustomization.yaml")[0]
+DEPLOYMENT = OBJECTS["Deployment kohort"]
+POD = DEPLOYMENT["spec"]["template"]
+CONTAINERS = {container["name"]: container for container in POD["spec"]["containers"]}
+SETTINGS = Settings(**parse_yaml(OBJECTS["ConfigMap kohort-settings"]["data"]["kohort.yaml"]))
+ROLES = {name: manifest for name, manifest in OBJECTS.items() if manifest["kind"] in ("Role", "ClusterRole")}
+BINDINGS = {name: manifest for name, manifest in OBJECTS.items() if manifest["kind"].endswith("RoleBinding")}
+
+
+def test_kustomization_lists_every_file_once() -> None:
+    assert sorted(KUSTOMIZATION["resources"]) == [path.name for path in FILES]
+
+
+def test_no_object_is_written_twice() -> None:
+    assert len(OBJECTS) == sum(len(documents(path)) for path in FILES) == 28
+
+
+@pytest.mark.parametrize("manifest", OBJECTS.values(), ids=OBJECTS.keys())
+def test_object_is_valid_in_kubernetes_1_37(manifest: Manifest) -> None:
+    kubernetes_validate.validate(manifest, "1.37", strict=True)
+
+
+def test_validation_can_fail() -> None:
+    for broken in ({"replicas": "two"}, {"replica": 2}):
+        wrong = DEPLOYMENT | {"spec": DEPLOYMENT["spec"] | broken}
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(wrong, "1.37", strict=True)
+
+
+@pytest.mark.parametrize("manifest", OBJECTS.values(), ids=OBJECTS.keys())
+def test_object_carries_our_labels(manifest: Manifest) -> None:
+    labels = manifest["metadata"]["labels"]
+    assert labels["app.kubernetes.io/name"] == labels["app.kubernetes.io/part-of"] == "kohort"
+    assert labels["app.kubernetes.io/component"]
+
+
+def test_namespace_is_restricted() -> None:
+    labels = OBJECTS["Namespace kohort-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+# -- one mind: configuration, settings, policy and probes agree --------------------------------------------------------
+
+
+def test_check_config_finds_nothing_in_the_shipped_configuration() -> None:
+    assert check_file(BASE / "scheduler-config.yaml", SETTINGS) == []
+
+
+def test_shipped_settings_are_the_defaults() -> None:
+    assert Settings() == SETTINGS
+
+
+def test_settings_name_what_the_manifests_hold() -> None:
+    gate = OBJECTS[f"ConfigMap {SETTINGS.gate_parameters.name}"]
+    assert gate["metadata"]["namespace"] == SETTINGS.gate_parameters.namespace
+    assert gate["data"] == {"gate": "off"}
+    reference = OBJECTS["MutatingAdmissionPolicyBinding kohort-gate"]["spec"]["paramRef"]
+    assert (reference["namespace"], reference["name"]) == (
+        SETTINGS.gate_parameters.namespace,
+        SETTINGS.gate_parameters.name,
+    )
+
+
+def test_probes_ask_the_ports_of_the_settings() -> None:
+    ports = {name: container["ports"] for name, container in CONTAINERS.items()}
+    assert ports == {
+        "kube-scheduler": [{"name": "scheduler", "containerPort": 10259}],
+        "extender": [{"name": "extender", "containerPort": SETTINGS.server.health_port}],
+        "controller": [{"name": "controller", "containerPort": SETTINGS.controller.health_port}],
+    }
+    for container in CONTAINERS.values():
+        for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+            asked = container[probe]["httpGet"]
+            assert (asked["port"], asked["path"]) == (container["ports"][0]["name"], path)
+
+
+def test_verbs_have_no_port_and_network_reaches_health_ports_only() -> None:
+    rule = OBJECTS["NetworkPolicy kohort"]["spec"]
+    allowed = [port["port"] for entry in rule["ingress"] for port in entry["ports"]]
+    assert allowed == [port["name"] for container in CONTAINERS.values() for port in container["ports"]]
+    assert rule["policyTypes"] == ["Ingress"]
+    assert rule["podSelector"]["matchLabels"].items() <= POD["metadata"]["labels"].items()
+
+
+def test_mounted_files_are_those_that_the_commands_read() -> None:
+    for container in CONTAINERS.values():
+        read = next(re.sub(r"^--config=", "", part) for part in container["command"] if "/etc/" in part)
+        folder, name = read.rsplit("/", 1)
+        (mount,) = container["volumeMounts"]
+        assert mount["mountPath"] == folder
+        volume = next(one for one in POD["spec"]["volumes"] if one["name"] == mount["name"])
+        assert name in OBJECTS[f"ConfigMap {volume['configMap']['name']}"]["data"]
+
+
+def test_image_and_label_state_the_projects_version() -> None:
+    assert {CONTAINERS[name]["image"] for name in ("extender", "controller")} == {f"kohort:{VERSION}"}
+    assert KUSTOMIZATION["labels"][0]["pairs"]["app.kubernetes.io/version"] == VERSION
+
+
+# -- the pod -----------------------------------------------------------------------------------------------------------
+
+
+def test_pod_is_restricted() -> None:
+    spec = POD["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    for key in ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "initContainers", "ephemeralContainers"):
+        assert key not in spec
+    assert all("hostPort" not in port for container in CONTAINERS.values() for port in container["ports"])
+    assert [volume for volume in spec["volumes"] if set(volume) != {"name", "configMap"}] == []
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS.keys())
+def test_container_is_restricted_and_bounded(container: Manifest) -> None:
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+    assert "memory" in container["resources"]["limits"]
+    assert not container["image"].endswith(":latest")
+
+
+def test_pod_can_start_without_kohort_and_survives_a_node() -> None:
+    assert POD["spec"]["schedulerName"] == "default-scheduler"
+    assert DEPLOYMENT["spec"]["replicas"] == 2
+    assert POD["spec"]["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    assert OBJECTS["PodDisruptionBudget kohort"]["spec"]["minAvailable"] == 1
+    assert POD["spec"]["terminationGracePeriodSeconds"] > SETTINGS.server.graceful_seconds
+    assert POD["spec"]["enableServiceLinks"] is False
+
+
+def test_selectors_find_the_pod_and_hold_no_version() -> None:
+    selectors = [
+        DEPLOYMENT["spec"]["selector"]["matchLabels"],
+        OBJECTS["PodDisruptionBudget kohort"]["spec"]["selector"]["matchLabels"],
+        POD["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
+    ]
+    for selector in selectors:
+        assert selector.items() <= POD["metadata"]["labels"].items()
+        assert "app.kubernetes.io/version" not in selector
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def rights(role: str) -> Iterator[str]:
+    """Yield "verb group/resource[name]" for each right of one of our roles."""
+    for rule in ROLES[role]["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    names = rule.get("resourceNames", [])
+                    yield f"{verb} {group}/{resource}{names or ''}"
+
+
+def reading(*resources: str) -> set[str]:
+    return {f"{verb} {resource}" for verb in ("get", "list", "watch") for resource in resources}
+
+
+JOBS = ("kubeflow.org/tfjobs", "kubeflow.org/pytorchjobs", "kubeflow.org/mpijobs")
+LEASE = "coordination.k8s.io/leases['kohort-scheduler']"
+RIGHTS = {
+    "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS)
+    | {"create /pods/binding", "create events.k8s.io/events"},
+    "Role kohort-extender": {f"get {LEASE}"},
+    "ClusterRole kohort-controller": reading("/pods", *JOBS)
+    | {
+        "patch /pods",
+        "patch /pods/status",
+        "delete /pods",
+        "patch kubeflow.org/tfjobs",
+        "create events.k8s.io/events",
+    },
+    "Role kohort-controller": {"get /configmaps['kohort-gate']", "patch /configmaps['kohort-gate']", f"get {LEASE}"},
+    "Role kohort-scheduler": {"create coordination.k8s.io/leases", f"get {LEASE}", f"update {LEASE}"},
+}
+
+
+def test_roles_hold_these_rights_and_no_others() -> None:
+    assert {role: set(rights(role)) for role in ROLES} == RIGHTS
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_has_no_dangerous_right(role: str) -> None:
+    held = list(rights(role))
+    assert [right for right in held if "*" in right or "secrets" in right] == []
+    writes = [right for right in held if right.split()[0] not in ("get", "list", "watch")]
+    assert [
+        right for right in writes if right.split()[1] in ("/nodes", "/nodes/status", "/serviceaccounts/token")
+    ] == []
+    assert [
+        right for right in held if right.split()[0] in ("escalate", "bind", "impersonate", "deletecollection")
+    ] == []
+
+
+ACCOUNTS = {name.split()[1] for name in OBJECTS if name.startswith("ServiceAccount ")}
+
+
+def test_each_account_has_the_rights_of_its_part_and_the_pods_account_all() -> None:
+    assert POD["spec"]["serviceAccountName"] == "kohort"
+    assert {"kohort", "kohort-extender", "kohort-controller", "kohort-scheduler"} == ACCOUNTS
+    for name, binding in BINDINGS.items():
+        part = next(account for account in ACCOUNTS if account != "kohort" and account in name)
+        assert [subject["name"] for subject in binding["subjects"]] == [part, "kohort"]
+        assert {subject["namespace"] for subject in binding["subjects"]} == {"kohort-system"}
+        role = binding["roleRef"]["name"]
+        foreign = ("system:kube-scheduler", "system:volume-scheduler", "extension-apiserver-authentication-reader")
+        assert role == part or (part == "kohort-scheduler" and role in foreign)
+
+
+def test_tokens_are_mounted_only_where_asked_for() -> None:
+    accounts = [manifest for name, manifest in OBJECTS.items() if name.startswith("ServiceAccount ")]
+    assert {account["automountServiceAccountToken"] for account in accounts} == {False}
+
+
+def test_leases_and_config_maps_in_the_roles_are_those_of_the_settings() -> None:
+    assert f"get coordination.k8s.io/leases['{SETTINGS.lease.name}']" in RIGHTS["Role kohort-extender"]
+    assert f"patch /configmaps['{SETTINGS.gate_parameters.name}']" in RIGHTS["Role kohort-controller"]
+    for name in ("Role kohort-extender", "Role kohort-controller", "Role kohort-scheduler"):
+        assert OBJECTS[name]["metadata"]["namespace"] == SETTINGS.lease.namespace
+
+
+# -- admission ---------------------------------------------------------------------------------------------------------
+
+
+def test_gate_policy_never_stands_in_the_way() -> None:
+    spec = OBJECTS["MutatingAdmissionPolicy kohort-gate"]["spec"]
+    assert spec["failurePolicy"] == "Ignore"
+    assert (
+        OBJECTS["MutatingAdmissionPolicyBinding kohort-gate"]["spec"]["paramRef"]["parameterNotFoundAction"] == "Allow"
+    )
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
+
+
+def test_policies_ask_for_our_scheduler_name() -> None:
+    gate = OBJECTS["MutatingAdmissionPolicy kohort-gate"]["spec"]
+    conditions = {condition["name"]: condition["expression"] for condition in gate["matchConditions"]}
+    assert f'== "{SETTINGS.scheduler_name}"' in conditions["opted-in"]
+    assert '== "on"' in conditions["switched-on"]
+    (validation,) = OBJECTS["ValidatingAdmissionPolicy kohort-own-pods"]["spec"]["validations"]
+    assert f'== "{SETTINGS.scheduler_name}"' in validation["expression"]
+
+
+def test_guard_denies_and_names_all_our_accounts() -> None:
+    spec = OBJECTS["ValidatingAdmissionPolicy kohort-own-pods"]["spec"]
+    assert spec["failurePolicy"] == "Fail"
+    assert OBJECTS["ValidatingAdmissionPolicyBinding kohort-own-pods"]["spec"]["validationActions"] == ["Deny"]
+    (condition,) = spec["matchConditions"]
+    named = set(re.findall(r"system:serviceaccount:kohort-system:([\w-]+)", condition["expression"]))
+    assert named == ACCOUNTS
+
+
+# -- examples ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example_opts_in_whole(path: Path) -> None:
+    (job,) = documents(path)
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "TFJob")
+    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+    replicas = job["spec"]["tfReplicaSpecs"]
+    assert set(replicas) == {"PS", "Worker"}
+    for role in replicas.values():
+        spec = role["template"]["spec"]
+        assert spec["schedulerName"] == SETTINGS.scheduler_name
+        assert [one["name"] for one in spec["containers"]] == ["tensorflow"]  # the operator looks for this name
+        assert all(one["resources"]["requests"] == one["resources"]["limits"] for one in spec["containers"])
+
+
+def test_examples_show_an_elastic_a_heavy_and_a_rigid_job() -> None:
+    bounds = {}
+    for path in EXAMPLES:
+        (job,) = documents(path)
+        notes = job["metadata"].get("annotations", {})
+        asked = job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
+        bounds[path.stem] = (notes.get("kohort.dev/min-workers"), asked, notes.get("kohort.dev/max-workers"))
+    assert bounds == {"tfjob": ("2", 4, "6"), "tfjob-heavy": ("4", 4, "8"), "tfjob-rigid": (None, 3, None)}
