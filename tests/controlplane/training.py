@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import ssl
 from pathlib import Path
 from typing import Any
 
 from tests.controlplane.api import Api
+from tests.controlplane.cache import cache_directory, locked
 from tests.controlplane.pki import Pki
 
 NAMESPACE = "kubeflow"
@@ -51,13 +52,18 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _place_certificate(pki: Pki) -> None:
-    CERTIFICATE_FOLDER.mkdir(parents=True, exist_ok=True)
-    # Key first: the operator waits for tls.crt and reads both then.
-    for source, name in ((pki.server_key, "tls.key"), (pki.server_certificate, "tls.crt")):
-        _copy_whole(source, CERTIFICATE_FOLDER / name)
+    """Put a key pair in place once; renewed under another control plane's operator, it would not match for a moment."""
+    certificate, key = CERTIFICATE_FOLDER / "tls.crt", CERTIFICATE_FOLDER / "tls.key"
+    with locked(cache_directory() / "certificate.lock", "waiting for another start of the training operator"):
+        if not _is_pair(certificate, key):
+            CERTIFICATE_FOLDER.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(pki.server_key, key)
+            shutil.copyfile(pki.server_certificate, certificate)
 
 
-def _copy_whole(source: Path, target: Path) -> None:
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copyfile(source, partial)
-    partial.rename(target)
+def _is_pair(certificate: Path, key: Path) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError:  # not there, or (ssl.SSLError) not a pair
+        return False
+    return True
