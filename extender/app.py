@@ -21,7 +21,7 @@ from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.ledger import Ledger
-from extender.limits import Limits
+from extender.limits import HeldBinds, Limits
 from extender.server import Endpoint, serve as serve_endpoints
 from extender.settings import Settings
 from extender.verbs import Verbs
@@ -78,7 +78,7 @@ class Live:
         self.metrics = metrics.Metrics()
         self.ledger = Ledger(policy_of(settings), rules_of(settings), clock, Journal(), settings.coalesce_seconds)
         self.ledger.carry_with(self.metrics.observe_effects)
-        self.barrier = Barrier(self.ledger, api)
+        self.barrier = Barrier(self.ledger, api, HeldBinds(limits_of(settings)))
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
         self.lease = lease.Lease(api, settings.lease, clock)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.jobkinds import PLAN, SLOT
 from extender.ledger import Ledger
+from extender.limits import HeldBinds
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason
@@ -24,7 +25,8 @@ SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 class Barrier:
     """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound."""
 
-    def __init__(self, ledger: Ledger, api: Api) -> None:
+    def __init__(self, ledger: Ledger, api: Api, places: HeldBinds) -> None:
+        self._places = places
         self._ledger = ledger
         self._api = api
         self._held: dict[str, asyncio.Future[str]] = {}
@@ -39,6 +41,14 @@ class Barrier:
     async def hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
         """Wait for the outcome of a member's bind. ``gone`` ends when the caller has closed its connection."""
         self._answer(uid, SUPERSEDED)
+        if not self._places.enter():
+            return Reason.BARRIER_FULL.text
+        try:
+            return await self._hold(uid, node, gone)
+        finally:
+            self._places.leave()
+
+    async def _hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = answer
         self._ledger.step(BindHeld(uid, node))

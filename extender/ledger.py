@@ -89,4 +89,5 @@ class Ledger:
         gangs = self.snapshot.gangs.values()
         ends = [end for gang in gangs for end in (gang.window_ends, gang.deadline) if end is not None]
         ends += [gang.not_before for gang in gangs if gang.not_before > self.clock.now()]
+        ends += self.snapshot.not_offered.values()
         return max(0.05, min([seconds, *(end - self.clock.now() for end in ends)]))

@@ -1,34 +1,176 @@
-"""Starts Kohort beside a control plane: its scheduler, its extender and its controller."""
+"""Kohort beside a control plane, as its manifests say: the rights of its ServiceAccounts, its settings, its scheduler.
+
+The three parts run as three processes, each with the ServiceAccount of its part and nothing more.
+"""
 
 from __future__ import annotations
 
-import subprocess
+import copy
 import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx
+import yaml
+
+from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 
 CHECKOUT = Path(__file__).parents[2]
-COMMANDS = ("serve", "controller")
+BASE = CHECKOUT / "manifests" / "base"
+NAMESPACE = "kohort-system"
+NOT_APPLIED = ("deployment.yaml", "pod-disruption-budget.yaml", "network-policy.yaml", "kustomization.yaml")
+HOSTNAME = "kohort-0"
+READY_LIMIT = 30.0
+
+Json = dict[str, Any]
 
 
-def start_kohort(plane: ControlPlane) -> list[Process]:
-    """Start what there is of Kohort and return it; what this checkout does not have yet is left out.
+def manifests() -> list[Json]:
+    """Everything in manifests/base that is not about pods of ours, the namespace and the accounts first."""
+    order = ("namespace.yaml", "service-accounts.yaml")
+    files = sorted((f for f in BASE.glob("*.yaml") if f.name not in NOT_APPLIED), key=lambda f: f.name not in order)
+    files.sort(key=lambda f: order.index(f.name) if f.name in order else len(order))
+    return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
 
-    The manifests' RBAC, ServiceAccounts and scheduler configuration join here once they exist.
+
+def shipped(name: str, key: str) -> Json:
+    """The document that a shipped ConfigMap holds under ``key``."""
+    found = next(d for d in manifests() if d["kind"] == "ConfigMap" and d["metadata"]["name"] == name)
+    document: Json = yaml.safe_load(found["data"][key])
+    return document
+
+
+def merged(base: Json, changes: Mapping[str, Any]) -> Json:
+    """``base`` with ``changes`` laid over it, mapping by mapping."""
+    result = copy.deepcopy(base)
+    for key, value in changes.items():
+        below = result.get(key)
+        result[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, Mapping) else value
+    return result
+
+
+@dataclass(slots=True)
+class Kohort:
+    """The running parts. ``url``: REST and verbs; ``health``: the extender's probes and metrics."""
+
+    plane: ControlPlane
+    scheduler: Process
+    extender: Process
+    controller: Process
+    url: str
+    health: str
+    controller_health: str
+
+    def get(self, path: str, **query: str) -> Any:
+        """Ask the extender's REST."""
+        answer = httpx.get(f"{self.url}{path}", params=query, timeout=15, trust_env=False)
+        answer.raise_for_status()
+        return answer.json()
+
+    def wait_ready(self, limit: float = READY_LIMIT) -> None:
+        """Wait until the extender's /readyz says yes."""
+        self.extender.wait_until(lambda: _ok(f"{self.health}/readyz"), "ready", limit)
+
+    def stop(self) -> None:
+        """End the three parts."""
+        for process in (self.controller, self.scheduler, self.extender):
+            process.stop()
+
+
+def start_kohort(
+    plane: ControlPlane,
+    settings: Mapping[str, Any] | None = None,
+    scheduler: Mapping[str, Any] | None = None,
+    name: str = "kohort",
+) -> Kohort:
+    """Apply the manifests, start scheduler, extender and controller, and wait until the extender is ready.
+
+    ``settings`` and ``scheduler`` are laid over what the manifests ship. httpTimeout and back-offs of the scheduler
+    follow the settings. Raises ControlPlaneError when a part does not come up.
     """
-    environment = {"KUBECONFIG": str(plane.admin_kubeconfig), "PYTHONPATH": str(CHECKOUT)}
-    return [
-        plane.start_process(f"kohort-{command}", sys.executable, "-m", "extender", command, environment=environment)
-        for command in COMMANDS
-        if _exists(command)
-    ]
-
-
-def _exists(command: str) -> bool:
-    """Tell whether ``kohort COMMAND`` is there."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "extender", command, "--help"], cwd=CHECKOUT, capture_output=True, check=False
+    plane.apply(*manifests())
+    _await_rights(plane)
+    verbs, health, controller_health = free_ports(3)
+    config = _settings(plane, settings or {}, verbs, health, controller_health, name)
+    accounts = {part: plane.service_account_kubeconfig(NAMESPACE, f"kohort-{part}") for part in
+                ("extender", "controller", "scheduler")}  # fmt: skip
+    extender = _start(plane, f"{name}-extender", "serve", config, accounts["extender"])
+    controller = _start(plane, f"{name}-controller", "controller", config, accounts["controller"])
+    kube_scheduler = plane.start_scheduler(
+        _scheduler_config(plane, config, scheduler or {}, verbs, name),
+        f"{name}-scheduler",
+        accounts["scheduler"],
+        HOSTNAME,
     )
-    return asked.returncode == 0
+    kohort = Kohort(
+        plane, kube_scheduler, extender, controller, f"http://{LOOPBACK}:{verbs}", f"http://{LOOPBACK}:{health}",
+        f"http://{LOOPBACK}:{controller_health}",
+    )  # fmt: skip
+    kohort.wait_ready()
+    return kohort
+
+
+def _settings(
+    plane: ControlPlane, changes: Mapping[str, Any], verbs: int, health: int, controller_health: int, name: str
+) -> Path:
+    ports = {
+        "server": {"port": verbs, "health_host": LOOPBACK, "health_port": health},
+        "controller": {
+            "service_url": f"http://{LOOPBACK}:{verbs}",
+            "health_host": LOOPBACK,
+            "health_port": controller_health,
+        },
+        "lease": {"identity": HOSTNAME},
+    }
+    path = plane.workdir / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(merged(merged(shipped("kohort-settings", "kohort.yaml"), ports), changes)))
+    return path
+
+
+def _scheduler_config(plane: ControlPlane, settings: Path, changes: Mapping[str, Any], port: int, name: str) -> Path:
+    ours = yaml.safe_load(settings.read_text())
+    config = merged(shipped("kohort-scheduler-config", "kube-scheduler.yaml"), changes)
+    for extender in config["extenders"]:
+        extender["urlPrefix"] = f"http://{LOOPBACK}:{port}/scheduler/v1"
+        extender["httpTimeout"] = f"{ours['barrier']['http_timeout_seconds']}s"
+    path = plane.workdir / f"{name}-scheduler.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _start(plane: ControlPlane, name: str, command: str, config: Path, kubeconfig: Path) -> Process:
+    environment = {"PYTHONPATH": str(CHECKOUT), "KOHORT_KUBECONFIG": str(kubeconfig)}
+    return plane.start_process(
+        name, sys.executable, "-m", "extender", command, "--config", str(config), environment=environment
+    )
+
+
+def _await_rights(plane: ControlPlane) -> None:
+    """RBAC is read through caches: wait until the rights are seen, or the parts start with a few refusals."""
+    question = ("auth", "can-i", "create", "pods/binding", "-A")
+    account = f"--as=system:serviceaccount:{NAMESPACE}:kohort-extender"
+    deadline = time.monotonic() + READY_LIMIT
+    while not _allowed(plane, *question, account):
+        if time.monotonic() > deadline:
+            raise ControlPlaneError("the ServiceAccounts' rights were not seen")
+        time.sleep(0.1)
+
+
+def _allowed(plane: ControlPlane, *question: str) -> bool:
+    try:
+        return plane.kubectl(*question).strip() == "yes"
+    except ControlPlaneError:
+        return False
+
+
+def _ok(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5, trust_env=False).is_success
+    except httpx.TransportError:
+        return False

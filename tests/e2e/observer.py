@@ -1,0 +1,176 @@
+"""An independent witness: it reads the API server only, never our ledger, and says what really happened."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+
+from tests.controlplane import ControlPlane
+
+Json = dict[str, Any]
+JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
+    f"training.kubeflow.org/{k}" for k in ("job-name", "replica-type", "replica-index")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A pod at one moment (seconds, monotonic); ``gone`` when it was deleted."""
+
+    at: float
+    job: str
+    role: str
+    index: int
+    uid: str
+    node: str
+    phase: str
+    terminating: bool
+    gone: bool
+
+    @property
+    def bound(self) -> bool:
+        """On a node, and neither ended nor going."""
+        return bool(self.node) and not (self.gone or self.terminating or self.phase in ("Succeeded", "Failed"))
+
+
+@dataclass(slots=True)
+class Observer:
+    """Follows the pods of one namespace in a thread of its own; use it as a context manager."""
+
+    plane: ControlPlane
+    namespace: str
+    sightings: list[Sighting] = field(default_factory=list)
+    problem: str = ""
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        version = ""
+        with httpx.Client(base_url=self.plane.url, verify=self.plane.tls, timeout=None, trust_env=False) as client:
+            while not self._stop.is_set():
+                try:
+                    version = self._watch(client, version)
+                except httpx.TransportError as error:
+                    self.problem = str(error)
+                    time.sleep(0.05)
+
+    def _watch(self, client: httpx.Client, version: str) -> str:
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        if not version:
+            listed = client.get(path).json()
+            for item in listed["items"]:
+                self._note(item, gone=False)
+            version = listed["metadata"]["resourceVersion"]
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "2"}
+        with client.stream("GET", path, params=query) as answer:
+            for line in answer.iter_lines():
+                event = json.loads(line)
+                assert event["type"] != "ERROR", event
+                version = event["object"]["metadata"]["resourceVersion"]
+                self._note(event["object"], gone=event["type"] == "DELETED")
+        return version
+
+    def _note(self, pod: Json, *, gone: bool) -> None:
+        meta, labels = pod["metadata"], pod["metadata"].get("labels", {})
+        self.sightings.append(
+            Sighting(
+                time.monotonic(),
+                labels.get(JOB_LABEL, meta["name"]),
+                labels.get(ROLE_LABEL, "worker"),
+                int(labels.get(INDEX_LABEL, "0")),
+                meta["uid"],
+                pod["spec"].get("nodeName", ""),
+                pod["status"].get("phase", "Pending"),
+                "deletionTimestamp" in meta,
+                gone,
+            )
+        )
+
+    # -- what it says ------------------------------------------------------------------------------
+
+    def jobs(self) -> set[str]:
+        """Every job of which a pod was seen."""
+        return {sighting.job for sighting in self.sightings}
+
+    def partial_seconds(self, job: str, least: int, now: float | None = None) -> float:
+        """The longest time in which some but fewer than ``least`` members were bound, before any member ended."""
+        longest, since = 0.0, None
+        for at, count, ended in self._counts(job):
+            if ended:
+                break
+            partial = 0 < count < least
+            if since is not None and not partial:
+                longest = max(longest, at - since)
+            since = (since if since is not None else at) if partial else None
+        else:
+            longest = max(longest, (now or time.monotonic()) - since) if since is not None else longest
+        return longest
+
+    def _counts(self, job: str) -> Iterator[tuple[float, int, bool]]:
+        last: dict[str, Sighting] = {}
+        for sighting in list(self.sightings):
+            if sighting.job == job:
+                last[sighting.uid] = sighting
+                ended = sighting.phase in ("Succeeded", "Failed")
+                yield sighting.at, sum(1 for seen in last.values() if seen.bound), ended
+
+    def most_bound(self, job: str, role: str = "worker") -> int:
+        """The largest number of members of that role that were bound at one time."""
+        last: dict[str, bool] = {}
+        most = 0
+        for sighting in list(self.sightings):
+            if sighting.job == job and sighting.role == role:
+                last[sighting.uid] = sighting.bound
+                most = max(most, sum(last.values()))
+        return most
+
+    def bound_now(self, job: str, role: str | None = None) -> list[Sighting]:
+        """The members that are bound at this moment."""
+        last = {s.uid: s for s in list(self.sightings) if s.job == job and (role is None or s.role == role)}
+        return sorted((s for s in last.values() if s.bound), key=lambda s: (s.role, s.index))
+
+    def first_nodes(self, job: str) -> dict[tuple[str, int], str]:
+        """The node on which each member was first bound."""
+        nodes: dict[tuple[str, int], str] = {}
+        for sighting in list(self.sightings):
+            if sighting.job == job and sighting.bound:
+                nodes.setdefault((sighting.role, sighting.index), sighting.node)
+        return nodes
+
+    def cross_node_pairs(self, jobs: Iterable[str]) -> int:
+        """ps-worker pairs whose members were bound to different nodes, over all jobs."""
+        pairs = 0
+        for job in jobs:
+            by_role: dict[str, list[str]] = defaultdict(list)
+            for (role, _), node in self.first_nodes(job).items():
+                by_role[role].append(node)
+            pairs += sum(1 for server in by_role["ps"] for worker in by_role["worker"] if server != worker)
+        return pairs
+
+    def deleted(self, job: str, role: str) -> int:
+        """How many bound pods of that role were deleted before they ended."""
+        last: dict[str, Sighting] = {}
+        count = 0
+        for sighting in list(self.sightings):
+            if sighting.job == job and sighting.role == role:
+                before = last.get(sighting.uid)
+                count += bool(before is not None and before.bound and (sighting.terminating or sighting.gone))
+                last[sighting.uid] = sighting
+        return count

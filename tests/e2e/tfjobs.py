@@ -1,0 +1,65 @@
+"""TFJobs for the end-to-end tests: one method of writing them down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+TFJOBS = "/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
+
+
+@dataclass(frozen=True, slots=True)
+class TFJob:
+    """A TFJob of one or more ps and workers. ``least``/``most``: its bounds; None makes it rigid."""
+
+    namespace: str
+    name: str
+    workers: int = 2
+    ps: int = 1
+    least: int | None = None
+    most: int | None = None
+    worker_cpu: str = "1"
+    ps_cpu: str = "1"
+    memory: str = "1Gi"
+    scheduler: str = "kohort"
+    clean: str = "Running"
+    run_seconds: float | None = None
+    utility: str = ""
+    extra: Json | None = None
+
+    @property
+    def path(self) -> str:
+        """Where the API server has it."""
+        return f"{TFJOBS.format(namespace=self.namespace)}/{self.name}"
+
+    def manifest(self) -> Json:
+        """The object to create."""
+        notes = {"min-workers": self.least, "max-workers": self.most, "utility": self.utility or None}
+        roles = {"PS": (self.ps, self.ps_cpu), "Worker": (self.workers, self.worker_cpu)}
+        return {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "annotations": {f"kohort.dev/{key}": str(value) for key, value in notes.items() if value is not None},
+            },
+            "spec": {
+                "runPolicy": {"cleanPodPolicy": self.clean},
+                "tfReplicaSpecs": {role: self._role(*asked) for role, asked in roles.items() if asked[0]},
+            },
+        }
+
+    def _role(self, replicas: int, cpu: str) -> Json:
+        requests = {"cpu": cpu, "memory": self.memory}
+        container = {"name": "tensorflow", "image": "none", "command": ["train"], "resources": {"requests": requests}}
+        notes = {} if self.run_seconds is None else {"demo.kohort.dev/run-seconds": str(self.run_seconds)}
+        return {
+            "replicas": replicas,
+            "restartPolicy": "OnFailure",
+            "template": {
+                "metadata": {"annotations": notes},
+                "spec": {"schedulerName": self.scheduler, "containers": [container], **(self.extra or {})},
+            },
+        }

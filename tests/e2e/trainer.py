@@ -1,0 +1,75 @@
+"""What training does, on fake nodes: a job computes only while all members that its spec asks for run.
+
+Each pod is told by annotation when to end (the kit's KWOK stages obey). A job of which a part runs computes nothing and
+holds its room: the deadlock that a gang scheduler exists to prevent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from tests.controlplane import ControlPlane, ControlPlaneError
+from tests.e2e.tfjobs import TFJOBS
+
+Json = dict[str, Any]
+RUN_SECONDS = "demo.kohort.dev/run-seconds"
+
+
+@dataclass(slots=True)
+class Trainer:
+    """Lets every job of a namespace compute ``seconds`` once it is whole."""
+
+    plane: ControlPlane
+    namespace: str
+    seconds: float
+    started: dict[str, float] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.25):
+            jobs = self.plane.api.get(TFJOBS.format(namespace=self.namespace))["items"]
+            pods = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+            for job in jobs:
+                self._look(job, [pod for pod in pods if _owner(pod) == job["metadata"]["uid"]])
+
+    def _look(self, job: Json, pods: list[Json]) -> None:
+        name = job["metadata"]["name"]
+        asked = sum(role.get("replicas", 1) for role in job["spec"]["tfReplicaSpecs"].values())
+        running = [pod for pod in pods if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in
+                   pod["metadata"]]  # fmt: skip
+        if name not in self.started and len(running) < asked:
+            return
+        self.started.setdefault(name, time.monotonic())
+        for pod in running:
+            if RUN_SECONDS not in pod["metadata"].get("annotations", {}) and not _is_ps(pod):
+                self._end(pod, self.started[name] + self.seconds - time.monotonic())
+
+    def _end(self, pod: Json, left: float) -> None:
+        ran = (datetime.now(UTC) - datetime.fromisoformat(pod["status"]["startTime"])).total_seconds()
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+        with contextlib.suppress(ControlPlaneError):  # gone meanwhile
+            self.plane.api.patch(path, {"metadata": {"annotations": {RUN_SECONDS: f"{max(0.1, ran + left):.2f}"}}})
+
+
+def _owner(pod: Json) -> str:
+    return str(pod["metadata"].get("ownerReferences", [{}])[0].get("uid", ""))
+
+
+def _is_ps(pod: Json) -> bool:
+    return bool(pod["metadata"]["labels"].get("training.kubeflow.org/replica-type") == "ps")
