@@ -31,6 +31,7 @@ class Gang:
     held: pods at the barrier: kube-scheduler has passed them and waits in bind.
     window_ends: when the held binds are refused; deadline: when the plan is given up.
     attempts, not_before: plans that failed in a row, and the end of the back-off (seconds since the epoch).
+    misses: planned nodes in a row that kube-scheduler did not offer.
     scaled_at: last resize; on_behalf_of: the job that the last shrink was for.
     """
 
@@ -46,6 +47,7 @@ class Gang:
     deadline: float | None = None
     retried: bool = False
     attempts: int = 0
+    misses: int = 0
     not_before: float = 0.0
     admitted_at: float | None = None
     scaled_at: float | None = None

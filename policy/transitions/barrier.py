@@ -10,8 +10,10 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Pod, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Draft, demand
+from policy.cluster.snapshot import Draft, Rules, demand
 from policy.transitions.gangs import bound_slots, complete, give_up, job_of, move, refuse_held, rules_of
+
+FIRST_REFUSAL_SECONDS = 1.0
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:
@@ -137,12 +139,18 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     gang = draft.gang(pod.job_uid)
     if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED:
         return []
-    draft.edit("not_offered")[pod.job_uid, node] = now + rules_of(draft).refusal_memory_seconds
+    draft.edit("not_offered")[pod.job_uid, node] = now + _memory(rules_of(draft), gang.misses)
+    gang = replace(gang, misses=gang.misses + 1)
     if gang.state is State.PLANNED and not bound_slots(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     nodes = {slot: planned for slot, planned in gang.nodes.items() if slot != pod.slot}
     draft.put_gang(replace(gang, nodes=nodes))
     return []
+
+
+def _memory(rules: Rules, misses: int) -> float:
+    """Short at first: kube-scheduler's cache may only be a moment behind the room that was just freed."""
+    return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))
 
 
 def expire(draft: Draft, now: float) -> list[Effect]:

@@ -91,7 +91,7 @@ def release(draft: Draft, gang: Gang, now: float) -> Gang:
 
 def cleared(gang: Gang) -> Gang:
     """The gang without its plan; what it has tried and when it may try again stay."""
-    return Gang(gang.job_uid, gang.state, attempts=gang.attempts, not_before=gang.not_before)
+    return Gang(gang.job_uid, gang.state, attempts=gang.attempts, misses=gang.misses, not_before=gang.not_before)
 
 
 def _pause(rules: Rules, attempts: int) -> float:

@@ -87,7 +87,7 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 
 def _progress(draft: Draft, job: Job, gang: Gang, whole: bool, now: float) -> list[Effect]:
     if whole:
-        move(draft, gang, Move.COMPLETE, deadline=None, attempts=0, not_before=0.0, retried=False, held={},
+        move(draft, gang, Move.COMPLETE, deadline=None, attempts=0, misses=0, not_before=0.0, retried=False, held={},
              window_ends=None, admitted_at=gang.admitted_at or now)  # fmt: skip
         return []
     if gang.waits_for:
