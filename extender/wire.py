@@ -308,17 +308,16 @@ def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
 
 
 def _is_plain_go(body: bytes, args: _Args) -> bool:
-    """Tell whether the body's outer layer is just what Go writes: three keys, each once, nothing between.
+    """Tell whether the body's outer layer is just what Go writes: three keys in order, each once, nothing between.
 
-    Each value is compared with the bytes where the first of its name must stand; the names must be one flat array. So
-    there is no room for a second key, at the cost of a comparison instead of a second parse.
+    The keys must stand where the lengths of the values that were read put them, and the names must be one flat array.
+    A second key, or its value, would find no room. That costs a comparison instead of a second parse.
     """
     place = 0
     for key, value in ((b'{"Pod":', args.Pod), (b',"Nodes":', args.Nodes)):
-        start, raw = place + len(key), memoryview(value)
-        place = start + len(raw)
-        if body[start - len(key) : start] != key or memoryview(body)[start:place] != raw:
+        if body[place : place + len(key)] != key:
             return False
+        place += len(key) + len(memoryview(value))
     rest = body[place:]
     key = b',"NodeNames":'
     if rest == key + b"null}":

@@ -129,7 +129,7 @@ class Api(Protocol):
     ) -> Outcome:
         """Patch the object or its subresource, only if it still has that UID and resourceVersion (where given).
 
-        A failed precondition is Refused: 409 for a merge patch, 422 for a JSON patch (its ``test`` fails).
+        A failed precondition is Refused: with 422, or 409 where a merge patch names another resourceVersion.
         """
         ...
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from extender.clock import Clock
 from extender.kube import answers
@@ -32,14 +32,20 @@ CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "applicat
 
 
 async def load_configuration(kubeconfig: str = "") -> Configuration:
-    """Read credentials: the given file, else the pod's own service account, else KUBECONFIG or the default file."""
+    """Read credentials: the given file, else the pod's own service account, else KUBECONFIG or the default file.
+
+    The service account's token is read again before it expires; an `exec` plugin's is taken once. Raises ClusterError.
+    """
     configuration = Configuration()
-    if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
-        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    else:
-        await load_kube_config(  # type: ignore[no-untyped-call]
-            kubeconfig or None, client_configuration=configuration, persist_config=False
-        )
+    try:
+        if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await load_kube_config(  # type: ignore[no-untyped-call]
+                kubeconfig or None, client_configuration=configuration, persist_config=False
+            )
+    except Exception as error:  # the loader stumbles over a malformed file with whatever comes
+        raise ClusterError(0, "Credentials", answers.text(error)) from error
     return configuration
 
 
@@ -201,6 +207,8 @@ class KubeApi:
                 answer = await self._body(response)
         except aiohttp.ClientConnectorError as error:  # no connection: nothing was sent
             return Refused(0, "Unreachable", answers.text(error)), None
+        except ClusterError as error:  # no token: nothing was sent
+            return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"no answer within {self._deadline:g} s"), None
         except (aiohttp.ClientError, OSError) as error:
@@ -225,9 +233,12 @@ class KubeApi:
     ) -> aiohttp.ClientResponse:
         """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type}
-        _, url, headers, _, _ = await self._client.param_serialize(
-            method, path, query_params=list(query.items()), header_params=headers, auth_settings=["BearerToken"]
-        )
+        try:
+            _, url, headers, _, _ = await self._client.param_serialize(
+                method, path, query_params=list(query.items()), header_params=headers, auth_settings=["BearerToken"]
+            )
+        except (ConfigException, OSError) as error:  # the token's file is gone or empty
+            raise ClusterError(0, "Credentials", answers.text(error)) from error
         answer = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
             method, url, headers, body, _request_timeout=NO_LIMIT
         )

@@ -6,15 +6,17 @@ import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import ConfigException
 
 from extender.clock import Clock
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.client import KubeApi
+from extender.kube.client import KubeApi, load_configuration
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 POD = Ref(PODS, "ns", "p")
@@ -270,3 +272,45 @@ async def test_page_nested_too_deeply_is_a_failed_read() -> None:
     async with server(handle) as api:
         with pytest.raises(ClusterError, match="Undecodable"):
             [page async for page in api.list_pages(PODS)]
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: secret}}]
+"""
+
+
+async def test_a_kubeconfig_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG)
+    configuration = await load_configuration(str(file))
+    assert configuration.host == "http://127.0.0.1:1"
+    assert configuration.api_key == {"BearerToken": "Bearer secret"}
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "contexts: 7", KUBECONFIG.replace("current-context: c", "")])
+async def test_an_unusable_kubeconfig_is_one_kind_of_error(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "config"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ClusterError, match="Credentials"):
+        await load_configuration(str(file))
+
+
+async def test_a_token_that_cannot_be_refreshed_is_a_refusal_since_nothing_was_sent() -> None:
+    def refresh(_: Configuration) -> None:
+        raise ConfigException("Token file exists but empty.")
+
+    configuration = Configuration(host="http://127.0.0.1:1")
+    configuration.api_key["BearerToken"] = "old"
+    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]
+    async with KubeApi(configuration, deadline=1, clock=Clock(), chance=random.Random(1)) as api:
+        got = await bind(api)
+        assert isinstance(got, Refused)
+        assert (got.status, got.reason) == (0, "Credentials")
+        with pytest.raises(ClusterError, match="Credentials"):
+            await api.get(POD)
