@@ -37,9 +37,7 @@ class Endpoint:
 OnReady = Callable[[list[tuple[str, int]]], None]
 
 
-async def serve(
-    endpoints: list[Endpoint], on_ready: OnReady | None = None, stop: asyncio.Event | None = None
-) -> None:
+async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop: asyncio.Event | None = None) -> None:
     """Serve all endpoints until ``stop`` is set, by a signal or by the caller; they stop one after the other, in order.
 
     ``on_ready`` gets the bound (host, port) of each, in order, once all accept connections. Raises OSError where an
