@@ -1,0 +1,143 @@
+"""Objects with resourceVersions and the log of their changes: what etcd and the watch cache are to an API server.
+
+Objects are never changed in place, so readers may keep them. This room knows versions; it must not know kinds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from extender.kube.api import Json, Resource
+
+Key = tuple[str, str]  # namespace, name
+Kind = Literal["ADDED", "MODIFIED", "DELETED"]
+
+LOG = 20_000  # changes that a watch may resume from
+SNAPSHOTS = 16  # lists in progress
+
+
+class ExpiredError(Exception):
+    """The resourceVersion or the continue token is older than what is kept: 410."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write: ``item`` is the object after it, or the last one before its deletion, at ``version``."""
+
+    version: int
+    resource: Resource
+    kind: Kind
+    item: Json
+
+
+Listener = Callable[[Change, Json | None], None]
+
+
+class Store:
+    """All objects of one cluster."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.compacted = 0  # changes up to this version are forgotten
+        self._objects: dict[Resource, dict[Key, Json]] = {}
+        self._log: deque[Change] = deque()
+        self._snapshots: dict[tuple[Resource, int], list[Json]] = {}
+        self._listeners: list[Listener] = []
+        self._changed = asyncio.Event()
+
+    def listen(self, listener: Listener) -> None:
+        """Have ``listener`` called with each change and the object before it, within the write."""
+        self._listeners.append(listener)
+
+    # Reads
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """Return the object or None."""
+        return self._objects.get(resource, {}).get((namespace, name))
+
+    def all(self, resource: Resource) -> Iterator[Json]:
+        """Yield every object of the resource, by namespace and name."""
+        objects = self._objects.get(resource, {})
+        return (objects[key] for key in sorted(objects))
+
+    def page(self, resource: Resource, limit: int, version: int = 0, start: int = 0) -> tuple[list[Json], int, int]:
+        """Return (items, version, where to continue or 0) of one consistent list; ExpiredError when it is gone."""
+        if not version:
+            version, items = self.version, list(self.all(resource))
+        else:
+            kept = self._snapshots.get((resource, version))
+            if kept is None:
+                raise ExpiredError
+            items = kept
+        following = start + limit if limit and start + limit < len(items) else 0
+        if following:
+            self._keep(resource, version, items)
+        return items[start : following or None], version, following
+
+    def since(self, resource: Resource, version: int) -> list[Change]:
+        """Return the changes after ``version``; `ExpiredError` when some of them are forgotten."""
+        if version < self.compacted:
+            raise ExpiredError
+        found = []
+        for change in reversed(self._log):
+            if change.version <= version:
+                break
+            if change.resource == resource:
+                found.append(change)
+        return found[::-1]
+
+    async def changed(self) -> None:
+        """Return after the next write."""
+        await self._changed.wait()
+
+    # Writes
+
+    def put(self, resource: Resource, item: Json) -> Json:
+        """Create or replace; return the object with its new resourceVersion."""
+        self.version += 1
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self.version)}}
+        objects = self._objects.setdefault(resource, {})
+        key = key_of(item)
+        before = objects.get(key)
+        objects[key] = item
+        self._record(Change(self.version, resource, "MODIFIED" if before is not None else "ADDED", item), before)
+        return item
+
+    def remove(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """Delete; return the last object with the version of its deletion, None when there was none."""
+        before = self._objects.get(resource, {}).pop((namespace, name), None)
+        if before is None:
+            return None
+        self.version += 1
+        last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self.version)}}
+        self._record(Change(self.version, resource, "DELETED", last), before)
+        return last
+
+    def compact(self) -> None:
+        """Forget the log and the lists in progress, as etcd does every five minutes."""
+        self._log.clear()
+        self._snapshots.clear()
+        self.compacted = self.version
+
+    def _record(self, change: Change, before: Json | None) -> None:
+        self._log.append(change)
+        if len(self._log) > LOG:
+            self.compacted = self._log.popleft().version
+        self._changed.set()
+        self._changed = asyncio.Event()
+        for listener in self._listeners:
+            listener(change, before)
+
+    def _keep(self, resource: Resource, version: int, items: list[Json]) -> None:
+        self._snapshots[resource, version] = items
+        while len(self._snapshots) > SNAPSHOTS:
+            del self._snapshots[next(iter(self._snapshots))]
+
+
+def key_of(item: Json) -> Key:
+    """Return (namespace, name)."""
+    return str(item["metadata"].get("namespace") or ""), str(item["metadata"]["name"])
