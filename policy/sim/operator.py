@@ -1,0 +1,144 @@
+"""The Kubeflow training operator: makes a job's pods be what its spec says, slowly, and sets its conditions.
+
+Level-triggered like the original: a queue of jobs, each looked at until nothing is left to do; one rate for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from policy.cluster.model import WORKER, Phase
+from policy.sim.ground import OPERATOR, Do, Ground
+from policy.sim.objects import CleanPods, JobObject, JobPhase, Kind, PodObject
+
+REQUESTS_PER_POD = 2.0  # the pod and its service
+
+
+class Bucket:
+    """A token bucket, as client-go limits its requests. A rate of 0 is no limit."""
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._rate, self._burst = rate, max(burst, REQUESTS_PER_POD)
+        self._tokens, self._at = self._burst, now
+
+    def wait(self, cost: float, now: float) -> float:
+        """How long until ``cost`` tokens are there; takes them if that is now."""
+        if self._rate <= 0:
+            return 0.0
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        if self._tokens + 1e-9 >= cost:
+            self._tokens -= cost
+            return 0.0
+        return (cost - self._tokens) / self._rate
+
+
+class Operator:
+    """The one training operator of the world."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._bucket = Bucket(ground.settings.operator_rate, ground.settings.operator_burst, ground.now)
+        self._queue: dict[str, None] = {}
+        self._busy = False
+        ground.job_listeners.append(lambda job: self._look(job.uid))
+        ground.pod_listeners.append(lambda pod: self._look(pod.owner))
+
+    def _look(self, job_uid: str) -> None:
+        if job_uid not in self._ground.store.jobs:
+            return
+        self._queue[job_uid] = None
+        if not self._busy:
+            self._busy = True
+            self._ground.later(self._ground.settings.reconcile_seconds, self._turn, OPERATOR)
+
+    def _turn(self) -> None:
+        """Work until the queue is empty or the rate is used up."""
+        while self._queue:
+            uid = next(iter(self._queue))
+            job = self._ground.store.jobs.get(uid)
+            todo = self._next(job) if job is not None else None
+            if todo is None:
+                del self._queue[uid]
+                continue
+            cost, do = todo
+            wait = self._bucket.wait(cost, self._ground.now)
+            if wait > 0:
+                self._ground.later(wait, self._turn, OPERATOR)
+                return
+            do()
+        self._busy = False
+
+    def _next(self, job: JobObject) -> tuple[float, Do] | None:
+        """The next write for this job with its cost, or None when it is as it should be."""
+        pods = self._ground.store.pods_of(job.uid)
+        phase = self._phase(job, pods)
+        if phase is not job.phase:
+            return 0.0, lambda: self._set_phase(job, phase)
+        if surplus := self._surplus(job, pods):
+            return REQUESTS_PER_POD, lambda: self._ground.delete_pod(surplus)
+        if (pod := self._missing(job, pods)) is not None:
+            return REQUESTS_PER_POD, lambda: self._create(pod)
+        return None
+
+    def _phase(self, job: JobObject, pods: Iterable[PodObject]) -> JobPhase:
+        """Succeeded with its chief, master or else worker 0; running with its first running pod."""
+        if job.phase.ended:
+            return job.phase
+        if any(pod.phase is Phase.FAILED for pod in pods) and not job.spec.restarts:
+            return JobPhase.FAILED
+        leader = next((name for name in ("chief", "master") if job.spec.role(name)), WORKER)
+        leads = (pod for pod in pods if pod.slot is not None and pod.slot.role == leader and pod.slot.index == 0)
+        if any(pod.phase is Phase.SUCCEEDED for pod in leads):
+            return JobPhase.SUCCEEDED
+        return JobPhase.RUNNING if any(pod.phase is Phase.RUNNING for pod in pods) else job.phase
+
+    def _set_phase(self, job: JobObject, phase: JobPhase) -> None:
+        now = self._ground.now
+        started = job.started if job.started is not None or phase is not JobPhase.RUNNING else now
+        self._ground.write_job(replace(job, phase=phase, started=started, ended=now if phase.ended else None))
+
+    def _surplus(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
+        """A pod that has to go: the highest index first."""
+        living = [pod for pod in pods if pod.deleted is None]
+        if job.phase.ended:
+            policy = job.spec.clean_pods
+            doomed = [pod for pod in living if policy is CleanPods.ALL or (policy is CleanPods.RUNNING and _open(pod))]
+        elif job.suspended:
+            doomed = living
+        else:
+            wanted = set(job.spec.slots)
+            doomed = [pod for pod in living if pod.slot not in wanted or pod.phase is Phase.FAILED]
+        return max(doomed, key=lambda pod: (pod.slot.index if pod.slot else 0, pod.name), default=None)
+
+    def _missing(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
+        """The first replica without a pod; one that still terminates has the name."""
+        if job.phase.ended or job.suspended:
+            return None
+        there = {pod.slot for pod in pods}
+        slot = next((slot for slot in job.spec.slots if slot not in there), None)
+        role = job.spec.role(slot.role) if slot is not None else None
+        if slot is None or role is None:
+            return None
+        return PodObject(
+            uid=self._ground.store.new_uid(Kind.POD),
+            namespace=job.spec.namespace,
+            name=f"{job.spec.name}-{slot}",
+            requests=role.requests,
+            constraints=role.constraints,
+            scheduler=job.spec.scheduler,
+            owner=job.uid,
+            job=job.spec.name,
+            slot=slot,
+            annotations=dict(job.spec.annotations),
+            labels=dict(job.spec.labels),
+        )
+
+    def _create(self, pod: PodObject) -> None:
+        self._ground.admit_pod(replace(pod, created=self._ground.now))
+
+
+def _open(pod: PodObject) -> bool:
+    """Not ended; a pending pod counts as a running one, or it would be an orphan once it starts."""
+    return pod.phase in (Phase.PENDING, Phase.RUNNING)
