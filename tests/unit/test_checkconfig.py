@@ -142,6 +142,8 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "weight below zero": (extender(weight=-1), "extenders[0].weight"),
     "no URL": (extender(urlPrefix=ABSENT), "extenders[0].urlPrefix"),
     "URL without a scheme": (extender(urlPrefix="127.0.0.1:8900/scheduler/v1"), "extenders[0].urlPrefix"),
+    "URL without a host": (extender(urlPrefix="http:///scheduler/v1"), "extenders[0].urlPrefix"),
+    "URL of another scheme": (extender(urlPrefix="ftp://127.0.0.1:8900/scheduler/v1"), "extenders[0].urlPrefix"),
     "URL that is none": (extender(urlPrefix="http://[::1/scheduler/v1"), "extenders[0].urlPrefix"),
     "http to another machine": (extender(urlPrefix="http://10.0.0.1:8900/scheduler/v1"), "extenders[0].urlPrefix"),
     "http to a name": (extender(urlPrefix="http://kohort.svc:8900/scheduler/v1"), "extenders[0].urlPrefix"),
@@ -194,6 +196,10 @@ WARNINGS: dict[str, tuple[dict[str, Any], str]] = {
         extender(urlPrefix=URL, enableHTTPS=True, tlsConfig={"caData": "Y2E="}),
         "extenders[0].tlsConfig.certFile",
     ),
+    "a client certificate without its key": (
+        extender(urlPrefix=URL, enableHTTPS=True, tlsConfig={"caFile": "/ca", "certFile": "/crt"}),
+        "extenders[0].tlsConfig.certFile",
+    ),
     "some pods only": (
         extender(managedResources=[{"name": "kohort.dev/member", "ignoredByScheduler": True}]),
         "extenders[0].managedResources",
@@ -211,6 +217,7 @@ def test_warned(config: dict[str, Any], field: str) -> None:
 FINE: dict[str, dict[str, Any]] = {
     "null is the same as absent": extender(tlsConfig=None, managedResources=None),
     "a trailing slash": extender(urlPrefix="http://127.0.0.1:8900/scheduler/v1/"),
+    "the least weight": extender(weight=1),
     "localhost": extender(urlPrefix="http://localhost:8900/scheduler/v1"),
     "the same time in other units": extender(httpTimeout="20000ms"),
     "one node is placed without scores": extender(prioritizeVerb=ABSENT, weight=ABSENT),
@@ -270,6 +277,16 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
     ),
     "another schedulerName": ({"scheduler_name": "gangs"}, profile(schedulerName="gangs"), []),
     "another port": ({"server": {"port": 9000}}, good(), [("warning", "extenders[0].urlPrefix")]),
+    "the port that http means": (
+        {"server": {"port": 80}},
+        extender(urlPrefix="http://127.0.0.1/scheduler/v1"),
+        [],
+    ),
+    "the port that https means": (
+        {"server": {"port": 443}},
+        extender(urlPrefix="https://127.0.0.1/scheduler/v1", enableHTTPS=True, tlsConfig=TLS),
+        [],
+    ),
     "any free port": ({"server": {"port": 0}}, good(), []),
     "another Lease": (
         {"lease": {"name": "mine"}},
@@ -295,6 +312,32 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
 @pytest.mark.parametrize(("settings", "config", "want"), SETTINGS.values(), ids=SETTINGS.keys())
 def test_compared_with_settings(settings: dict[str, Any], config: dict[str, Any], want: list[tuple[str, str]]) -> None:
     assert told(config, Settings(**settings)) == want
+
+
+VALUES: dict[str, tuple[dict[str, Any], str]] = {
+    "absent": (extender(urlPrefix=ABSENT), "absent"),
+    "text": (extender(urlPrefix="x"), "'x'"),
+    "truth": (extender(weight=True), "true"),
+    "long": (extender(urlPrefix="x" * 500), f"'{'x' * 79}…"),
+    "a default": (extender(httpTimeout=ABSENT), "absent, which means 5s"),
+    "a time": (extender(httpTimeout="2s"), "2s"),
+    "no weight": (extender(weight=ABSENT), "absent"),
+    "a bad weight": (extender(weight=-1), "-1"),
+    "sampling by size": (profile(percentageOfNodesToScore=ABSENT), "absent (chosen by cluster size)"),
+    "sampling": (profile(percentageOfNodesToScore=30), "30"),
+    "names of profiles": (changed((("profiles", 1), {})), "default-scheduler"),
+    "no profile": (top(profiles=[]), "none"),
+    "Lease by default": (top(leaderElection=ABSENT), "kube-system/kube-scheduler"),
+    "binders": (
+        changed((("extenders", 1), OTHER_EXTENDER | {"bindVerb": "bind"})),
+        "bindVerb in extenders[0], extenders[1]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "value"), VALUES.values(), ids=VALUES.keys())
+def test_value_is_shown(config: dict[str, Any], value: str) -> None:
+    assert [one.value for one in findings(config, Settings())] == [value]
 
 
 def test_every_finding_says_what_why_and_how() -> None:
@@ -387,6 +430,7 @@ def test_empty_file_is_told_its_kind(tmp_path: Path) -> None:
 def test_render_puts_errors_first_and_sums_up() -> None:
     warning = Finding("a", "1", "2", "Slow.", "Set a: 2.", "warning")
     error = Finding("b", "true", "false", "Half a gang.", "Set b: false.")
+    assert render([warning, error, error]).endswith("refused (errors: 2, warnings: 1)")
     assert render([warning, error]) == (
         "error: b: true\n  allowed: false\n  why: Half a gang.\n  mend: Set b: false.\n"
         "warning: a: 1\n  allowed: 2\n  why: Slow.\n  mend: Set a: 2.\n"

@@ -73,6 +73,10 @@ def test_values_given_in_code_are_not_steered_by_the_environment(monkeypatch: py
     assert Settings().policy == "kod2"
 
 
+def test_trailing_slash_of_the_service_is_dropped() -> None:
+    assert Settings(controller={"service_url": "http://x:80/"}).controller.service_url == "http://x:80"
+
+
 REFUSED_VALUES = {
     "policy: kod3": "policy: 'kod3' is not allowed; allowed: 'kod2', 'fifo-pod' or 'kubeflow-spread'",
     "kod2: {starve_limit_seconds: 0}": "kod2.starve_limit_seconds: 0 is not allowed; allowed: greater than 0",
@@ -91,6 +95,9 @@ REFUSED_VALUES = {
     "lease: {name: Big}": "lease.name: 'Big' is not allowed; allowed: text like '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'",
     "controller: {service_url: 'ftp://x'}": (
         "controller.service_url: 'ftp://x' is not allowed; allowed: an http:// or https:// URL with a host"
+    ),
+    "controller: {service_url: 'http://x:0'}": (
+        "controller.service_url: 'http://x:0' is not allowed; allowed: an http:// or https:// URL with a host"
     ),
     "polcy: kod2": "polcy: an unknown setting; did you mean policy?",
     "barrier: {window: 8}": "barrier.window: an unknown setting; did you mean window_seconds?",
