@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from extender import lease, metrics, rest
 from extender.barrier import Barrier
@@ -110,7 +111,7 @@ class Live:
         app.include_router(rest.router(self.ledger, self.settings, self.metrics))
         return app
 
-    def health(self) -> FastAPI:
+    def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
         return metrics.health_app(self.metrics, self.settings)
 
@@ -156,11 +157,19 @@ async def serve(settings: Settings) -> None:
         running = asyncio.create_task(live.run())
         stop = asyncio.Event()
         running.add_done_callback(lambda _: stop.set())
+        closing = asyncio.create_task(_close_at(stop, live.barrier))
         try:
             await serve_endpoints(list(endpoints(live)), stop=stop)
         finally:
-            await live.barrier.close()
+            stop.set()
+            await closing
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
     if not running.cancelled() and (error := running.exception()) is not None:
         raise error
+
+
+async def _close_at(stop: asyncio.Event, barrier: Barrier) -> None:
+    """Refuse the held binds as soon as the stop begins, or the listener would wait for them in vain."""
+    await stop.wait()
+    await barrier.close()
