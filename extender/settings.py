@@ -172,7 +172,8 @@ class Lease(Section):
     name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
     identity: str = Field(
         default="",
-        description="Beginning of holderIdentity, before its underscore, that means this pod; empty: the host's name.",
+        description="Beginning of holderIdentity, before its underscore, that means this pod; empty: the host's name; "
+        "*: always lead.",
     )
 
 

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from extender.checkconfig import check_file
+from extender.kube.api import NODES, PODS
+from extender.kube.jobkinds import KINDS
 from extender.plainyaml import parse_yaml
 from extender.settings import Settings
 
@@ -215,6 +217,11 @@ RIGHTS = {
 
 def test_roles_hold_these_rights_and_no_others() -> None:
     assert {role: set(rights(role)) for role in ROLES} == RIGHTS
+
+
+def test_extender_may_read_whatever_the_code_watches() -> None:
+    watched = [PODS, NODES, *(kind.resource for kind in KINDS.values())]
+    assert reading(*(f"{one.group}/{one.plural}" for one in watched)) <= set(rights("ClusterRole kohort-extender"))
 
 
 @pytest.mark.parametrize("role", ROLES)
