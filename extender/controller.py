@@ -1,0 +1,290 @@
+"""The second process: reads what the extender wants to be true and writes it to the API server.
+
+Level-triggered: the latest answer is all that counts, nothing is queued up. Three loops: `_follow` asks (which is also
+our sign of life), `_work` makes the calls at a limited rate, `_announce` writes Events. Nothing is written unless this
+replica leads at that moment. What was written a moment ago is not written again until the watch must have shown it;
+what was refused waits longer each time. The state is the API's: a restart forgets nothing that counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from pydantic import ValidationError
+
+from extender.calls import KINDS_OF_CALLS, Call, Key, Nominate, SetGate, Ungate, Wake, calls, key, perform
+from extender.clock import Clock
+from extender.health import Check, Heartbeat, Readiness
+from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
+from extender.lease import Leads
+from extender.metrics import ControllerMetrics
+from extender.pace import Pace
+from extender.settings import Settings
+from extender.story import event_of
+from extender.views import DecisionsView, DesiredView
+
+AT_ONCE: Final = 32  # calls on their way
+BREATH_SECONDS: Final = 0.05  # between two answers: a burst of changes makes one
+SETTLE_SECONDS: Final = 2.0  # until the extender's watch must have shown what we wrote
+GATE_CHECK_SECONDS: Final = 30.0  # somebody may have switched the gate by hand
+RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each doubles
+UNREACHABLE_SECONDS: Final = (0.5, 5.0)
+SILENT_SECONDS: Final = 10.0
+_View = TypeVar("_View", DesiredView, DecisionsView)
+_log = logging.getLogger(__name__)
+
+
+class SourceError(Exception):
+    """The extender did not answer, or not in a way that can be understood."""
+
+
+Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
+"""Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A call that is not to be made again before ``until`` (clock.monotonic()).
+
+    ``only_equal``: it is held because it was just made, so another call of the same key need not wait.
+    """
+
+    call: Call
+    until: float
+    only_equal: bool
+    refusals: int = 0
+
+
+class Controller:
+    """Makes the desired state true until cancelled."""
+
+    def __init__(
+        self,
+        api: Api,
+        fetch: Fetch,
+        settings: Settings,
+        clock: Clock,
+        lease: Leads,
+        *,
+        chance: random.Random | None = None,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        """Prepare only; `run` starts."""
+        self.metrics = metrics or ControllerMetrics()
+        self.extender = Heartbeat(clock)
+        self._api = api
+        self._fetch = fetch
+        self._settings = settings.controller
+        self._gate = Ref(CONFIGMAPS, settings.gate_parameters.namespace, settings.gate_parameters.name)
+        self._clock = clock
+        self._lease = lease
+        self._chance = chance or random.Random()
+        self._pace = Pace(settings.controller.patches_per_second, clock)
+        self._wanted: dict[Key, Call] = {}
+        self._holds: dict[Key, Hold] = {}
+        self._on_way: set[Key] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stir = asyncio.Event()  # there may be something to do
+        self._started = clock.now()
+        self._failures = 0
+        self.metrics.wants(self._to_do, KINDS_OF_CALLS)
+
+    async def run(self) -> None:
+        """Follow, work and announce until cancelled; then let the calls on their way end."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow())
+                tasks.create_task(self._work())
+                tasks.create_task(self._announce())
+        finally:
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
+
+    def readiness(self) -> Readiness:
+        """The checks of our own ``/readyz``: a follower is ready, one without its extender is not."""
+        silent = self.extender.age > SILENT_SECONDS
+        detail = f"not heard of for {self.extender.age:.0f} s at {self._settings.service_url}" if silent else ""
+        leading = "yes" if self._lease.leading() else "no: nothing is written"
+        return Readiness((Check("extender", not silent, detail), Check("leading", True, leading)))
+
+    # -- what is wanted ------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Ask again and again; an answer replaces the one before."""
+        instance, generation = "", -1
+        while True:
+            try:
+                desired = await self._ask(generation)
+            except SourceError as error:
+                await self._unreachable(error)
+                instance, generation = "", -1
+                continue
+            self._reached()
+            if (desired.instance, desired.generation) != (instance, generation):
+                instance, generation = desired.instance, desired.generation
+                self.take(desired)
+            await self._clock.sleep(BREATH_SECONDS)
+
+    async def _ask(self, after: int) -> DesiredView:
+        seconds = self._settings.interval_seconds
+        query = {"after": str(after), "timeout_seconds": f"{seconds:g}"}
+        wait = seconds + self._settings.request_timeout_seconds
+        return _read(DesiredView, await self._fetch("/v1/desired", query, wait))
+
+    async def _unreachable(self, error: SourceError) -> None:
+        """Do nothing on old orders; say so once, and ask less and less often."""
+        if not self._failures:
+            _log.warning("the extender does not answer, nothing is written until it does: %s", error)
+        self._wanted = {}
+        self.metrics.reached(False)
+        await self._clock.sleep(self._backoff(UNREACHABLE_SECONDS, self._failures))
+        self._failures += 1
+
+    def _reached(self) -> None:
+        if self._failures:
+            _log.info("the extender answers again")
+        self._failures = 0
+        self.extender.beat()
+        self.metrics.reached(True)
+        self.metrics.leads(self._lease.leading())
+
+    def take(self, desired: DesiredView) -> None:
+        """Want exactly this from now on."""
+        self._wanted = {key(call): call for call in calls(desired)}
+        now = self._clock.monotonic()
+        self._holds = {k: hold for k, hold in self._holds.items() if k in self._wanted or hold.until > now}
+        self._stir.set()
+
+    def _to_do(self, kind: str) -> int:
+        """How many calls of that kind are wanted and not made."""
+        now = self._clock.monotonic()
+        return sum(1 for call in self._wanted.values() if key(call)[0] == kind and not self._is_made(call, now))
+
+    def _is_made(self, call: Call, now: float) -> bool:
+        hold = self._holds.get(key(call))
+        return hold is not None and hold.call == call and hold.only_equal and hold.until > now
+
+    # -- making it so --------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        """Make one call after the other, as many at once as may be; look again when held calls come free."""
+        while True:
+            self._stir.clear()
+            call = self._next()
+            if call is None:
+                await self._pause()
+                continue
+            await self._pace.turn()
+            if self._wanted.get(key(call)) == call and self._lease.leading():
+                self._send(call)
+
+    async def _pause(self) -> None:
+        try:
+            async with self._clock.timeout(self._settings.interval_seconds):
+                await self._stir.wait()
+        except TimeoutError:
+            pass
+
+    def _next(self) -> Call | None:
+        """The first call in order that is neither on its way nor held; none unless this replica leads."""
+        if len(self._on_way) >= AT_ONCE or not self._lease.leading():
+            return None
+        now = self._clock.monotonic()
+        return next((call for call in self._wanted.values() if self._is_due(call, now)), None)
+
+    def _is_due(self, call: Call, now: float) -> bool:
+        if key(call) in self._on_way or self._is_held(call, now):
+            return False
+        # The first attempt of a pod should find its nomination; one that is refused does not keep the pod waiting.
+        return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.uid))
+
+    def _is_held(self, call: Call, now: float) -> bool:
+        hold = self._holds.get(key(call))
+        return hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
+
+    def _is_to_be_nominated(self, uid: str) -> bool:
+        named = (Nominate.__name__, uid)
+        return named in self._on_way or (named in self._wanted and named not in self._holds)
+
+    def _send(self, call: Call) -> None:
+        self._on_way.add(key(call))
+        task = asyncio.create_task(self._make(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _make(self, call: Call) -> None:
+        try:
+            self._note(call, await perform(self._api, call, self._gate))
+        finally:
+            self._on_way.discard(key(call))
+            self._stir.set()
+
+    def _note(self, call: Call, outcome: Outcome) -> None:
+        """Hold what was done until the watch shows it; what was refused, longer each time."""
+        before = self._holds.get(key(call))
+        refusals = before.refusals if before is not None else 0
+        self.metrics.wrote(type(call).__name__, type(outcome).__name__.lower())
+        now = self._clock.monotonic()
+        if isinstance(outcome, Done):
+            seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS
+            self._holds[key(call)] = Hold(call, now + seconds, only_equal=True)
+        elif isinstance(outcome, Refused) and outcome.status in (404, 409) and not isinstance(call, SetGate):
+            # Gone or changed meanwhile: the extender will see it and may want something else.
+            self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
+        else:
+            if not refusals:
+                _log.warning("%s: %s", call, outcome)
+            pause = self._backoff(RETRY_SECONDS, refusals)
+            self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
+
+    def _backoff(self, seconds: tuple[float, float], failures: int) -> float:
+        """Double each time up to the longest, less up to half of it, so that replicas do not come back as one."""
+        first, longest = seconds
+        pause: float = min(longest, first * 2.0 ** min(failures, 16))
+        return pause * self._chance.uniform(0.5, 1.0)
+
+    # -- telling it ----------------------------------------------------------------------------
+
+    async def _announce(self) -> None:
+        """Write an Event for what was decided since our start."""
+        instance, since = "", 0
+        while True:
+            await self._clock.sleep(self._settings.interval_seconds)
+            if not self._lease.leading():
+                continue
+            try:
+                found = await self._decisions(since)
+            except SourceError:
+                continue
+            if instance not in ("", found.instance):
+                instance, since = "", 0
+                continue
+            instance, since = found.instance, found.latest
+            await self._tell(found)
+
+    async def _decisions(self, since: int) -> DecisionsView:
+        body = await self._fetch("/v1/decisions", {"since": str(since)}, self._settings.request_timeout_seconds)
+        return _read(DecisionsView, body)
+
+    async def _tell(self, found: DecisionsView) -> None:
+        for decision in found.decisions:
+            event = event_of(decision, found.instance, socket.gethostname())
+            if event is None or decision.at < self._started:
+                continue
+            await self._pace.turn()
+            if self._lease.leading():
+                outcome = await self._api.create_event(event["metadata"]["namespace"], event)
+                self.metrics.wrote("Event", type(outcome).__name__.lower())
+
+
+def _read(kind: type[_View], body: bytes) -> _View:
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise SourceError(f"an answer that is no {kind.__name__}: {error.errors()[0]['msg']}") from None

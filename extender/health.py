@@ -1,0 +1,185 @@
+"""Liveness and readiness: named checks, each a line, and whether one that fails makes the process unready.
+
+Not ready: what this replica answers may be wrong (facts missing or stale). A warning: its answers are right, and
+something else needs a person. A follower is ready: in a rolling update it must be, before the old leader may go. A
+dead controller is a warning: pods without a gate are scheduled all the same, and an unready extender would only make
+that worse; but the gated pods that nobody lets go are counted in the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from extender.clock import Clock
+from policy.cluster.snapshot import Snapshot
+
+STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s and lists anew
+CONTROLLER_SECONDS: Final = 10.0  # the controller asks at least every few seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question about health. ``fatal``: a No makes the process unready, else it is a warning."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+    fatal: bool = True
+
+    @property
+    def line(self) -> str:
+        """``[+]name detail``; ``[-]`` where it fails, ``[!]`` where it warns."""
+        mark = "+" if self.ok else "-" if self.fatal else "!"
+        return f"[{mark}]{self.name} {self.detail or ('ok' if self.ok else 'failed')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """All checks together."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether no fatal check fails."""
+        return all(check.ok for check in self.checks if check.fatal)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What fails without making the process unready, in words."""
+        return tuple(f"{check.name}: {check.detail}" for check in self.checks if not (check.ok or check.fatal))
+
+
+class Heartbeat:
+    """When somebody was last heard of."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Hear of nobody yet."""
+        self._clock = clock
+        self._last: float | None = None
+        self._started = clock.monotonic()
+
+    def beat(self) -> None:
+        """Note that it is alive."""
+        self._last = self._clock.monotonic()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last beat; since the start where there was none."""
+        return self._clock.monotonic() - (self._started if self._last is None else self._last)
+
+    @property
+    def heard(self) -> bool:
+        """Whether there was any beat."""
+        return self._last is not None
+
+
+class Watch(Protocol):
+    """A reflector, as far as health goes."""
+
+    @property
+    def resource(self) -> object:
+        """What it follows."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether its first list is in."""
+        ...
+
+    @property
+    def last_seen(self) -> float:
+        """The last sign of life of the API, clock.monotonic()."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """Lists and watches that failed."""
+        ...
+
+
+def extender_readiness(
+    snapshot: Snapshot, watches: Iterable[Watch], leading: bool, controller: Heartbeat, clock: Clock
+) -> Readiness:
+    """The checks of ``kohort serve``."""
+    watches = tuple(watches)
+    now = clock.monotonic()
+    unsynced = [str(watch.resource) for watch in watches if not watch.synced]
+    stalled = [f"{watch.resource} ({now - watch.last_seen:.0f} s)" for watch in watches if _stalled(watch, now)]
+    return Readiness(
+        (
+            Check("synced", not unsynced, f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""),
+            Check("rebuilt", snapshot.synced, "" if snapshot.synced else "the ledger is not rebuilt yet"),
+            Check("watches", not stalled, f"nothing heard of {', '.join(stalled)}" if stalled else ""),
+            Check("leading", True, "yes" if leading else "no: a follower, which answers but does not decide"),
+            controller_check(snapshot, controller),
+        )
+    )
+
+
+def _stalled(watch: Watch, now: float) -> bool:
+    return watch.synced and now - watch.last_seen > STALLED_SECONDS
+
+
+def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
+    """Whether the controller asked lately what to do; if not, who waits for it."""
+    if controller.age <= CONTROLLER_SECONDS:
+        return Check("controller", True, "" if controller.heard else "not heard of yet", fatal=False)
+    since = f"not heard of for {controller.age:.0f} s" if controller.heard else "never heard of"
+    detail = f"{since}: gated pods are not released ({gated_pods(snapshot)} now), nothing is woken or resized"
+    return Check("controller", False, detail, fatal=False)
+
+
+def gated_pods(snapshot: Snapshot) -> int:
+    """How many pods that opted in wait behind the admission gate."""
+    return sum(1 for pod in snapshot.pods.values() if pod.opted_in and pod.gated)
+
+
+def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starlette:
+    """The app of the health listener: /livez, /readyz, /readyz/CHECK, /metrics; ``?verbose`` shows every check."""
+
+    async def livez(_: Request) -> Response:
+        return PlainTextResponse("ok\n")  # that the event loop got here is the whole check
+
+    async def readyz(request: Request) -> Response:
+        found = ready()
+        named = request.path_params.get("check")
+        if named is not None:
+            return _one(found, named)
+        verbose = not found.ready or "verbose" in request.query_params
+        shown = [check for check in found.checks if verbose or not check.ok]
+        return _answer(found.ready, [check.line for check in shown])
+
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(
+        routes=[
+            Route("/livez", livez),
+            Route("/healthz", livez),  # the old name, for those who still ask for it
+            Route("/readyz", readyz),
+            Route("/readyz/{check}", readyz),
+            Route("/metrics", metrics),
+        ]
+    )
+
+
+def _one(found: Readiness, named: str) -> Response:
+    check = next((check for check in found.checks if check.name == named), None)
+    if check is None:
+        known = ", ".join(check.name for check in found.checks)
+        return PlainTextResponse(f"no check of that name; allowed: {known}\n", 404)
+    return _answer(check.ok or not check.fatal, [check.line])
+
+
+def _answer(ready: bool, lines: Sequence[str]) -> Response:
+    last = "ok" if ready else "not ready"
+    return PlainTextResponse("\n".join([*lines, last]) + "\n", 200 if ready else 503)

@@ -1,0 +1,254 @@
+"""Prometheus metrics of the extender and of the controller, each on a registry of its own; no globals.
+
+Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. What can be
+read off the snapshot is collected when Prometheus asks; only what would be gone by then is counted as it happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+
+from extender import logs
+from extender.clock import Clock
+from extender.health import Heartbeat, Readiness, Watch, extender_readiness, gated_pods, probes
+from extender.settings import Settings
+from policy.cluster.actions import Admit, Effect, Released, Resize
+from policy.cluster.gang import Gang, State
+from policy.cluster.snapshot import Snapshot
+
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
+GANG_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class Holds(Protocol):
+    """The ledger, as far as metrics go."""
+
+    snapshot: Snapshot
+    clock: Clock
+
+
+class HoldsBinds(Protocol):
+    """The barrier, as far as metrics go."""
+
+    @property
+    def held(self) -> int:
+        """How many bind calls wait."""
+        ...
+
+
+class Leads(Protocol):
+    """The lease, as far as metrics go."""
+
+    def leading(self) -> bool:
+        """Tell whether this replica leads now."""
+        ...
+
+
+def kohort_version() -> str:
+    """The installed version; ``unknown`` where Kohort runs without being installed."""
+    try:
+        return version("kohort")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class Metrics(Collector):
+    """What ``kohort serve`` tells of itself."""
+
+    def __init__(self) -> None:
+        """Make the registry; `watch` says later where the figures are."""
+        self.registry = _registry()
+        self.controller: Heartbeat | None = None
+        self._ledger: Holds | None = None
+        self._watches: Sequence[Watch] = ()
+        self._barrier: HoldsBinds | None = None
+        self._lease: Leads | None = None
+        self._admitted_at: dict[str, float] = {}  # job uid -> clock.monotonic(), until it runs
+        make: Any = {"registry": self.registry}
+        self._requests = Counter("kohort_verb_requests", "Calls of kube-scheduler.", ["verb"], **make)
+        self._seconds = Histogram(
+            "kohort_verb_duration_seconds", "Time to answer; bind includes its time at the barrier.", ["verb"],
+            buckets=SECONDS, **make,
+        )  # fmt: skip
+        self._refusals = Counter("kohort_verb_refusals", "Calls refused, by reason.", ["verb", "reason"], **make)
+        self._decisions = Counter("kohort_decisions", "Effects of decisions, by action.", ["action"], **make)
+        self._admissions = Counter("kohort_gangs_admitted", "Gangs given a plan.", **make)
+        self._releases = Counter("kohort_gangs_released", "Plans given up, by reason.", ["reason"], **make)
+        self._to_bound = Histogram(
+            "kohort_gang_admission_to_bound_seconds", "From the plan of a gang to its minimum being bound.",
+            buckets=GANG_SECONDS, **make,
+        )  # fmt: skip
+        self._resizes = Counter(
+            "kohort_resizes", "Resizes decided: in takes workers, out gives.", ["direction"], **make
+        )
+        self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
+        self.registry.register(self)
+
+    def watch(self, ledger: Holds, watches: Sequence[Watch], barrier: HoldsBinds, lease: Leads) -> None:
+        """Say where to look when Prometheus or a probe asks."""
+        self._ledger, self._watches, self._barrier, self._lease = ledger, watches, barrier, lease
+        self.controller = Heartbeat(ledger.clock)
+
+    # -- as it happens -------------------------------------------------------------------------
+
+    def observe_verb(self, verb: str, seconds: float, refusal: str) -> None:
+        """Count one call; ``refusal``: the reason's code, empty when it was granted."""
+        self._requests.labels(verb).inc()
+        self._seconds.labels(verb).observe(seconds)
+        if refusal:
+            self._refusals.labels(verb, refusal).inc()
+
+    def observe_binding(self, outcome: str) -> None:
+        """Count one binding: done, refused or unknown."""
+        self._bindings.labels(outcome).inc()
+
+    def observe_effects(self, effects: Iterable[Effect]) -> None:
+        """Count what one step decided. Call it for every step: one without effects may be where a gang got bound."""
+        for effect in effects:
+            self._decisions.labels(type(effect).__name__).inc()
+            match effect:
+                case Admit():
+                    self._admissions.inc()
+                    self._admitted_at[effect.job_uid] = self._now()
+                case Resize():
+                    self._resizes.labels(direction(effect)).inc()
+                case Released():
+                    self._releases.labels(effect.reason.value).inc()
+                case _:
+                    pass
+        if self._admitted_at and self._ledger is not None:
+            self._follow_admitted(self._ledger.snapshot)
+
+    def _follow_admitted(self, snapshot: Snapshot) -> None:
+        for uid in list(self._admitted_at):
+            state = snapshot.gangs.get(uid, Gang(uid)).state
+            if state is State.RUNNING:
+                self._to_bound.observe(self._now() - self._admitted_at[uid])
+            if state not in (State.PLANNED, State.BINDING):
+                del self._admitted_at[uid]
+
+    def _now(self) -> float:
+        return self._ledger.clock.monotonic() if self._ledger is not None else 0.0
+
+    # -- when asked ----------------------------------------------------------------------------
+
+    def readiness(self) -> Readiness:
+        """The checks of ``/readyz``."""
+        if self._ledger is None or self.controller is None:
+            return Readiness(())
+        ledger = self._ledger
+        return extender_readiness(ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock)
+
+    def _leads(self) -> bool:
+        return self._lease is not None and self._lease.leading()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the registry would otherwise collect at once."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the figures off the current state."""
+        yield _gauge("kohort_leader", "1 while this replica leads.", self._leads())
+        yield _dropped_lines()
+        if self._ledger is None:
+            return
+        yield from _snapshot_metrics(self._ledger.snapshot)
+        yield _gauge("kohort_barrier_held_binds", "Bind calls held now.", self._barrier.held if self._barrier else 0)
+        yield from _watch_metrics(self._watches, self._ledger.clock.monotonic())
+        if self.controller is not None:
+            text = "Time since the controller last asked what to do; gated pods wait for it."
+            yield _gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
+
+
+def direction(resize: Resize) -> str:
+    """``out`` or ``in``: a resize that adds workers has a node for each of them, one that takes workers has none."""
+    return "out" if resize.nodes else "in"
+
+
+def _snapshot_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+    gangs = GaugeMetricFamily("kohort_gangs", "Gangs by state.", labels=["state"])
+    counts = dict.fromkeys(State, 0)
+    for uid, job in snapshot.jobs.items():
+        if not job.invalid:
+            counts[snapshot.gang(uid).state] += 1
+    for state, count in counts.items():
+        gangs.add_metric([state.value], count)
+    yield gangs
+    invalid = sum(1 for job in snapshot.jobs.values() if job.invalid)
+    yield _gauge("kohort_invalid_jobs", "Jobs that were refused as malformed.", invalid)
+    yield _gauge("kohort_gated_pods", "Pods behind the admission gate.", gated_pods(snapshot))
+    yield _gauge("kohort_queue_jobs", "Jobs that wait.", sum(1 for _ in snapshot.waiting()))
+    yield _gauge("kohort_nodes", "Nodes known.", len(snapshot.nodes))
+    yield _gauge("kohort_ledger_generation", "Steps of the ledger since the start.", snapshot.generation)
+
+
+def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
+    restarts = CounterMetricFamily("kohort_watch_restarts", "Lists and watches that failed.", labels=["resource"])
+    ages = GaugeMetricFamily(
+        "kohort_watch_last_seen_seconds", "Time since the API was last heard of.", labels=["resource"]
+    )
+    for watch in watches:
+        restarts.add_metric([str(watch.resource)], watch.restarts)
+        ages.add_metric([str(watch.resource)], now - watch.last_seen)
+    yield restarts
+    yield ages
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _dropped_lines() -> Metric:
+    text = "Log lines dropped because nobody read them."
+    return CounterMetricFamily("kohort_log_lines_dropped", text, value=logs.dropped())
+
+
+def _registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    info = Gauge("kohort_build_info", "Always 1; the version is in the label.", ["version"], registry=registry)
+    info.labels(kohort_version()).set(1)
+    return registry
+
+
+def health_app(metrics: Metrics, settings: Settings) -> Starlette:
+    """Probes and metrics of the extender."""
+    return probes(metrics.readiness, metrics.registry)
+
+
+class ControllerMetrics:
+    """What ``kohort controller`` tells of itself."""
+
+    def __init__(self) -> None:
+        """Make the registry and all series."""
+        self.registry = _registry()
+        make: Any = {"registry": self.registry}
+        self._writes = Counter("kohort_controller_writes", "Writes to the API.", ["kind", "outcome"], **make)
+        self._wanted = Gauge("kohort_controller_wanted_writes", "Writes not done yet, by kind.", ["kind"], **make)
+        self._reachable = Gauge("kohort_controller_extender_reachable", "1 while the extender answers.", **make)
+        self._leader = Gauge("kohort_leader", "1 while this replica leads.", **make)
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        """Count one write: done, refused or unknown."""
+        self._writes.labels(kind, outcome).inc()
+
+    def wants(self, count: Callable[[str], int], kinds: Iterable[str]) -> None:
+        """Ask ``count`` at every scrape how many writes of each kind are still to do."""
+        for kind in kinds:
+            self._wanted.labels(kind).set_function(partial(count, kind))
+
+    def reached(self, reachable: bool) -> None:
+        """Show whether the extender answers."""
+        self._reachable.set(reachable)
+
+    def leads(self, leading: bool) -> None:
+        """Show whether this replica leads."""
+        self._leader.set(leading)

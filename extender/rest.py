@@ -1,0 +1,235 @@
+"""REST under /v1 for people, the CLI and the controller: reads of the current snapshot, and one long poll.
+
+Nothing here changes state or calls the API server. A wrong request gets an `ErrorView`: field, value, what is allowed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Final, Protocol
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
+
+from extender.health import Heartbeat, Readiness, gated_pods
+from extender.ledger import Ledger
+from extender.present import (
+    decision_view,
+    desired_view,
+    job_detail,
+    job_view,
+    nodes_view,
+    plans_view,
+    queue_view,
+)
+from extender.settings import Settings
+from extender.views import (
+    CLIENT_HEADER,
+    CONTROLLER,
+    DecisionsView,
+    DesiredView,
+    ErrorView,
+    JobDetail,
+    JobsView,
+    NodesView,
+    PlansView,
+    QueueView,
+)
+from policy.cluster.model import Job
+from policy.desired import desired
+
+LONGEST_POLL_SECONDS: Final = 60.0
+MOST_DECISIONS: Final = 1000
+
+
+class Vitals(Protocol):
+    """What REST tells and is told about health."""
+
+    @property
+    def controller(self) -> Heartbeat | None:
+        """The controller's sign of life."""
+        ...
+
+    def readiness(self) -> Readiness:
+        """The checks of ``/readyz``."""
+        ...
+
+
+class NotFoundError(Exception):
+    """There is no such thing; the view says what there is."""
+
+    def __init__(self, view: ErrorView) -> None:
+        super().__init__(view.message)
+        self.view = view
+
+
+class _Parameters(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class DesiredParameters(_Parameters):
+    """``after``: answer once the generation is above it, at the latest after ``timeout_seconds``."""
+
+    after: int = Field(-1, ge=-1)
+    timeout_seconds: float = Field(0.0, ge=0.0, le=LONGEST_POLL_SECONDS, allow_inf_nan=False)
+
+
+class DecisionsParameters(_Parameters):
+    """``since``: entries after this sequence number."""
+
+    since: int = Field(0, ge=0)
+    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS)
+
+
+class ClearErrors(APIRoute):
+    """A route that says which field is wrong, and how it should be."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler."""
+        handle = super().get_route_handler()
+
+        async def clear(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                return _answer(422, _first(error))
+            except NotFoundError as error:
+                return _answer(404, error.view)
+
+        return clear
+
+
+def _answer(status: int, view: ErrorView) -> Response:
+    return JSONResponse(view.model_dump(), status)
+
+
+def _first(error: RequestValidationError) -> ErrorView:
+    details: dict[str, Any] = error.errors()[0]
+    field = ".".join(str(part) for part in details["loc"][1:])
+    allowed = str(details["msg"]).removeprefix("Input should be ")
+    if details["type"] == "extra_forbidden":
+        allowed = "no parameter of that name; /docs lists them"
+    value = str(details["input"])[:100]
+    message = f"{field}: {value!r} is not allowed; allowed: {allowed}"
+    return ErrorView(field=field, value=value, allowed=allowed, message=message)
+
+
+def router(ledger: Ledger, settings: Settings, vitals: Vitals) -> APIRouter:
+    """The routes of one ledger."""
+    rest = Rest(ledger, settings, vitals)
+    routes = APIRouter(prefix="/v1", route_class=ClearErrors, responses={404: {"model": ErrorView}})
+    for path, handler in (
+        ("/jobs", rest.jobs),
+        ("/jobs/{namespace}/{name}", rest.job),
+        ("/queue", rest.queue),
+        ("/nodes", rest.nodes),
+        ("/plans", rest.plans),
+        ("/desired", rest.desired),
+        ("/decisions", rest.decisions),
+        ("/explain/{namespace}/{name}", rest.explain),
+    ):
+        routes.add_api_route(path, handler, methods=["GET"])
+    return routes
+
+
+class Rest:
+    """The handlers; each reads the snapshot once."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, vitals: Vitals) -> None:
+        """Name this process, so that a client sees when numbers begin anew."""
+        self.instance = secrets.token_hex(8)
+        self._ledger = ledger
+        self._settings = settings
+        self._vitals = vitals
+        self._desired: DesiredView | None = None
+
+    async def jobs(self) -> JobsView:
+        """Every job that opted in, by arrival."""
+        snapshot, now = self._ledger.snapshot, self._ledger.clock.now()
+        jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))
+        views = tuple(job_view(snapshot, job, self._ledger.policy, now) for job in jobs)
+        return JobsView(generation=snapshot.generation, jobs=views)
+
+    async def job(self, namespace: str, name: str) -> JobDetail:
+        """One job with its roles and members."""
+        ledger = self._ledger
+        return job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.clock.now())
+
+    async def queue(self) -> QueueView:
+        """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
+        snapshot = self._ledger.snapshot
+        return QueueView(
+            generation=snapshot.generation,
+            gated_pods=gated_pods(snapshot),
+            warnings=self._warnings(),
+            jobs=queue_view(snapshot, self._ledger.policy, self._ledger.clock.now()),
+        )
+
+    async def nodes(self) -> NodesView:
+        """Every node, what is free on it, and each ps and worker by job."""
+        snapshot = self._ledger.snapshot
+        return NodesView(generation=snapshot.generation, nodes=nodes_view(snapshot))
+
+    async def plans(self) -> PlansView:
+        """The plans of admitted gangs."""
+        snapshot = self._ledger.snapshot
+        return PlansView(generation=snapshot.generation, plans=plans_view(snapshot, self._ledger.clock.now()))
+
+    async def desired(
+        self,
+        parameters: Annotated[DesiredParameters, Query()],
+        client: Annotated[str, Header(alias=CLIENT_HEADER)] = "",
+    ) -> DesiredView:
+        """What the controller should make true."""
+        beating = self._vitals.controller if client == CONTROLLER else None
+        if beating is not None:
+            beating.beat()
+        ledger = self._ledger
+        # A generation from before our start would be waited for in vain.
+        if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
+            await ledger.changed(parameters.after, parameters.timeout_seconds)
+        if beating is not None:
+            beating.beat()
+        return self._desired_now()
+
+    def _desired_now(self) -> DesiredView:
+        snapshot = self._ledger.snapshot
+        if self._desired is None or self._desired.generation != snapshot.generation:
+            wanted = desired(snapshot, self._settings.nominate_above_nodes)
+            self._desired = desired_view(snapshot, wanted, self._settings.gate, self.instance)
+        return self._desired
+
+    async def decisions(self, parameters: Annotated[DecisionsParameters, Query()]) -> DecisionsView:
+        """The journal's entries after ``since``, oldest first."""
+        entries = list(self._ledger.journal.since(parameters.since))[: parameters.limit]
+        snapshot = self._ledger.snapshot
+        return DecisionsView(
+            instance=self.instance,
+            latest=entries[-1].sequence if entries else parameters.since,
+            decisions=tuple(decision_view(snapshot, entry) for entry in entries),
+        )
+
+    async def explain(self, namespace: str, name: str) -> JobDetail:
+        """Why the job is where it is."""
+        return await self.job(namespace, name)
+
+    def _find(self, namespace: str, name: str) -> Job:
+        """The job of that name; of several kinds with one name, the one that came last."""
+        jobs = [job for job in self._ledger.snapshot.jobs.values() if (job.namespace, job.name) == (namespace, name)]
+        if jobs:
+            return max(jobs, key=lambda job: job.arrival)
+        here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
+        allowed = f"one of {', '.join(here[:20])}" if here else f"no job of namespace {namespace!r} has opted in"
+        message = f"no job {namespace}/{name} is known; {allowed}"
+        if not self._ledger.snapshot.synced:
+            message += "; the ledger is still being rebuilt: ask again in a moment"
+        raise NotFoundError(ErrorView(field="name", value=name, allowed=allowed, message=message))
+
+    def _warnings(self) -> tuple[str, ...]:
+        readiness = self._vitals.readiness()
+        failing = [f"{check.name}: {check.detail}" for check in readiness.checks if check.fatal and not check.ok]
+        return (*failing, *readiness.warnings)

@@ -1,0 +1,70 @@
+"""Runs the controller as a process of its own, beside the extender: ``kohort controller``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+import httpx
+
+from extender.clock import Clock
+from extender.controller import Controller, Fetch, SourceError
+from extender.health import probes
+from extender.kube.client import KubeApi, load_configuration
+from extender.lease import Lease
+from extender.limits import Limits
+from extender.server import Endpoint
+from extender.server import serve as serve_endpoints
+from extender.settings import Settings
+from extender.views import CLIENT_HEADER, CONTROLLER
+
+
+def http_fetch(client: httpx.AsyncClient) -> Fetch:
+    """Ask the extender's REST; whatever goes wrong is a `SourceError`."""
+
+    async def fetch(path: str, query: Mapping[str, str], seconds: float) -> bytes:
+        try:
+            answer = await client.get(path, params=dict(query), timeout=seconds, headers={CLIENT_HEADER: CONTROLLER})
+        except httpx.HTTPError as error:
+            raise SourceError(f"{type(error).__name__} at {client.base_url}: {error}") from error
+        if answer.status_code != httpx.codes.OK:
+            raise SourceError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
+        return answer.content
+
+    return fetch
+
+
+async def serve(settings: Settings) -> None:
+    """Control until SIGTERM. Raises OSError where the port of health is taken, or what ended a part."""
+    clock, chance = Clock(), random.Random()
+    configuration = await load_configuration(settings.kubeconfig)
+    deadline = settings.barrier.api_deadline_seconds
+    async with (
+        KubeApi(configuration, deadline=deadline, clock=clock, chance=chance) as api,
+        httpx.AsyncClient(base_url=settings.controller.service_url, trust_env=False) as client,
+    ):
+        lease = Lease(api, settings.lease, clock)
+        controller = Controller(api, http_fetch(client), settings, clock, lease, chance=chance)
+        await _serve(controller, lease, settings)
+
+
+async def _serve(controller: Controller, lease: Lease, settings: Settings) -> None:
+    app, own = probes(controller.readiness, controller.metrics.registry), settings.controller
+    health = Endpoint(app, own.health_host, own.health_port, Limits(connections=64, reserved_connections=1))
+    running = asyncio.create_task(_run(controller, lease))
+    stop = asyncio.Event()
+    running.add_done_callback(lambda _: stop.set())
+    try:
+        await serve_endpoints([health], stop=stop)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    if not running.cancelled() and (error := running.exception()) is not None:
+        raise error
+
+
+async def _run(controller: Controller, lease: Lease) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(lease.run())
+        tasks.create_task(controller.run())

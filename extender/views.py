@@ -1,0 +1,276 @@
+"""What REST answers, as pydantic models: the service writes them, the CLI and the controller read them.
+
+Amounts come twice, as Kubernetes writes them (``500m``, ``8Gi``) and exact: millicores for cpu, else bytes or pieces.
+Times are seconds since the epoch unless the name says otherwise. This room knows words; it must not know how a view is
+made from a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from policy.cluster.resources import Resources
+
+CLIENT_HEADER: Final = "X-Kohort-Client"
+CONTROLLER: Final = "controller"
+"""In that header: only the controller's questions count as its sign of life."""
+
+_BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_IN_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+
+
+class View(BaseModel):
+    """An answer; a client of an older version ignores what it does not know."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Quantity(View):
+    """One amount of one resource."""
+
+    quantity: str = Field(description="As Kubernetes writes it: 500m, 8Gi, 2.")
+    exact: int = Field(description="Millicores for cpu, bytes for memory and storage, else pieces.")
+
+
+Amounts = dict[str, Quantity]
+
+
+def amounts(resources: Resources) -> Amounts:
+    """Every resource in both spellings."""
+    return {name: Quantity(quantity=quantity(name, resources[name]), exact=resources[name]) for name in resources}
+
+
+def quantity(name: str, amount: int) -> str:
+    """Write an exact amount as Kubernetes does, without loss."""
+    if name == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name.startswith(_IN_BYTES):
+        for suffix, size in _BINARY:
+            if amount and amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return str(amount)
+
+
+class JobName(View):
+    """A job as everybody names it."""
+
+    namespace: str
+    name: str
+    kind: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Waits(View):
+    """Why something waits."""
+
+    reason: str = Field(description="The code, one of a closed set: the same in filter answers, metrics and here.")
+    text: str = Field(description="The reason's constant sentence.")
+    detail: str = Field("", description="The numbers behind it.")
+    behind: str = Field("", description="namespace/name of the job that comes first, if that is why.")
+
+
+class RoleView(View):
+    """The replicas of one role and what each asks for."""
+
+    role: str
+    replicas: int
+    requests: Amounts
+
+
+class MemberView(View):
+    """One member of a gang and where it is."""
+
+    role: str
+    index: int
+    pod: str = Field("", description="The pod in this place; empty while there is none.")
+    node: str = ""
+    state: Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
+
+
+class JobView(JobName):
+    """A job with its bounds and where it stands."""
+
+    state: str
+    min_workers: int
+    workers: int = Field(description="Workers that the job was given; 0 while it waits.")
+    max_workers: int
+    replicas: int = Field(description="Workers that the job object asks for now.")
+    elastic: bool
+    utility: float
+    weight: float | None = None
+    arrival: float
+    waited_seconds: float | None = None
+    admitted_at: float | None = None
+    scaled_at: float | None = None
+    keeps_pods: bool = Field(description="cleanPodPolicy None: a ps that goes on running keeps its room after the end.")
+    gated_pods: int = 0
+    waits: Waits | None = None
+
+
+class JobDetail(JobView):
+    """A job with its roles and members."""
+
+    roles: tuple[RoleView, ...]
+    members: tuple[MemberView, ...]
+
+
+class JobsView(View):
+    """GET /v1/jobs."""
+
+    generation: int
+    jobs: tuple[JobView, ...]
+
+
+class QueuedJob(JobName):
+    """A job that waits. ``position`` counts from 1, in the order in which the policy looks at jobs."""
+
+    position: int
+    weight: float | None = None
+    starving: bool = False
+    waited_seconds: float
+    members: int = Field(description="Members of the gang at its minimum.")
+    min_workers: int
+    max_workers: int
+    needs: Amounts = Field(description="What the gang asks for at its minimum.")
+    gated_pods: int = 0
+    waits: Waits
+
+
+class QueueView(View):
+    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving."""
+
+    generation: int
+    gated_pods: int
+    warnings: tuple[str, ...] = ()
+    jobs: tuple[QueuedJob, ...]
+
+
+class Guest(View):
+    """A member of a gang on a node."""
+
+    job: str
+    role: str
+    index: int
+    pod: str = ""
+    state: str
+
+
+class NodeView(View):
+    """A node: what it holds, what is free, and whose members are on it."""
+
+    name: str
+    ready: bool
+    unschedulable: bool
+    allocatable: Amounts
+    free: Amounts
+    members: tuple[Guest, ...]
+    other_pods: int = Field(description="Pods on it that did not opt in.")
+
+
+class NodesView(View):
+    """GET /v1/nodes."""
+
+    generation: int
+    nodes: tuple[NodeView, ...]
+
+
+class PlanView(JobName):
+    """What Kohort intends for an admitted gang."""
+
+    plan: str
+    state: str
+    workers: int
+    nodes: dict[str, str] = Field(description="Node by member (worker-0).")
+    waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) whose room it takes over.")
+    at_barrier: tuple[str, ...] = Field((), description="Members whose bind is held.")
+    in_flight: int = 0
+    window_ends_in_seconds: float | None = None
+    deadline_in_seconds: float | None = None
+    attempts: int = 0
+    on_behalf_of: str = ""
+
+
+class PlansView(View):
+    """GET /v1/plans."""
+
+    generation: int
+    plans: tuple[PlanView, ...]
+
+
+class PodOrderView(View):
+    """One change to one pod; ``value`` is the plan (wake) or the node (nominate; empty clears)."""
+
+    uid: str
+    namespace: str
+    name: str
+    value: str = ""
+
+
+class ReplicaOrderView(View):
+    """Set a job's worker replicas, if it still has that resourceVersion."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    workers: int
+    replicas: int
+    version: int
+
+
+class DesiredView(View):
+    """GET /v1/desired. ``gate`` is null while nobody may decide (not rebuilt, not leading): leave it as it is.
+
+    ``instance`` names the process that answers: where it changes, generations and sequences begin anew.
+    """
+
+    instance: str
+    generation: int
+    gate: bool | None
+    ungate: tuple[PodOrderView, ...] = ()
+    wake: tuple[PodOrderView, ...] = ()
+    nominate: tuple[PodOrderView, ...] = ()
+    replicas: tuple[ReplicaOrderView, ...] = ()
+    release: tuple[PodOrderView, ...] = ()
+
+
+class DecisionView(View):
+    """One entry of the journal. ``job`` is null where the job is gone already."""
+
+    sequence: int
+    at: float
+    generation: int
+    cause: tuple[str, ...]
+    action: str
+    job: JobName | None = None
+    workers: int | None = None
+    nodes: dict[str, str] = {}
+    reason: str = ""
+    direction: Literal["", "in", "out"] = ""
+    on_behalf_of: str = ""
+    pod: str = ""
+    text: str
+
+
+class DecisionsView(View):
+    """GET /v1/decisions. ``latest`` is what to give as ``since`` next time."""
+
+    instance: str
+    latest: int
+    decisions: tuple[DecisionView, ...]
+
+
+class ErrorView(View):
+    """What is wrong with a request: the field, its value, and what is allowed."""
+
+    field: str
+    value: str
+    allowed: str
+    message: str
