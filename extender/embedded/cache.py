@@ -1,0 +1,135 @@
+"""The scheduler's own view of nodes and pods: what its watch has shown, and the pods that it has assumed.
+
+It may lag behind the API server, and nobody else sees what is assumed: both are why an extender cannot share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from extender.kube.api import NODES, Json
+from extender.kube.podspec import ObjectError, constraints_of, requests_of
+from extender.kube.translate import Translator
+from policy.cluster.events import NodeSeen
+from policy.cluster.model import ANYWHERE, Constraints, Node
+from policy.cluster.resources import NOTHING, Resources, total
+
+ENDED: Final = ("Succeeded", "Failed")
+_NODES: Final = Translator("")
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """A pod as the scheduler reads it once."""
+
+    item: Json
+    uid: str
+    namespace: str
+    name: str
+    requests: Resources
+    constraints: Constraints
+    scheduler: str
+    priority: int
+    node: str
+    nominated: str
+    gated: bool
+    deleting: bool
+    ended: bool
+
+
+def pod_info(item: Json) -> PodInfo:
+    """Read a pod; one that was never valid asks for nothing."""
+    meta, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
+    try:
+        requests, constraints = requests_of(spec, "spec"), constraints_of(spec, "spec")
+    except ObjectError:
+        requests, constraints = NOTHING, ANYWHERE
+    return PodInfo(
+        item=item,
+        uid=str(meta["uid"]),
+        namespace=str(meta.get("namespace") or ""),
+        name=str(meta["name"]),
+        requests=requests,
+        constraints=constraints,
+        scheduler=str(spec.get("schedulerName") or "default-scheduler"),
+        priority=int(spec.get("priority") or 0),
+        node=str(spec.get("nodeName") or ""),
+        nominated=str(status.get("nominatedNodeName") or ""),
+        gated=bool(spec.get("schedulingGates")),
+        deleting=bool(meta.get("deletionTimestamp")),
+        ended=status.get("phase") in ENDED,
+    )
+
+
+class Cache:
+    """Nodes by name; pods by UID as the watch shows them; assumed pods until the watch confirms or a bind fails."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.node_items: dict[str, Json] = {}
+        self.pods: dict[str, PodInfo] = {}
+        self._assumed: dict[str, tuple[PodInfo, str]] = {}
+        self._used: dict[str, Resources] = {}
+
+    def set_node(self, item: Json) -> Node:
+        """Take a node in."""
+        for event in _NODES.events(NODES, {"type": "MODIFIED", "object": item}):
+            if isinstance(event, NodeSeen):
+                self.nodes[event.node.name] = event.node
+                self.node_items[event.node.name] = item
+        return self.nodes[item["metadata"]["name"]]
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node; its pods stay."""
+        self.nodes.pop(name, None)
+        self.node_items.pop(name, None)
+
+    def set_pod(self, pod: PodInfo) -> None:
+        """Take a pod in; one that is bound is no longer assumed."""
+        self.drop_pod(pod.uid, keep_assumed=not pod.node)
+        self.pods[pod.uid] = pod
+        if pod.node and not pod.ended:
+            self._charge(pod.node, pod.requests)
+
+    def drop_pod(self, uid: str, *, keep_assumed: bool = False) -> None:
+        """Forget a pod."""
+        if not keep_assumed:
+            self.forget(uid)
+        before = self.pods.pop(uid, None)
+        if before is not None and before.node and not before.ended:
+            self._charge(before.node, NOTHING - before.requests)
+
+    def assume(self, pod: PodInfo, node: str) -> None:
+        """Count the pod on the node although nothing says so yet."""
+        self._assumed[pod.uid] = (pod, node)
+        self._charge(node, pod.requests)
+
+    def forget(self, uid: str) -> bool:
+        """Take an assumption back; tell whether there was one."""
+        held = self._assumed.pop(uid, None)
+        if held is not None:
+            self._charge(held[1], NOTHING - held[0].requests)
+        return held is not None
+
+    def assumed(self, uid: str) -> bool:
+        """Tell whether the pod is assumed."""
+        return uid in self._assumed
+
+    def used(self, node: str) -> Resources:
+        """Return what bound and assumed pods ask for on the node."""
+        return self._used.get(node, NOTHING)
+
+    def nominated(self, node: str, besides: PodInfo) -> Resources:
+        """Return what pods of equal or higher priority hold on the node by their nomination."""
+        return total(pod.requests for pod in self._nominated(node, besides))
+
+    def _nominated(self, node: str, besides: PodInfo) -> Iterator[PodInfo]:
+        for pod in self.pods.values():
+            holds = pod.nominated == node and not pod.node and not pod.ended and pod.uid not in self._assumed
+            if holds and pod.uid != besides.uid and pod.priority >= besides.priority:
+                yield pod
+
+    def _charge(self, node: str, requests: Resources) -> None:
+        self._used[node] = self._used.get(node, NOTHING) + requests

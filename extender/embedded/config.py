@@ -1,0 +1,75 @@
+"""What the embedded scheduler is told, read from the same KubeSchedulerConfiguration as the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from extender.schedulerconfig import DEFAULT_HTTP_TIMEOUT, Extender, Profile, go_duration_seconds, parse_config
+
+DEFAULT_PREEMPTION = "DefaultPreemption"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileConfig:
+    """One schedulerName. ``percentage`` of nodes to score (0: adaptive); ``preemption``: whether the plugin is on."""
+
+    percentage: int = 0
+    preemption: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderConfig:
+    """One extender; a verb that is empty is not called. ``timeout`` (seconds) is httpTimeout, for every verb."""
+
+    url: str
+    filter_verb: str = ""
+    prioritize_verb: str = ""
+    bind_verb: str = ""
+    weight: int = 1
+    timeout: float = 5.0
+    capable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """Times in seconds. ``lag``: how much later than the API server the scheduler's own cache learns of a change."""
+
+    profiles: Mapping[str, ProfileConfig] = field(default_factory=lambda: {"default-scheduler": ProfileConfig()})
+    extenders: tuple[ExtenderConfig, ...] = ()
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    lag: float = 0.0
+
+
+def read_config(config: Mapping[str, Any]) -> SchedulerConfig:
+    """Read a KubeSchedulerConfiguration; what this loop does not imitate (preemption itself, TLS) is not looked at."""
+    found = parse_config(config)
+    wide = found.percentage_of_nodes_to_score or 0
+    profiles = {p.scheduler_name or "default-scheduler": _profile(p, wide) for p in found.profiles}
+    return SchedulerConfig(
+        profiles=profiles or {"default-scheduler": ProfileConfig(percentage=wide)},
+        extenders=tuple(_extender(e) for e in found.extenders if e.decides),
+        initial_backoff=found.pod_initial_backoff_seconds,
+        max_backoff=found.pod_max_backoff_seconds,
+    )
+
+
+def _profile(profile: Profile, wide: int) -> ProfileConfig:
+    off = (*profile.plugins.multi_point.disabled, *profile.plugins.post_filter.disabled)
+    percentage = profile.percentage_of_nodes_to_score
+    preempts = not any(plugin.name in (DEFAULT_PREEMPTION, "*") for plugin in off)
+    return ProfileConfig(wide if percentage is None else percentage, preempts)
+
+
+def _extender(extender: Extender) -> ExtenderConfig:
+    return ExtenderConfig(
+        url=extender.url_prefix.rstrip("/"),
+        filter_verb=extender.filter_verb,
+        prioritize_verb=extender.prioritize_verb,
+        bind_verb=extender.bind_verb,
+        weight=extender.weight,
+        timeout=go_duration_seconds(extender.http_timeout or DEFAULT_HTTP_TIMEOUT) or 5.0,
+        capable=extender.node_cache_capable,
+    )
