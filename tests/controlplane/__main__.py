@@ -41,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     starts.add_argument("--gpu", type=int, default=1, help="GPUs of a node (default 1)")
     starts.add_argument("--hours", type=float, default=0, help="end by itself after so many hours (default: never)")
     starts.add_argument("--no-controller-manager", action="store_true", help="leave kube-controller-manager out")
+    starts.add_argument("--no-kohort", action="store_true", help="leave Kohort out: the stock scheduler alone")
     starts.add_argument("--directory", type=Path, default=DIRECTORY, help="where it keeps its files (.cluster)")
     ends = commands.add_parser("down", help="end what up started")
     ends.add_argument("--directory", type=Path, default=DIRECTORY, help="the directory of up")
@@ -59,6 +60,7 @@ def _up(arguments: argparse.Namespace) -> None:
     kubeconfig = up(
         shape,
         controller_manager=not arguments.no_controller_manager,
+        kohort=not arguments.no_kohort,
         hours=arguments.hours,
         directory=arguments.directory.absolute(),
     )

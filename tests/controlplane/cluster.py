@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.kohort import CHECKOUT, start_kohort
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.process import Process
 from tests.controlplane.state import Running, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
 MARKER = "a-kohort-cluster-lives-here"
 
 
-def up(shape: NodeShape, *, controller_manager: bool = True, hours: float = 0, directory: Path = DIRECTORY) -> Path:
+def up(
+    shape: NodeShape,
+    *,
+    controller_manager: bool = True,
+    kohort: bool = True,
+    hours: float = 0,
+    directory: Path = DIRECTORY,
+) -> Path:
     """Start a control plane with Kohort that outlives this process, and return the admin's kubeconfig.
 
     ``hours`` other than 0 ends it by itself after that time. Raises ControlPlaneError when one is up already, or when
@@ -34,11 +39,15 @@ def up(shape: NodeShape, *, controller_manager: bool = True, hours: float = 0, d
     directory.mkdir(parents=True)
     (directory / MARKER).touch()
 
-    def record(process: Process) -> None:
-        state.add(Running.of(process.name, process.pid))
-
     try:
-        return _start(shape, controller_manager, hours, directory, record)
+        plane = ControlPlane.start(
+            shape,
+            controller_manager=controller_manager,
+            workdir=directory,
+            detached=True,
+            on_start=lambda process: state.add(Running.of(process.name, process.pid)),
+        )
+        return _furnish(plane, kohort, hours)
     except BaseException:
         # The logs stay, the error names them.
         end(reversed(state.read()))
@@ -57,17 +66,14 @@ def down(*, directory: Path = DIRECTORY) -> list[str]:
     return alive
 
 
-def _start(
-    shape: NodeShape, controller_manager: bool, hours: float, directory: Path, record: Callable[[Process], None]
-) -> Path:
-    plane = ControlPlane.start(
-        shape, controller_manager=controller_manager, workdir=directory, detached=True, on_start=record
-    )
+def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Path:
+    """Start what is beside the control plane and leave the kubeconfig where the user is told of it."""
     plane.start_scheduler()
-    start_kohort(plane)
+    if kohort:
+        start_kohort(plane)
     if hours:
         _end_after(plane, hours)
-    kubeconfig = directory / "kubeconfig"
+    kubeconfig = plane.workdir / "kubeconfig"
     shutil.copy(plane.admin_kubeconfig, kubeconfig)
     plane.api.close()
     return kubeconfig
