@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from extender.clock import Clock
 from extender.embedded import rules
 from extender.embedded.rules import RefusedError
-from extender.embedded.store import Store
+from extender.embedded.store import Store, key_of
 from extender.kube.api import CONFIGMAPS, PODS, Json, Ref, Resource
 from extender.kube.jobkinds import GATE
 
@@ -27,12 +28,17 @@ class GatePolicy:
     name: str = "kohort-gate"
 
 
+Commit = Callable[[Resource, Json | None, Json | None], bool]
+"""Told of each write (the object before and after, None where there is none); True when it has stored it itself."""
+
+
 class ApiServer:
     """Reads come straight from ``store``; writes raise RefusedError."""
 
     def __init__(self, store: Store, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
         self.store = store
         self.clock = clock
+        self.commit: Commit = lambda resource, before, after: False
         self._chance = chance
         self._gate = gate
 
@@ -46,21 +52,23 @@ class ApiServer:
         uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         gate = GATE if resource == PODS and self._gates(item) else ""
         made = rules.created(resource, namespace, {**item, "metadata": meta}, uid, self.clock.now(), gate=gate)
-        return self.store.put(resource, made)
+        return self._store(resource, None, made)
 
     def update(self, ref: Ref, item: Json) -> Json:
         """Replace the whole object, if it still has the resourceVersion that ``item`` names."""
-        return self._put(ref.resource, self._have(ref), rules.updated(ref.resource, self._have(ref), item))
+        before = self._have(ref)
+        return self._store(ref.resource, before, rules.updated(ref.resource, before, item))
 
     def patch(self, ref: Ref, patch: Any, content_type: str, subresource: str = "") -> Json:
         """Patch the object or its status; a patch that changes nothing makes no new version."""
         item = self._have(ref)
-        return self._put(ref.resource, item, rules.patched(ref.resource, item, patch, content_type, subresource))
+        after = rules.patched(ref.resource, item, patch, content_type, subresource)
+        return item if after == item else self._store(ref.resource, item, after)
 
     def bind(self, namespace: str, name: str, binding: Json) -> Json:
         """Create a Binding; whether the node exists or has room is not looked at, just as in the real one."""
         pod = self._have(Ref(PODS, namespace, name))
-        self.store.put(PODS, rules.bound(pod, binding, self.clock.now()))
+        self._store(PODS, pod, rules.bound(pod, binding, self.clock.now()))
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def delete(self, ref: Ref, options: Json | None = None) -> Json:
@@ -72,13 +80,15 @@ class ApiServer:
             raise rules.conflict(ref.resource, ref.name, why)
         if ref.resource == PODS and item["spec"].get("nodeName") and (options or {}).get("gracePeriodSeconds") != 0:
             return self._mark_deleted(item)
+        if self.commit(ref.resource, item, None):
+            return item
         return self.store.remove(ref.resource, ref.namespace, ref.name) or item
 
     def _mark_deleted(self, pod: Json) -> Json:
         if pod["metadata"].get("deletionTimestamp"):
             return pod
         meta = {**pod["metadata"], "deletionTimestamp": rules.timestamp(self.clock.now())}
-        return self.store.put(PODS, {**pod, "metadata": meta})
+        return self._store(PODS, pod, {**pod, "metadata": meta})
 
     def _have(self, ref: Ref) -> Json:
         item = self.store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)
@@ -86,8 +96,11 @@ class ApiServer:
             raise rules.not_found(ref.resource, ref.name)
         return item
 
-    def _put(self, resource: Resource, before: Json, after: Json) -> Json:
-        return before if after == before else self.store.put(resource, after)
+    def _store(self, resource: Resource, before: Json | None, after: Json) -> Json:
+        if not self.commit(resource, before, after):
+            return self.store.put(resource, after)
+        namespace, name = key_of(after)
+        return self.store.get(resource, namespace, name) or after
 
     def _gates(self, pod: Json) -> bool:
         policy = self._gate
