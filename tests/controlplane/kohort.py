@@ -153,7 +153,7 @@ def _start(plane: ControlPlane, name: str, command: str, config: Path, kubeconfi
 
 def _await_rights(plane: ControlPlane) -> None:
     """RBAC is read through caches: wait until the rights are seen, or the parts start with a few refusals."""
-    question = ("auth", "can-i", "create", "pods/binding", "-A")
+    question = ("auth", "can-i", "create", "pods", "--subresource=binding", "-A")
     account = f"--as=system:serviceaccount:{NAMESPACE}:kohort-extender"
     deadline = time.monotonic() + READY_LIMIT
     while not _allowed(plane, *question, account):
