@@ -1,0 +1,1 @@
+"""The command line: thin commands over REST, the service, the controller and the demo."""

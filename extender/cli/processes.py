@@ -1,0 +1,70 @@
+"""Runs ``kohort serve`` and ``kohort controller``: settings, logs, event loop, and a clear last word."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+import typer
+import uvloop
+
+from extender import logs
+from extender.cli.service import CliError
+from extender.settings import Settings, SettingsError, load_settings
+
+
+def start(config: Path | None) -> Settings:
+    """Read the settings and turn the logs on."""
+    settings = settings_of(config)
+    logs.set_up(settings.log_level)
+    return settings
+
+
+def settings_of(config: Path | None) -> Settings:
+    """Read the settings; CliError with every field that is wrong."""
+    try:
+        return load_settings(config)
+    except SettingsError as error:
+        raise CliError(str(error), 2) from None
+
+
+def say_largest_gang(settings: Settings) -> None:
+    """Tell which gang is too large, before one comes."""
+    structlog.get_logger("kohort").info(
+        f"the largest gang that these settings admit has {settings.largest_gang} members; a larger one waits",
+        largest_gang=settings.largest_gang,
+        window_seconds=settings.barrier.window_seconds,
+        pods_per_second=settings.scheduler.pods_per_second,
+        connections=settings.server.connections,
+    )
+
+
+def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings) -> None:
+    """Run until a signal; any fault becomes one line for people (and a traceback in the log)."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(start(settings))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except Exception as error:
+        cause = _first_leaf(error)
+        logging.getLogger("kohort").error("kohort %s has stopped", name, exc_info=error)
+        raise CliError(f"kohort {name} has stopped: {_in_words(cause)}") from None
+
+
+def _first_leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _in_words(error: BaseException) -> str:
+    if type(error).__module__.startswith("kubernetes"):
+        return f"no usable credentials ({error}); set KUBECONFIG, or kubeconfig in the settings"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a port taken or a file missing?"
+    return f"{type(error).__name__}: {error}"
