@@ -24,20 +24,25 @@ RESOURCE_OF: Final = {Kind.NODE: NODES, Kind.JOB: TFJOBS, Kind.POD: PODS}
 LONGEST_REST: Final = 3600.0
 
 
+Observe = Callable[[float, list[Change]], None]
+"""Told of the changes of one instant, and of its time."""
+
+
 class Bridge:
     """Runs a world in the clock's time and keeps the API server's store equal to it."""
 
     def __init__(self, world: World, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
         self.world = world
+        self.observe: Observe | None = None
         self._server = server
         self._clock = clock
         self._seen = 0
         self._stir = asyncio.Event()
+        self._gate = gate
         server.commit = self.commit
         if gate is not None:
             item = {"metadata": {"name": gate.name}, "data": {"gate": "off"}}
             server.create(CONFIGMAPS, gate.namespace, item)
-        self._gate = gate
         self.drain()
 
     async def run(self) -> None:
@@ -54,13 +59,16 @@ class Bridge:
                 pass
 
     def advance(self) -> None:
-        """Bring the world up to now."""
-        self.world.advance(max(self.world.now, self._clock.now()))
-        self.drain()
+        """Bring the world up to now, instant by instant."""
+        now = max(self.world.now, self._clock.now())
+        while (at := self.world.next_time()) is not None and at <= now:
+            self.world.advance(at)
+            self.drain()
+        self.world.advance(now)
 
     def do(self, write: Callable[[World], Refusal | None]) -> None:
         """Write to the world now; RefusedError where it refuses."""
-        self.world.advance(max(self.world.now, self._clock.now()))
+        self.advance()
         refusal = write(self.world)
         self.drain()
         self._stir.set()
@@ -70,6 +78,8 @@ class Bridge:
     def drain(self) -> None:
         """Show what has changed: of each object only the last state, as a slow watcher sees it."""
         changes = self.world.changes(self._seen) or []
+        if changes and self.observe is not None:
+            self.observe(self.world.now, changes)
         last = {_uid(change): change for change in changes}
         self._seen = self.world.revision
         self.world.compact(self._seen)
