@@ -108,10 +108,10 @@ class Controller:
 
     def readiness(self) -> Readiness:
         """The checks of our own ``/readyz``: a follower is ready, one without its extender is not."""
-        silent = self.extender.age > SILENT_SECONDS
-        detail = f"not heard of for {self.extender.age:.0f} s at {self._settings.service_url}" if silent else ""
+        heard = self.extender.heard and self.extender.age <= SILENT_SECONDS
+        detail = "" if heard else f"not heard of for {self.extender.age:.0f} s at {self._settings.service_url}"
         leading = "yes" if self._lease.leading() else "no: nothing is written"
-        return Readiness((Check("extender", not silent, detail), Check("leading", True, leading)))
+        return Readiness((Check("extender", heard, detail), Check("leading", True, leading)))
 
     # -- what is wanted ------------------------------------------------------------------------
 

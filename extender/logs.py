@@ -113,7 +113,7 @@ def set_up(level: str, stream: TextIO | None = None) -> Pipe:
     root = logging.getLogger()
     root.handlers = [pipe]
     root.setLevel(level.upper())
-    for chatty in ("httpx", "httpcore", "uvicorn.access"):
+    for chatty in ("httpx", "httpcore", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     atexit.register(pipe.finish)
     _current = pipe
@@ -126,9 +126,12 @@ def dropped() -> int:
 
 
 def _rename(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Put the text under ``msg``, and cut what is too long to be a line."""
+    """Put what is always there first, the text under ``msg``, and cut what is too long to be a line."""
     event["msg"] = event.pop("event", "")
-    for key, value in event.items():
-        if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-            event[key] = value[:_LONGEST_TEXT] + "…"
-    return event
+    event.pop("color_message", None)  # uvicorn's text once more, with escapes
+    ordered = {key: event.pop(key) for key in ("ts", "level", "logger", "msg") if key in event} | dict(event)
+    return {key: _cut(value) for key, value in ordered.items()}
+
+
+def _cut(value: object) -> object:
+    return f"{value[:_LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > _LONGEST_TEXT else value

@@ -14,6 +14,7 @@ import uvloop
 
 from extender import logs
 from extender.cli.service import CliError
+from extender.kube.api import ClusterError
 from extender.settings import Settings, SettingsError, load_settings
 
 
@@ -63,8 +64,8 @@ def _first_leaf(error: BaseException) -> BaseException:
 
 
 def _in_words(error: BaseException) -> str:
-    if type(error).__module__.startswith("kubernetes"):
-        return f"no usable credentials ({error}); set KUBECONFIG, or kubeconfig in the settings"
+    if isinstance(error, ClusterError) and error.reason == "Credentials":
+        return f"no usable credentials ({error.message}); set KUBECONFIG, or kubeconfig in the settings"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a port taken or a file missing?"
     return f"{type(error).__name__}: {error}"

@@ -1,0 +1,559 @@
+"""The controller: orders become writes with preconditions, once, in order, at a rate, and only while it leads."""
+
+import asyncio
+import contextlib
+import functools
+import random
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from extender.calls import Nominate, Release, SetGate, SetReplicas, Ungate, Wake, calls, perform
+from extender.clock import Clock
+from extender.controller import Controller, SourceError
+from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
+from extender.kube.jobkinds import GATE
+from extender.pace import Pace
+from extender.settings import Settings
+from extender.story import event_of
+from extender.views import DecisionsView, DecisionView, DesiredView, JobName, PodOrderView, ReplicaOrderView
+
+GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")
+CONFLICT = Refused(409, "Conflict", "changed")
+FORBIDDEN = Refused(403, "Forbidden", "no")
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Time jumps to the next timer as soon as nothing else is to be done: seconds cost nothing, and nothing is late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 1_000_000.0
+        real = self._selector.select  # type: ignore[attr-defined]
+
+        def select(timeout: float | None) -> list[Any]:
+            if found := real(0):
+                return list(found)
+            assert timeout is not None, "everybody waits for ever"
+            self._now += timeout
+            return []
+
+        self._selector.select = select  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self._now
+
+
+class LoopClock(Clock):
+    """The virtual loop's time."""
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def virtual(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run the test in virtual time."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test())
+
+    del run.__wrapped__  # or pytest takes it for a coroutine
+    return run
+
+
+class FakeApi:
+    """Keeps objects and what was written; ``answers`` has the outcome of each write by its name, by default done."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Ref, Json] = {}
+        self.written: list[Any] = []
+        self.answers: dict[str, Outcome] = {}
+        self.unreadable = False
+        self.most_at_once = 0
+        self._now = 0
+
+    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        raise NotImplementedError
+
+    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
+        raise NotImplementedError
+
+    async def bind(self, *_: object) -> Outcome:
+        raise NotImplementedError
+
+    async def get(self, ref: Ref) -> Json | None:
+        if self.unreadable:
+            raise ClusterError(500, "InternalError")
+        return self.objects.get(ref)
+
+    async def patch(
+        self,
+        ref: Ref,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        kind: str = "merge",
+        subresource: str = "",
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Outcome:
+        if kind == "json":
+            return await self._json_patch(ref, list(patch), uid)
+        return await self._write(ref.name, ("patch", ref, patch, subresource, uid, resource_version))
+
+    async def _json_patch(self, ref: Ref, patch: list[Any], uid: str) -> Outcome:
+        """Enough of RFC 6902 for a test and a removal of a gate."""
+        test, remove = patch
+        gates = self.objects.get(ref, {}).get("spec", {}).get("schedulingGates", [])
+        index = int(remove["path"].rsplit("/", 1)[1])
+        assert test["path"] == f"/spec/schedulingGates/{index}/name"
+        if self.objects[ref]["metadata"]["uid"] != uid or [g["name"] for g in gates[index : index + 1]] != [GATE]:
+            return Refused(422, "Invalid", "test failed")
+        del gates[index]
+        return await self._write(ref.name, ("ungate", ref.name))
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        return await self._write(name, ("delete", namespace, name, uid))
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        return await self._write("event", ("event", namespace, event["reason"], event["regarding"]["name"]))
+
+    async def _write(self, name: str, what: Any) -> Outcome:
+        self.written.append(what)
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        await asyncio.sleep(0)
+        self._now -= 1
+        return self.answers.get(name, Done({}))
+
+
+class FakeExtender:
+    """Answers what it is set to; the long poll ends at once where something new is there."""
+
+    def __init__(self) -> None:
+        self.desired = orders()
+        self.decisions = DecisionsView(instance="one", latest=0, decisions=())
+        self.down = False
+        self.asked = 0
+        self._new = asyncio.Event()
+
+    def want(self, desired: DesiredView) -> None:
+        self.desired = desired.model_copy(update={"generation": self.desired.generation + 1})
+        self._new.set()
+
+    async def fetch(self, path: str, query: Mapping[str, str], seconds: float) -> bytes:
+        self.asked += 1
+        if self.down:
+            raise SourceError("connection refused")
+        if path == "/v1/decisions":
+            found = [entry for entry in self.decisions.decisions if entry.sequence > int(query["since"])]
+            return self.decisions.model_copy(update={"decisions": tuple(found)}).model_dump_json().encode()
+        assert path == "/v1/desired"
+        if int(query["after"]) == self.desired.generation:
+            self._new.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._new.wait(), float(query["timeout_seconds"]))
+        return self.desired.model_dump_json().encode()
+
+
+class FakeLease:
+    def __init__(self) -> None:
+        self.leads = True
+
+    def leading(self) -> bool:
+        return self.leads
+
+
+def pod(name: str, value: str = "") -> PodOrderView:
+    return PodOrderView(uid=f"uid-{name}", namespace="team", name=name, value=value)
+
+
+def orders(**parts: Any) -> DesiredView:
+    return DesiredView(**{"instance": "one", "generation": 1, "gate": None, **parts})
+
+
+def resize(name: str, replicas: int, workers: int, version: int = 7) -> ReplicaOrderView:
+    return ReplicaOrderView(
+        uid=f"uid-{name}",
+        namespace="team",
+        name=name,
+        kind="TFJob",
+        workers=workers,
+        replicas=replicas,
+        version=version,
+    )
+
+
+def gated(name: str, *gates: str) -> tuple[Ref, Json]:
+    spec = {"schedulingGates": [{"name": gate} for gate in gates]}
+    return Ref(PODS, "team", name), {"metadata": {"uid": f"uid-{name}"}, "spec": spec}
+
+
+# -- orders become calls -------------------------------------------------------------------------
+
+
+def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
+    desired = orders(
+        gate=True,
+        ungate=(pod("a-ps-0"), pod("a-worker-0")),
+        wake=(pod("b-ps-0", "plan"),),
+        nominate=(pod("a-ps-0", "n1"),),
+        replicas=(resize("grows", 2, 4), resize("shrinks", 4, 2)),
+        release=(pod("c-ps-0"),),
+    )
+    assert list(calls(desired)) == [
+        Release("uid-c-ps-0", "team", "c-ps-0"),
+        SetReplicas("uid-shrinks", "team", "shrinks", "TFJob", 2, 7),
+        SetReplicas("uid-grows", "team", "grows", "TFJob", 4, 7),
+        SetGate(True),
+        Nominate("uid-a-ps-0", "team", "a-ps-0", "n1"),
+        Ungate("uid-a-ps-0", "team", "a-ps-0"),
+        Ungate("uid-a-worker-0", "team", "a-worker-0"),
+        Wake("uid-b-ps-0", "team", "b-ps-0", "plan"),
+    ]
+
+
+def test_the_gate_stays_as_it_is_while_nobody_may_decide() -> None:
+    assert list(calls(orders(gate=None))) == []
+
+
+WRITES = {
+    "release: delete with the pod's uid": (Release("u", "team", "p"), ("delete", "team", "p", "u")),
+    "replicas: only worker, with uid and resourceVersion": (
+        SetReplicas("u", "team", "j", "TFJob", 3, 42),
+        (
+            "patch", Ref(TFJOBS, "team", "j"),
+            {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}}, "", "u", "42",
+        ),
+    ),
+    "nominate: the status": (
+        Nominate("u", "team", "p", "n1"),
+        ("patch", Ref(PODS, "team", "p"), {"status": {"nominatedNodeName": "n1"}}, "status", "u", ""),
+    ),
+    "nominate nothing: the field is cleared": (
+        Nominate("u", "team", "p", ""),
+        ("patch", Ref(PODS, "team", "p"), {"status": {"nominatedNodeName": None}}, "status", "u", ""),
+    ),
+    "wake: an annotation": (
+        Wake("u", "team", "p", "plan-1"),
+        (
+            "patch", Ref(PODS, "team", "p"),
+            {"metadata": {"annotations": {"kohort.dev/wake": "plan-1"}}}, "", "u", "",
+        ),
+    ),
+    "gate: the ConfigMap's one key": (SetGate(True), ("patch", GATE_MAP, {"data": {"gate": "on"}}, "", "", "")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "want"), WRITES.values(), ids=WRITES.keys())
+async def test_a_call_is_one_write_with_its_precondition(call: Any, want: Any) -> None:
+    api = FakeApi()
+    api.objects[GATE_MAP] = {"data": {"gate": "off", "other": "kept"}}
+    assert await perform(api, call, GATE_MAP) == Done({})
+    assert api.written == [want]
+
+
+async def test_a_gate_that_is_right_is_not_written() -> None:
+    api = FakeApi()
+    api.objects[GATE_MAP] = {"data": {"gate": "on"}}
+    assert isinstance(await perform(api, SetGate(True), GATE_MAP), Done)
+    assert api.written == []
+
+
+async def test_without_its_parameters_the_gate_is_off_already_and_cannot_be_on() -> None:
+    api = FakeApi()
+    assert isinstance(await perform(api, SetGate(False), GATE_MAP), Done)
+    outcome = await perform(api, SetGate(True), GATE_MAP)
+    assert isinstance(outcome, Refused)
+    assert "kohort-gate" in outcome.message
+
+
+async def test_a_gate_that_cannot_be_read_is_not_written() -> None:
+    api = FakeApi()
+    api.unreadable = True
+    assert isinstance(await perform(api, SetGate(True), GATE_MAP), Refused)
+    assert api.written == []
+
+
+GATES = {
+    "ours alone": ((GATE,), []),
+    "ours first": ((GATE, "theirs"), ["theirs"]),
+    "ours last": (("theirs", "others", GATE), ["theirs", "others"]),
+    "not there any more": (("theirs",), ["theirs"]),
+    "no gates at all": ((), []),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), GATES.values(), ids=GATES.keys())
+async def test_ungating_removes_ours_and_keeps_the_others(before: tuple[str, ...], after: list[str]) -> None:
+    api = FakeApi()
+    ref, api.objects[ref] = (found := gated("p", *before))[0], found[1]
+    assert isinstance(await perform(api, Ungate("uid-p", "team", "p"), GATE_MAP), Done)
+    assert [gate["name"] for gate in api.objects[ref]["spec"]["schedulingGates"]] == after
+
+
+async def test_ungating_leaves_another_pod_of_the_name_alone() -> None:
+    api = FakeApi()
+    ref, api.objects[ref] = (found := gated("p", GATE))[0], found[1]
+    assert isinstance(await perform(api, Ungate("uid-before", "team", "p"), GATE_MAP), Refused)
+    assert api.written == []
+
+
+# -- the loop ------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A controller that runs against fakes, many times faster than real."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.api, self.extender, self.lease = FakeApi(), FakeExtender(), FakeLease()
+        self.clock = LoopClock()
+        self.controller = Controller(
+            self.api, self.extender.fetch, Settings(controller=settings), self.clock, self.lease,
+            chance=random.Random(1),
+        )  # fmt: skip
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Bench":
+        self._task = asyncio.create_task(self.controller.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        if self._task.done():
+            self._task.result()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def until(self, true: Callable[[], object], seconds: float = 60.0) -> None:
+        ends = self.clock.now() + seconds
+        while not true():
+            assert self.clock.now() < ends, "this was waited for in vain"
+            await asyncio.sleep(0.01)
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def deletes(self, name: str) -> int:
+        return sum(1 for what in self.api.written if what == ("delete", "team", name, f"uid-{name}"))
+
+
+@virtual
+async def test_what_is_wanted_is_written_once_until_the_watch_must_have_shown_it() -> None:
+    async with Bench() as bench:
+        bench.extender.want(orders(release=(pod("a"),)))
+        await bench.until(lambda: bench.deletes("a"))
+        bench.extender.want(orders(release=(pod("a"), pod("b"))))
+        await bench.until(lambda: bench.deletes("b"))
+        await bench.pass_time(1)
+        assert (bench.deletes("a"), bench.deletes("b")) == (1, 1)
+        await bench.until(lambda: bench.deletes("a") == 2)  # still wanted after all: level-triggered
+
+
+@virtual
+async def test_what_is_wanted_no_more_is_not_written() -> None:
+    async with Bench(patches_per_second=1) as bench:
+        bench.extender.want(orders(release=tuple(pod(f"p{i}") for i in range(50))))
+        await bench.until(lambda: bench.api.written)
+        bench.extender.want(orders())
+        await bench.pass_time(0.5)
+        written = len(bench.api.written)
+        await bench.pass_time(5)
+        assert len(bench.api.written) <= written + 1
+
+
+@virtual
+async def test_nothing_is_written_unless_this_replica_leads() -> None:
+    async with Bench() as bench:
+        bench.lease.leads = False
+        bench.extender.want(orders(gate=True, release=(pod("a"),)))
+        await bench.pass_time(3)
+        assert bench.api.written == []
+        bench.lease.leads = True
+        await bench.until(lambda: bench.deletes("a"))
+
+
+@virtual
+async def test_leadership_lost_while_a_write_waits_for_its_turn_stops_it() -> None:
+    async with Bench(patches_per_second=1) as bench:
+        bench.extender.want(orders(release=(pod("a"), pod("b"), pod("c"))))
+        await bench.until(lambda: bench.deletes("a"))
+        bench.lease.leads = False
+        await bench.pass_time(5)
+        assert len(bench.api.written) == 1
+
+
+@virtual
+async def test_writes_keep_to_their_rate() -> None:
+    async with Bench(patches_per_second=10) as bench:
+        begun = bench.clock.monotonic()
+        bench.extender.want(orders(release=tuple(pod(f"p{i}") for i in range(30))))
+        await bench.until(lambda: len(bench.api.written) >= 30)
+        assert bench.clock.monotonic() - begun >= 2.0  # ten at once, then ten a second
+
+
+@virtual
+async def test_a_conflict_is_left_to_the_next_answer_which_is_tried_at_once() -> None:
+    async with Bench() as bench:
+        bench.api.answers["j"] = CONFLICT
+        bench.extender.want(orders(replicas=(resize("j", 4, 2, version=7),)))
+        await bench.until(lambda: len(bench.api.written) == 1)
+        await bench.pass_time(1)
+        assert len(bench.api.written) == 1
+        bench.extender.want(orders(replicas=(resize("j", 4, 2, version=8),)))
+        await bench.until(lambda: len(bench.api.written) == 2)
+        assert [what[-1] for what in bench.api.written] == ["7", "8"]
+
+
+@virtual
+async def test_a_refusal_waits_longer_each_time_and_holds_nobody_else_up() -> None:
+    async with Bench() as bench:
+        bench.api.answers["bad"] = FORBIDDEN
+        bench.extender.want(orders(release=(pod("bad"), pod("good"))))
+        await bench.until(lambda: bench.deletes("good"))
+        await bench.pass_time(20)
+        assert 3 <= bench.deletes("bad") <= 7  # about 1, 2, 4, 8 seconds apart, not every interval
+
+
+@virtual
+async def test_a_pod_is_nominated_before_its_gate_goes() -> None:
+    async with Bench() as bench:
+        ref, body = gated("a", GATE)
+        bench.api.objects[ref] = body
+        bench.extender.want(orders(nominate=(pod("a", "n1"),), ungate=(pod("a"),)))
+        await bench.until(lambda: ("ungate", "a") in bench.api.written)
+        assert [what[0] for what in bench.api.written] == ["patch", "ungate"]
+
+
+@virtual
+async def test_a_nomination_that_is_refused_does_not_keep_the_gate_shut() -> None:
+    async with Bench() as bench:
+        ref, body = gated("a", GATE)
+        bench.api.objects[ref] = body
+        bench.api.answers["a"] = FORBIDDEN
+        bench.extender.want(orders(nominate=(pod("a", "n1"),), ungate=(pod("a"),)))
+        await bench.until(lambda: ("ungate", "a") in bench.api.written)
+
+
+@virtual
+async def test_an_extender_that_is_down_stops_the_writes_and_is_asked_less_often() -> None:
+    async with Bench() as bench:
+        bench.extender.want(orders(release=(pod("a"),)))
+        await bench.until(lambda: bench.deletes("a"))
+        bench.extender.down = True
+        await bench.pass_time(5)
+        asked, written = bench.extender.asked, len(bench.api.written)
+        await bench.pass_time(10)
+        assert len(bench.api.written) == written
+        assert bench.extender.asked - asked <= 15  # by two loops, not at every interval
+        assert not bench.controller.readiness().ready
+        bench.extender.down = False
+        bench.extender.want(orders(release=(pod("b"),)))
+        await bench.until(lambda: bench.deletes("b"))
+        assert bench.controller.readiness().ready
+
+
+@virtual
+async def test_a_restarted_extender_counts_anew_and_is_followed() -> None:
+    async with Bench() as bench:
+        bench.extender.desired = orders(generation=5000)
+        await bench.until(lambda: bench.extender.asked >= 2)
+        bench.extender.desired = orders(instance="two", generation=1, release=(pod("a"),))
+        await bench.until(lambda: bench.deletes("a"))
+
+
+@virtual
+async def test_an_answer_that_is_no_answer_counts_as_silence() -> None:
+    async with Bench() as bench:
+
+        async def nonsense(*_: object) -> bytes:
+            return b"<html>"
+
+        bench.controller._fetch = nonsense
+        await bench.pass_time(2)
+        assert bench.api.written == []
+        assert not bench.controller.readiness().ready
+
+
+# -- what people are told ------------------------------------------------------------------------
+
+
+def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> DecisionView:
+    job = JobName(namespace="team", name="mnist", kind="TFJob", uid="u1")
+    base = {"sequence": sequence, "at": at, "generation": 1, "cause": (), "action": action, "job": job, "text": "text"}
+    return DecisionView(**{**base, **others})
+
+
+@virtual
+async def test_decisions_since_the_start_become_events_once() -> None:
+    async with Bench() as bench:
+        now = bench.clock.now()
+        told = (decision(1, now - 100), decision(2, now + 1), decision(3, now + 1, "Bind"))
+        bench.extender.decisions = DecisionsView(instance="one", latest=3, decisions=told)
+        await bench.until(lambda: bench.api.written)
+        await bench.pass_time(3)
+        assert bench.api.written == [("event", "team", "GangAdmitted", "mnist")]
+
+
+@virtual
+async def test_events_begin_anew_with_a_new_extender() -> None:
+    async with Bench() as bench:
+        now = bench.clock.now() + 1
+        bench.extender.decisions = DecisionsView(instance="one", latest=1, decisions=(decision(1, now),))
+        await bench.until(lambda: len(bench.api.written) == 1)
+        again = decision(1, now, "Resize", direction="in")
+        bench.extender.decisions = DecisionsView(instance="two", latest=1, decisions=(again,))
+        await bench.until(lambda: len(bench.api.written) == 2)
+        assert bench.api.written[-1] == ("event", "team", "GangScaledIn", "mnist")
+
+
+def test_an_event_is_what_the_api_asks_for() -> None:
+    event = event_of(decision(26, 1_700_000_000.5, "Released"), "abcd", "host-1")
+    assert event == {
+        "metadata": {"name": "mnist.abcd.1a", "namespace": "team"},
+        "eventTime": "2023-11-14T22:13:20.500000Z",
+        "reportingController": "kohort.dev/controller",
+        "reportingInstance": "host-1",
+        "action": "Released",
+        "reason": "GangReleased",
+        "type": "Warning",
+        "note": "text",
+        "regarding": {
+            "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "namespace": "team", "name": "mnist", "uid": "u1",
+        },
+    }  # fmt: skip
+
+
+def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:
+    assert event_of(decision(1, 0.0, job=None), "abcd", "host-1") is None
+
+
+# -- pace ----------------------------------------------------------------------------------------
+
+
+async def test_a_pace_gives_a_seconds_worth_at_once_and_then_its_rate() -> None:
+    class Still(Clock):
+        time = 0.0
+        slept: list[float]
+
+        def monotonic(self) -> float:
+            return self.time
+
+        async def sleep(self, seconds: float) -> None:
+            self.slept.append(seconds)
+
+    clock = Still()
+    clock.slept = []
+    pace = Pace(4, clock)
+    for _ in range(6):
+        await pace.turn()
+    assert clock.slept == [0.25, 0.5]
+    clock.time = 100.0
+    for _ in range(4):
+        await pace.turn()
+    assert clock.slept == [0.25, 0.5]

@@ -1,0 +1,176 @@
+"""Leadership: by the scheduler's Lease, judged by our own monotonic clock, and never longer than its renew deadline."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender.clock import Clock
+from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
+from extender.lease import Lease
+from extender.settings import Lease as LeaseSettings
+from policy.cluster.events import Event, Led
+
+
+class HandClock(Clock):
+    """Stands still until it is moved; a sleep moves it and is the time to look at what happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 100.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        await asyncio.sleep(0)
+
+
+class LeaseApi:
+    """Answers a Lease, or fails; ``slow``: seconds that pass before the answer."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.spec: Json | None = None
+        self.error: ClusterError | None = None
+        self.slow = 0.0
+        self.asked: list[Ref] = []
+
+    async def get(self, ref: Ref) -> Json | None:
+        self.asked.append(ref)
+        self.clock.time += self.slow
+        if self.error:
+            raise self.error
+        return None if self.spec is None else {"spec": self.spec}
+
+
+class Followers:
+    """Keeps what a ledger would be told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def step(self, *events: Event) -> None:
+        self.events += events
+
+
+def held(holder: str = "node-a_1234", renewed: str = "t1", **others: Any) -> Json:
+    return {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15, **others}
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def api(clock: HandClock) -> LeaseApi:
+    return LeaseApi(clock)
+
+
+def lease_of(api: Any, clock: Clock, identity: str = "node-a") -> Lease:
+    fake: Api = api
+    return Lease(fake, LeaseSettings(identity=identity), clock)
+
+
+HOLDERS = {
+    "our scheduler": ("node-a_1234", True),
+    "another host": ("node-b_1234", False),
+    "a host whose name begins like ours": ("node-ab_1234", False),
+    "our name without a scheduler's id": ("node-a", False),
+    "nobody": ("", False),
+}
+
+
+@pytest.mark.parametrize(("holder", "leads"), HOLDERS.values(), ids=HOLDERS.keys())
+async def test_we_lead_while_the_scheduler_beside_us_holds_the_lease(
+    api: LeaseApi, clock: HandClock, holder: str, leads: bool
+) -> None:
+    lease = lease_of(api, clock)
+    assert not lease.leading()
+    api.spec = held(holder)
+    await lease.look()
+    assert lease.leading() is leads
+    assert api.asked == [Ref(LEASES, "kohort-system", "kohort-scheduler")]
+
+
+async def test_a_lease_that_is_not_there_leads_nobody(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    await lease.look()
+    assert not lease.leading()
+
+
+async def test_leadership_ends_at_the_renew_deadline_without_a_further_look(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    api.spec = held()
+    await lease.look()
+    clock.time += 9.9
+    assert lease.leading()
+    clock.time += 0.2
+    assert not lease.leading()
+
+
+async def test_a_lease_that_is_not_renewed_is_not_prolonged_by_looking(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    api.spec = held(renewed="t1")
+    for _ in range(6):
+        await lease.look()
+        clock.time += 2
+    assert not lease.leading()
+    api.spec = held(renewed="t2")
+    await lease.look()
+    assert lease.leading()
+
+
+async def test_a_slow_answer_counts_from_the_question(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    api.spec, api.slow = held(), 11.0
+    await lease.look()
+    assert not lease.leading()
+
+
+async def test_an_api_server_out_of_reach_ends_leadership_only_in_time(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    api.spec = held()
+    await lease.look()
+    api.error = ClusterError(0, "Timeout")
+    clock.time += 5
+    await lease.look()
+    assert lease.leading()
+    clock.time += 6
+    assert not lease.leading()
+
+
+@pytest.mark.parametrize("duration", [None, "15", True, 0, -1])
+async def test_a_duration_that_cannot_be_used_counts_as_kubernetes_default(
+    api: LeaseApi, clock: HandClock, duration: object
+) -> None:
+    lease = lease_of(api, clock)
+    api.spec = held(leaseDurationSeconds=duration)
+    await lease.look()
+    clock.time += 9.9
+    assert lease.leading()
+    clock.time += 0.2
+    assert not lease.leading()
+
+
+async def test_the_star_always_leads_and_asks_nobody(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock, "*")
+    await lease.look()
+    assert lease.leading()
+    assert api.asked == []
+
+
+async def test_the_ledger_is_told_at_the_start_and_at_each_change_once(api: LeaseApi, clock: HandClock) -> None:
+    lease, ledger = lease_of(api, clock), Followers()
+    api.spec = held()
+    running = asyncio.create_task(lease.run(ledger))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert ledger.events == [Led(False), Led(True), Led(False)]  # taken, then never renewed
+    api.spec = held(renewed="t2")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    assert ledger.events == [Led(False), Led(True), Led(False), Led(True)]
