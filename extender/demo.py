@@ -1,0 +1,157 @@
+"""``kohort demo``: KOD2's ten jobs on two embedded clusters, one under Kohort, one under the default scheduler alone.
+
+Everything of Kohort is the real thing: watches and writes through its own client over HTTP, ledger, verbs over HTTP,
+controller over REST. Only the cluster is made of memory, and its time runs faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from extender import app as service
+from extender import demo_view as view
+from extender.clock import Clock
+from extender.controller import Controller
+from extender.embedded.cluster import LOOPBACK, Cluster, served
+from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
+from extender.embedded.observer import Observer
+from extender.kube.client import KubeApi, load_configuration
+from extender.lease import EVERYBODY
+from extender.server import serve
+from extender.settings import Settings
+from extender.sidecar import http_fetch
+from policy.sim.report import Result
+from policy.sim.traces import kod2, rigid
+
+SPEED: Final = 60.0
+SEED: Final = 0
+HORIZON: Final = 3600.0  # seconds of the clusters' time; a job that has not finished by then counts until then
+OURS, PLAIN = "kod2", "fifo-pod"
+
+
+Part = Callable[[], Coroutine[Any, Any, None]]
+
+
+def run(json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True) -> None:
+    """Run the demo, show it and print the table; OSError where ``json_file`` cannot be written."""
+    # A terminal shows one thing at a time; what went wrong is in the figures.
+    logging.getLogger("extender").addHandler(logging.NullHandler())
+    logging.getLogger("extender").propagate = False
+    results = asyncio.run(_run(speed, seed, live))
+    if json_file is not None:
+        rows = {"policies": [result.to_dict() for result in results]}
+        json_file.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+async def _run(speed: float, seed: int, wants_live: bool) -> list[Result]:
+    clock = Clock(speed)
+    async with AsyncExitStack() as stack:
+        ours = await stack.enter_async_context(kohort_side(clock, seed))
+        plain = await stack.enter_async_context(plain_side(clock, seed))
+        sides = [ours, plain]
+        watching = [asyncio.create_task(side.observer.run()) for side in sides]
+        await view.follow(sides, watching, speed, live=wants_live)
+        results = [side.observer.result() for side in sides]
+        view.print_table(results, sides, HORIZON)
+    return results
+
+
+# -- the two sides -------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
+    """The same jobs as plain Kubernetes runs them: all replicas asked for, each pod placed alone."""
+    cluster = Cluster(rigid(kod2(seed)), clock, seed)
+    scheduler = cluster.scheduler(SchedulerConfig())
+    async with _running(cluster.run, scheduler.run):
+        yield view.Side(Observer(PLAIN, cluster, clock, HORIZON))
+
+
+@asynccontextmanager
+async def kohort_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
+    """Kohort on a cluster of its own: API server, service, controller and scheduler loop, all over HTTP."""
+    cluster = Cluster(kod2(seed), clock, seed)
+    chance = random.Random(seed)
+    async with AsyncExitStack() as stack:
+        settings = settings_for(clock.speed)
+        configuration = await load_configuration(await stack.enter_async_context(served(cluster.server)))
+        deadline = settings.barrier.api_deadline_seconds
+        api = await stack.enter_async_context(KubeApi(configuration, deadline=deadline, clock=clock, chance=chance))
+        live = service.Live(settings, api, clock, chance)
+        url = await stack.enter_async_context(_serving(live))
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))
+        controller = Controller(api, http_fetch(client), settings, clock, live.lease, chance=chance)
+        scheduler = cluster.scheduler(scheduler_config(url, settings))
+        await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
+        yield view.Side(Observer(OURS, cluster, clock, HORIZON), live)
+
+
+def settings_for(speed: float) -> Settings:
+    """The default settings, with what depends on real delays stretched: these do not shrink as time runs faster."""
+    stretch = max(1.0, speed / 8)
+    plain = Settings()
+    barrier = plain.barrier
+    return Settings.model_validate(
+        {
+            "barrier": {
+                "window_seconds": barrier.window_seconds * stretch,
+                "http_timeout_seconds": barrier.http_timeout_seconds * stretch,
+                "binding_seconds": barrier.binding_seconds * stretch,
+                "api_deadline_seconds": barrier.api_deadline_seconds * stretch,
+                "repair_seconds": barrier.repair_seconds * stretch,
+            },
+            "controller": {"interval_seconds": plain.controller.interval_seconds * stretch},
+            "lease": {"identity": EVERYBODY},
+            "server": {"port": 0, "health_port": 0, "graceful_seconds": 0.2},
+        }
+    )
+
+
+def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
+    """The KubeSchedulerConfiguration of the manifests, in the embedded scheduler's words."""
+    extender = ExtenderConfig(
+        url=f"{url}{service.VERBS_PREFIX}",
+        filter_verb="filter",
+        prioritize_verb="prioritize",
+        bind_verb="bind",
+        weight=20,
+        timeout=settings.barrier.http_timeout_seconds,
+    )
+    return SchedulerConfig(
+        profiles={settings.scheduler_name: ProfileConfig(percentage=100, preemption=False)},
+        extenders=(extender,),
+        initial_backoff=settings.scheduler.pod_initial_backoff_seconds,
+        max_backoff=settings.scheduler.pod_max_backoff_seconds,
+    )
+
+
+@asynccontextmanager
+async def _serving(live: service.Live) -> AsyncIterator[str]:
+    """Serve the verbs and REST on a free port; yields the URL."""
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    verbs = service.endpoints(live)[0]
+    async with _running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
+        yield f"http://{LOOPBACK}:{await ready}"
+        await live.barrier.close()  # or the listener waits for held binds in vain
+
+
+@asynccontextmanager
+async def _running(*parts: Part) -> AsyncIterator[None]:
+    """Run all parts for as long as the context lasts; one that fails ends it with its error."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part()) for part in parts]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,254 @@
+"""What the demo shows: a live view on a terminal, plain progress lines elsewhere, and the table at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from extender.app import Live as Service
+from extender.embedded.observer import Observer, computes
+from extender.present import decision_view, job_view, queue_view
+from policy.cluster.model import PS, Node
+from policy.cluster.reasons import Reason
+from policy.sim.objects import JobObject, PodObject
+from policy.sim.report import Result
+
+FRAMES_PER_SECOND: Final = 4
+LINE_EVERY: Final = 120.0  # seconds of the clusters' time between two plain lines
+NARROWEST: Final = 150  # columns that both sides beside one another need
+DECISIONS: Final = 6
+SHOWN: Final = ("Admit", "Resize", "Released", "Reject")
+COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_green", "bright_magenta", "white")
+TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, pod by pod"}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two clusters with whoever watches it; ``service`` is None for the default scheduler."""
+
+    observer: Observer
+    service: Service | None = None
+
+
+def console() -> Console:
+    """Where the demo is shown."""
+    return Console(highlight=False)
+
+
+async def follow(sides: Sequence[Side], watching: Iterable[asyncio.Task[None]], speed: float, *, live: bool) -> None:
+    """Show the run until every task of ``watching`` is done; without a terminal, line by line."""
+    to, done = console(), asyncio.gather(*watching)
+    if live and to.is_terminal:
+        with Live(console=to, auto_refresh=False, screen=True) as shown:
+            while not done.done():
+                shown.update(frame(sides, speed, to.width), refresh=True)
+                await asyncio.wait([done], timeout=1 / FRAMES_PER_SECOND)
+    else:
+        await _lines(sides, done, to)
+    await done
+
+
+async def _lines(sides: Sequence[Side], done: asyncio.Future[list[None]], to: Console) -> None:
+    following = LINE_EVERY
+    while not done.done():
+        await asyncio.wait([done], timeout=1 / FRAMES_PER_SECOND)
+        elapsed = max(side.observer.elapsed for side in sides)
+        if elapsed >= following or done.done():
+            following = elapsed + LINE_EVERY
+            to.print(f"{_clock(elapsed)}  " + "   |   ".join(_line(side.observer) for side in sides), soft_wrap=True)
+
+
+def _line(observer: Observer) -> str:
+    jobs = observer.cluster.jobs
+    running = sum(1 for job in jobs if computes(observer.cluster, job))
+    ended = sum(1 for job in jobs if job.phase.ended)
+    state = "done" if observer.ended else f"CPU at work {observer.at_work:4.0%}"
+    half = sum(1 for _ in observer.stuck())
+    waiting = len(jobs) - running - ended
+    return (
+        f"{observer.name}: {running} compute, {waiting} wait ({half} hold room half-placed), {ended} finished, "
+        f"{'stands still' if observer.standstill else state}"
+    )
+
+
+# -- one frame -----------------------------------------------------------------------------------
+
+
+def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
+    """Everything as of now."""
+    elapsed = max(side.observer.elapsed for side in sides)
+    head = Text(f"kohort demo   {_clock(elapsed)} of the clusters' time, {speed:g} times real speed", style="bold")
+    panels = [_panel(side) for side in sides]
+    return Group(head, Columns(panels, equal=True, expand=True) if width >= NARROWEST else Group(*panels))
+
+
+def _panel(side: Side) -> Panel:
+    observer = side.observer
+    parts: list[RenderableType] = [_jobs(side), Text(), _nodes(observer)]
+    if side.service is not None:
+        parts += [Text(), _queue(side.service), Text(), _decisions(side.service, observer.cluster.started)]
+    else:
+        parts += [Text(), _halves(observer)]
+    finished = sum(1 for job in observer.cluster.jobs if job.phase.ended)
+    title = f"{TITLES[observer.name]}: {finished} of {len(observer.cluster.trace.jobs)} finished"
+    return Panel(Group(*parts), title=title, subtitle=f"CPU at work {observer.at_work:.0%}")
+
+
+def _jobs(side: Side) -> Table:
+    table = _table("JOB", "MIN", "WORKERS NOW / MAX", "DONE", "STATE")
+    cluster = side.observer.cluster
+    for job in cluster.jobs:
+        now = sum(1 for pod in cluster.world.store.pods_of(job.uid) if pod.works and pod.slot and pod.slot.role != PS)
+        done = cluster.world.progress(job.uid).at(cluster.clock.now()) / job.spec.work_seconds
+        bar = _bar(now, job.spec.min_workers, job.spec.max_workers, "green" if computes(cluster, job) else "red")
+        share = 1.0 if job.phase.ended else min(done, 1.0)
+        table.add_row(
+            Text(job.spec.name, _colour(job)), str(job.spec.min_workers), bar, f"{share:.0%}", _state(side, job)
+        )
+    return table
+
+
+def _bar(now: int, least: int, most: int, colour: str) -> Text:
+    bar = Text()
+    for place in range(most):
+        bar.append("█" if place < now else "▒" if place < least else "░", colour if place < now else "dim")
+    return bar.append(f" {now}/{most}")
+
+
+def _state(side: Side, job: JobObject) -> Text:
+    cluster = side.observer.cluster
+    if job.phase.ended:
+        return Text(f"finished after {_clock((job.ended or 0.0) - job.created)}", "dim")
+    if computes(cluster, job):
+        return Text("computes", "green")
+    held = sum(1 for pod in cluster.world.store.pods_of(job.uid) if pod.holds_room)
+    if held:
+        return Text(f"holds {held} of {len(job.spec.slots)}, computes nothing", "red")
+    if side.service is not None:
+        snapshot = side.service.ledger.snapshot
+        known = next((j for j in snapshot.jobs.values() if j.key == job.key), None)
+        if known is not None:
+            return Text(job_view(snapshot, known, side.service.ledger.policy, cluster.clock.now()).state, "yellow")
+    return Text("waits", "yellow")
+
+
+def _nodes(observer: Observer) -> Table:
+    """Each node's ps (P) and workers (w), a letter a pod, in their jobs' colours."""
+    table = _table("NODE", "CPU", "PS (P) AND WORKERS (w) BY JOB")
+    store = observer.cluster.world.store
+    for node in store.nodes.values():
+        pods = [pod for pod in store.pods.values() if pod.node == node.name and pod.holds_room]
+        used = sum(pod.requests["cpu"] for pod in pods) / 1000
+        table.add_row(node.name, f"{used:g}/{_cores(node):g}", _guests(observer, pods))
+    return table
+
+
+def _guests(observer: Observer, pods: Iterable[PodObject]) -> Text:
+    jobs: dict[str, list[PodObject]] = {}
+    for pod in pods:
+        jobs.setdefault(pod.owner, []).append(pod)
+    line = Text()
+    for uid in sorted(jobs, key=lambda uid: jobs[uid][0].job):
+        job = observer.cluster.world.store.jobs.get(uid)
+        letters = sorted("P" if pod.slot and pod.slot.role == PS else "w" for pod in jobs[uid])
+        line.append(f"{jobs[uid][0].job} {''.join(letters)}  ", _colour(job) if job else "dim")
+    return line
+
+
+def _queue(service: Service) -> RenderableType:
+    snapshot, now = service.ledger.snapshot, service.clock.now()
+    jobs = queue_view(snapshot, service.ledger.policy, now)
+    if not jobs:
+        return Text("queue: empty", "dim")
+    table = _table("QUEUE", "WAITED", "MEMBERS", "WHY")
+    for job in jobs:
+        why = Reason(job.waits.reason).value + (f", {job.waits.detail}" if job.waits.detail else "")
+        table.add_row(f"{job.position}. {job.name}", _clock(job.waited_seconds), str(job.members), why)
+    return table
+
+
+def _decisions(service: Service, started: float) -> Group:
+    snapshot = service.ledger.snapshot
+    views = [decision_view(snapshot, entry) for entry in service.ledger.journal.since(0)]
+    told = [view for view in views if view.action in SHOWN][-DECISIONS:]
+    lines = [f"{_clock(view.at - started)}  {view.job.name if view.job else '-'}: {view.text}" for view in told]
+    return Group(Text("decisions", "bold"), *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
+
+
+def _halves(observer: Observer) -> Group:
+    lines = [f"{name}: {held} of {asked} placed, computes nothing" for name, held, asked in observer.stuck()]
+    return Group(Text("half-placed", "bold"), *(Text(line, "red") for line in lines))
+
+
+# -- the end -------------------------------------------------------------------------------------
+
+
+def print_table(results: Sequence[Result], sides: Sequence[Side], horizon: float, to: Console | None = None) -> None:
+    """Print the comparison, and in words what stands still."""
+    to = to or console()
+    table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED", "")
+    for column in table.columns[1:7]:
+        column.justify = "right"
+    for result in results:
+        open_end = ">= " if result.never_finished else ""
+        table.add_row(
+            result.policy,
+            str(len(result.jobs)),
+            str(result.finished),
+            f"{open_end}{_clock(result.mean_jct_seconds)}",
+            f"{open_end}{_clock(result.makespan_seconds)}",
+            f"{result.utilisation:.0%}",
+            str(len(result.never_finished)),
+            TITLES[result.policy],
+        )
+    to.print()
+    to.print(table)
+    for line in footnotes(results, sides, horizon):
+        to.print(line, soft_wrap=True)
+
+
+def footnotes(results: Sequence[Result], sides: Sequence[Side], horizon: float) -> Iterator[str]:
+    """Say how to read the figures, and who is stuck."""
+    for result in results:
+        if result.never_finished:
+            yield f"{result.policy}: never finished: {', '.join(result.never_finished)}"
+    yield "JCT: from a job's submission to its end. Utilisation: CPU of pods that compute, over the makespan."
+    if any(result.never_finished for result in results):
+        yield f"A job that never finished counts until {_clock(horizon)}, where watching ends: '>=' is a lower bound."
+    for side in sides:
+        for name, held, asked in side.observer.stuck():
+            yield f"{side.observer.name}: {name} is stuck half-placed: {held} of {asked} pods hold room, none computes"
+        if side.observer.standstill:
+            yield f"{side.observer.name}: nothing moved any more from {_clock(side.observer.elapsed)} on at the latest"
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head)
+    return table
+
+
+def _colour(job: JobObject) -> str:
+    digits = "".join(char for char in job.spec.name if char.isdigit())
+    return COLOURS[int(digits or 0) % len(COLOURS)]
+
+
+def _cores(node: Node) -> float:
+    return node.allocatable["cpu"] / 1000
+
+
+def _clock(seconds: float) -> str:
+    """``12:34``, ``1:02:03``."""
+    whole = int(seconds)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
