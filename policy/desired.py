@@ -83,7 +83,7 @@ def _orders(snapshot: Snapshot, job: Job, gang: Gang) -> _GangOrders:
     ready = [
         (pod, gang.nodes[pod.slot])
         for pod in snapshot.pods_of(job.uid)
-        if pod.slot in gang.nodes and not (pod.node or pod.ended or pod.terminating)
+        if pod.slot is not None and pod.slot in gang.nodes and not (pod.node or pod.ended or pod.terminating)
     ]
     return _GangOrders(
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
@@ -131,5 +131,5 @@ def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:
     for uid, gang in sorted(snapshot.gangs.items()):
         job = snapshot.jobs.get(uid)
         if gang.state is State.RELEASING and job is not None and queued(job):
-            pods = (pod for pod in snapshot.pods.values() if pod.job_uid == uid)
+            pods = snapshot.every_pod_of(uid)
             yield from (_order(pod) for pod in pods if pod.holds_room and not pod.terminating)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from policy.cluster.actions import Effect
+from policy.cluster.draft import Draft
 from policy.cluster.events import Event
-from policy.cluster.snapshot import Draft, Snapshot
+from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
-from policy.transitions.barrier import apply_bind_event, expire
+from policy.transitions.barrier import apply_bind_event
 from policy.transitions.carry import carry_out
+from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
 from policy.transitions.repair import repair
 from policy.transitions.settle import settle
@@ -26,7 +28,7 @@ def step(
     draft = Draft(snapshot)
     effects: list[Effect] = []
     for event in events:
-        effects += apply_fact(draft, event)
+        effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
     effects += expire(draft, now)
     effects += settle(draft, now)

@@ -11,25 +11,31 @@ from policy.cluster.reasons import Reason, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Start the job with ``workers`` workers on these nodes; ``waits_for``: pods whose room it takes over."""
+    """Start the job with ``workers`` workers on these nodes; ``waits_for``: pods whose room it takes over.
+
+    ``whole``: its members are bound together or not at all. A policy without gangs says False, names the nodes that it
+    has, and adds others by ``Resize``.
+    """
 
     job_uid: str
     workers: int
     nodes: Mapping[Slot, str]
     waits_for: frozenset[str] = frozenset()
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give the job ``workers`` workers; ``nodes`` has the node of each worker that is added.
+    """Give the job ``workers`` workers; ``nodes`` has the node of each member that is given one.
 
-    ``on_behalf_of``: the job uid that a shrink frees room for.
+    ``on_behalf_of``: the job uid that a shrink frees room for. ``waits_for``: pods whose room the nodes take over.
     """
 
     job_uid: str
     workers: int
     nodes: Mapping[Slot, str] = field(default_factory=dict)
     on_behalf_of: str = ""
+    waits_for: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,17 @@ class Gang:
 
     nodes: the planned node of each slot, bound members included; its room is charged from the moment of planning.
     workers: how many workers the job was given (0 while it waits).
+    least: the minimum of workers under which it was bound; a user who raises the minimum does not break what runs.
+    whole: whether its members are bound together or not at all; only the baseline fifo-pod has gangs that are not.
     waits_for: uids of pods that must be gone before the plan's nodes are handed out (room that is being freed).
     held: pods at the barrier: kube-scheduler has passed them and waits in bind.
+    in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
     window_ends: when the held binds are refused; deadline: when the plan is given up.
     attempts, not_before: plans that failed in a row, and the end of the back-off (seconds since the epoch).
     misses: planned nodes in a row that kube-scheduler did not offer.
-    scaled_at: last resize; on_behalf_of: the job that the last shrink was for.
+    scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
+    turns: when the direction of resizing changed last (oldest first).
+    targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 
     job_uid: str
@@ -40,9 +45,11 @@ class Gang:
     plan: str = ""
     nodes: Mapping[Slot, str] = field(default_factory=dict)
     workers: int = 0
+    least: int = 0
+    whole: bool = True
     waits_for: frozenset[str] = frozenset()
     held: Mapping[str, Slot] = field(default_factory=dict)
-    in_flight: frozenset[str] = frozenset()
+    in_flight: Mapping[str, str] = field(default_factory=dict)
     window_ends: float | None = None
     deadline: float | None = None
     retried: bool = False
@@ -51,7 +58,10 @@ class Gang:
     not_before: float = 0.0
     admitted_at: float | None = None
     scaled_at: float | None = None
+    grew: bool | None = None
     on_behalf_of: str = ""
+    turns: tuple[float, ...] = ()
+    targets: tuple[int, ...] = ()
 
     @property
     def admitted(self) -> bool:

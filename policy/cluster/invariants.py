@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policy.cluster.charges import planned_charge
 from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import WORKER
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Snapshot, planned_charge
+from policy.cluster.snapshot import Snapshot
 
 
 def violations(snapshot: Snapshot) -> list[str]:
@@ -22,7 +23,7 @@ def _charges(snapshot: Snapshot) -> Iterator[str]:
         if pod.holds_room:
             sums[pod.node] = sums.get(pod.node, NOTHING) + pod.requests
     for uid in snapshot.gangs:
-        for node, resources in planned_charge(snapshot, uid):
+        for node, resources in planned_charge(snapshot, uid).values():
             sums[node] = sums.get(node, NOTHING) + resources
     for node in sorted(sums.keys() | snapshot.charged.keys()):
         if sums.get(node, NOTHING) != snapshot.charged.get(node, NOTHING):
@@ -35,15 +36,17 @@ def _gangs(snapshot: Snapshot) -> Iterator[str]:
         if job is None:
             yield f"gang {uid}: there is no such job"
             continue
-        if gang.state in ADMITTED and job.worker and not job.min_workers <= gang.workers <= job.max_workers:
+        readable = job.worker is not None and not job.invalid
+        if gang.state in ADMITTED and readable and not job.min_workers <= gang.workers <= job.max_workers:
             yield f"{job.key}: {gang.workers} workers outside {job.min_workers}..{job.max_workers}"
         if gang.held and gang.state is not State.PLANNED:
             yield f"{job.key}: {len(gang.held)} binds held while {gang.state.value}"
         if gang.state in (State.WAITING, State.COMPLETED) and gang.nodes:
             yield f"{job.key}: {gang.state.value} with a plan"
-        beyond = [slot for slot in gang.nodes if slot.role == WORKER and slot.index >= gang.workers]
-        if gang.state is State.PLANNED and beyond:
+        if any(slot.role == WORKER and slot.index >= gang.workers for slot in gang.nodes):
             yield f"{job.key}: planned workers beyond its {gang.workers}"
+        if not gang.held and gang.window_ends is not None:
+            yield f"{job.key}: a barrier window without a held bind"
 
 
 def _members(snapshot: Snapshot) -> Iterator[str]:
@@ -52,6 +55,10 @@ def _members(snapshot: Snapshot) -> Iterator[str]:
             pod = snapshot.pods.get(uid)
             if pod is None or pod.job_uid != job_uid or pod.slot != slot:
                 yield f"slot {slot} of job {job_uid} points to a pod that is not its own"
+    filed = [uid for slots in snapshot.members.values() for uid in slots.values()]
+    filed += [uid for uids in snapshot.strays.values() for uid in uids]
+    if sorted(filed) != sorted(uid for uid, pod in snapshot.pods.items() if pod.job_uid):
+        yield "a job's pod is filed twice or not at all"
 
 
 def promised_beyond(snapshot: Snapshot) -> list[str]:
@@ -59,7 +66,8 @@ def promised_beyond(snapshot: Snapshot) -> list[str]:
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
     over = []
     for name, node in sorted(snapshot.nodes.items()):
-        active = [r for key, charge in snapshot.charges.items() if key not in waiting for n, r in charge if n == name]
+        charges = (charge for key, charge in snapshot.charges.items() if key not in waiting)
+        active = [resources for charge in charges for host, resources in charge.values() if host == name]
         used: Resources = sum(active, NOTHING)
         if not used.fits(node.allocatable):
             over.append(f"node {name}: {used} of {node.allocatable}")

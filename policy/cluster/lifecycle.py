@@ -3,6 +3,7 @@
 1. Every change of a gang's state goes through ``next_state``; nothing else may name a new state.
 2. WAITING, RUNNING and COMPLETED follow from API objects alone and so survive a restart. PLANNED and BINDING are
    volatile: after a restart the plan is made anew, or found again in the annotations of the bound members.
+   A replica that stops leading forgets them in the same way (FORGET), and follows its pods from then on.
 3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum, never evicted for a rival (KOD2 1a);
    only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, with its first arrival.
 """
@@ -25,9 +26,10 @@ class Move(Enum):
     RELEASE = "release"
     GONE = "gone"
     FINISH = "finish"
+    FORGET = "forget"
 
 
-class InvalidMove(Exception):
+class InvalidMoveError(Exception):
     """A move that the table does not have: a bug, never bad input."""
 
 
@@ -50,13 +52,26 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.REPAIRING, Move.GONE): State.WAITING,
     (State.REPAIRING, Move.GIVE_UP): State.WAITING,
     (State.RELEASING, Move.GONE): State.WAITING,
+    **{
+        (state, Move.FORGET): State.WAITING
+        for state in (State.PLANNED, State.BINDING, State.REPAIRING, State.RELEASING)
+    },
     **{(state, Move.FINISH): State.COMPLETED for state in State},
 }
 
 
 def next_state(state: State, move: Move) -> State:
-    """The state after ``move``. Raises InvalidMove where the table has none."""
+    """The state after ``move``. Raises InvalidMoveError where the table has none."""
     try:
         return TABLE[state, move]
     except KeyError:
-        raise InvalidMove(f"a {state.value} gang cannot {move.value}") from None
+        raise InvalidMoveError(f"a {state.value} gang cannot {move.value}") from None
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for docs/architecture.md."""
+    edges: dict[tuple[State, State], list[str]] = {}
+    for (state, how), after in TABLE.items():
+        edges.setdefault((state, after), []).append(how.value)
+    lines = [f"    {old.value} --> {new.value}: {', '.join(moves)}" for (old, new), moves in edges.items()]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {State.WAITING.value}", *lines])

@@ -13,12 +13,11 @@ WORKER = "worker"
 PS = "ps"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Slot:
+class Slot(NamedTuple):
     """One place in a job: the role's name and the replica's index. A restarted member is a new pod in the same slot."""
 
     role: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a slot
 
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"

@@ -19,8 +19,10 @@ class Reason(Enum):
     UNSUPPORTED = "ConstraintUnsupported"
     SUSPENDED = "JobSuspended"
     FINISHED = "JobFinished"
+    DELETING = "JobBeingDeleted"
     WAITING_FOR_PODS = "WaitingForPods"
     NO_ROOM = "WaitingForRoom"
+    ROOM_HELD = "RoomHeldByFinishedJobs"
     ROOM_BEING_FREED = "RoomBeingFreed"
     BEHIND = "BehindHeavierJob"
     TOO_LARGE = "GangExceedsCluster"
@@ -46,11 +48,15 @@ TEXTS: dict[Reason, str] = {
     Reason.NOT_SYNCED: "kohort: the ledger is still being rebuilt from the API server",
     Reason.UNKNOWN_JOB: "kohort: the pod's job is not known, or its kind is not one that kohort schedules",
     Reason.INVALID: "kohort: the job is malformed; kohort explain names the field",
-    Reason.UNSUPPORTED: "kohort: the pod template asks for a constraint that a gang plan cannot promise; kohort explain names it",
+    Reason.UNSUPPORTED: (
+        "kohort: the pod template asks for a constraint that a gang plan cannot promise; kohort explain names it"
+    ),
     Reason.SUSPENDED: "kohort: the job is suspended",
     Reason.FINISHED: "kohort: the job has finished",
+    Reason.DELETING: "kohort: the job is being deleted",
     Reason.WAITING_FOR_PODS: "kohort: the gang waits for pods to be created",
     Reason.NO_ROOM: "kohort: the gang waits for room",
+    Reason.ROOM_HELD: "kohort: pods of finished jobs hold the room that the gang needs; see cleanPodPolicy",
     Reason.ROOM_BEING_FREED: "kohort: room for the gang is being freed",
     Reason.BEHIND: "kohort: the gang waits behind a job that comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",

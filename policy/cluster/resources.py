@@ -14,7 +14,7 @@ HOST_PORT = "hostport/"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Amounts by resource name; a name that is missing counts as zero. Amounts may be negative (an over-charged node)."""
+    """Amounts by resource name; a missing name counts as zero. Amounts may be negative (an over-charged node)."""
 
     amounts: Mapping[str, int] = field(default_factory=dict)
 
@@ -30,6 +30,8 @@ class Resources:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Resources):
             return NotImplemented
+        if self.amounts == other.amounts:
+            return True
         names = self.amounts.keys() | other.amounts.keys()
         return all(self[name] == other[name] for name in names)
 
@@ -55,7 +57,11 @@ class Resources:
     def fits(self, free: Resources) -> bool:
         """Whether a request of these amounts goes into ``free``; what is not asked for is not compared."""
         available = free.amounts
-        return all(amount <= _available(available, name) for name, amount in self.amounts.items() if amount > 0)
+        for name, amount in self.amounts.items():
+            # The plain comparison settles nearly every name; only a host port may still be free below it.
+            if 0 < amount > available.get(name, 0) and amount > _available(available, name):
+                return False
+        return True
 
     def how_many(self, free: Resources) -> int:
         """How many requests of these amounts go into ``free`` (0 or more; a request of nothing fits 0 times)."""

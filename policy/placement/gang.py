@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Slot
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
@@ -33,6 +33,11 @@ class Ask:
     def whole(self) -> Resources:
         """The sum over all members."""
         return total(requests for _, requests, _ in self.rigid) + self.worker.times(self.workers)
+
+    def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
+        """Every member: the rigid ones, then the workers from index 0."""
+        workers = (Slot(WORKER, index) for index in range(self.workers))
+        return (*self.rigid, *((slot, self.worker, self.worker_constraints) for slot in workers))
 
 
 def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
@@ -78,44 +83,37 @@ def _constraints(job: Job, slot: Slot) -> Constraints:
     return role.constraints if role else ANYWHERE
 
 
-def _usable(room: Room, ask: Ask, constraints: Constraints) -> list[str]:
-    return [name for name in room if name not in ask.barred and accepts(room.nodes[name], constraints)]
+def takes_all(node: Node, ask: Ask) -> bool:
+    """Whether the node accepts every member of the gang; room is not looked at."""
+    wanted = {constraints for _, _, constraints in ask.rigid} | ({ask.worker_constraints} if ask.workers else set())
+    return node.name not in ask.barred and all(accepts(node, constraints) for constraints in wanted)
 
 
 def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
     whole = ask.whole
-    fitting = [
-        name for name in room if whole.fits(room.free(name)) and name not in ask.barred and _takes_all(room, ask, name)
-    ]
+    fitting = [name for name in room.fitting(whole) if takes_all(room.nodes[name], ask)]
     if not fitting:
         return None
-    best = min(fitting, key=lambda name: (_left(room, name, whole), name))
-    return dict.fromkeys(_slots(ask), best)
-
-
-def _takes_all(room: Room, ask: Ask, name: str) -> bool:
-    wanted = {constraints for _, _, constraints in ask.rigid} | ({ask.worker_constraints} if ask.workers else set())
-    return all(accepts(room.nodes[name], constraints) for constraints in wanted)
-
-
-def _left(room: Room, name: str, taken: Resources) -> float:
-    trial = room.branch()
-    trial.take(name, taken)
-    return trial.idleness(name)
-
-
-def _slots(ask: Ask) -> list[Slot]:
-    return [slot for slot, _, _ in ask.rigid] + [Slot(WORKER, index) for index in range(ask.workers)]
+    best = min(fitting, key=lambda name: (room.idleness(name, whole), name))
+    return {slot: best for slot, _, _ in ask.members()}
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
     """Try the likeliest nodes for the rigid members and keep the layout with the fewest nodes and least traffic."""
+    counts = {
+        name: ask.worker.how_many(room.free(name)) for name in _open(room, ask.worker, ask.worker_constraints, ask)
+    }
+    if sum(counts.values()) < ask.workers:
+        return None
     layouts = []
-    for first in _first_nodes(room, ask):
+    for first in _first_nodes(room, ask, counts):
         trial = room.branch()
         rigid = _rigid_from(trial, ask, first)
-        workers = _fill(trial, ask, first) if rigid is not None else None
-        if rigid is not None and workers is not None:
+        if rigid is None:
+            continue
+        left = {name: ask.worker.how_many(trial.free(name)) for name in set(rigid.values()) if name in counts}
+        workers = _fill({**counts, **left}, ask.workers, first)
+        if workers is not None:
             layouts.append({**rigid, **workers})
     if not layouts:
         return None
@@ -124,46 +122,64 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
     )
 
 
-def _first_nodes(room: Room, ask: Ask) -> list[str]:
-    hosts = _usable(room, ask, ask.rigid[0][2] if ask.rigid else ask.worker_constraints)
-    hosts.sort(key=lambda name: (-ask.worker.how_many(room.free(name)), -room.idleness(name), name))
-    return hosts[:FIRST_NODES_TRIED]
+def _open(room: Room, requests: Resources, constraints: Constraints, ask: Ask) -> list[str]:
+    """Nodes that take one such member now."""
+    return [
+        name for name in room.fitting(requests) if name not in ask.barred and accepts(room.nodes[name], constraints)
+    ]
+
+
+def _first_nodes(room: Room, ask: Ask, counts: Mapping[str, int]) -> list[str]:
+    _, requests, constraints = ask.rigid[0] if ask.rigid else (None, ask.worker, ask.worker_constraints)
+    hosts = _open(room, requests, constraints, ask)
+    hosts.sort(key=lambda name: (-counts.get(name, 0), name))
+    # Only among the likeliest does it matter which is the idlest.
+    return sorted(hosts[: 2 * FIRST_NODES_TRIED], key=lambda n: (-counts.get(n, 0), -room.idleness(n), n))[
+        :FIRST_NODES_TRIED
+    ]
 
 
 def _rigid_from(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:
     """Rigid members on ``first`` as far as they fit, the others on the idlest node that takes them."""
     nodes: dict[Slot, str] = {}
     for slot, requests, constraints in ask.rigid:
-        hosts = _usable(trial, ask, constraints)
-        fitting = [name for name in hosts if requests.fits(trial.free(name))]
-        if not fitting:
-            return None
-        node = first if first in fitting else min(fitting, key=lambda name: (-trial.idleness(name), name))
+        if _takes(trial, first, requests, constraints, ask):
+            node = first
+        else:
+            hosts = _open(trial, requests, constraints, ask)
+            if not hosts:
+                return None
+            node = min(hosts, key=lambda name: (-trial.idleness(name), name))
         trial.take(node, requests)
         nodes[slot] = node
     return nodes
 
 
-def _fill(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:
+def _takes(trial: Room, name: str, requests: Resources, constraints: Constraints, ask: Ask) -> bool:
+    return requests.fits(trial.free(name)) and name not in ask.barred and accepts(trial.nodes[name], constraints)
+
+
+def _fill(counts: Mapping[str, int], workers: int, first: str) -> dict[Slot, str] | None:
     """Workers from index 0: ``first``, then the nodes that take most; the last one the tightest that suffices."""
-    room_for = {name: ask.worker.how_many(trial.free(name)) for name in _usable(trial, ask, ask.worker_constraints)}
     nodes: dict[Slot, str] = {}
-    host: str | None = first
-    while len(nodes) < ask.workers:
-        if host is None:
+    others = sorted((name for name, count in counts.items() if count and name != first), key=lambda n: (-counts[n], n))
+    _put(nodes, first, min(counts.get(first, 0), workers))
+    while len(nodes) < workers:
+        if not others:
             return None
-        for _ in range(min(room_for.pop(host, 0), ask.workers - len(nodes))):
-            nodes[Slot(WORKER, len(nodes))] = host
-        host = _next_host(room_for, ask.workers - len(nodes))
+        missing = workers - len(nodes)
+        host = others.pop(0) if counts[others[0]] < missing else _tightest(others, counts, missing)
+        _put(nodes, host, min(counts[host], missing))
     return nodes
 
 
-def _next_host(room_for: Mapping[str, int], missing: int) -> str | None:
-    enough = [name for name, count in room_for.items() if count >= missing]
-    if enough:
-        return min(enough, key=lambda name: (room_for[name], name))
-    some = [name for name, count in room_for.items() if count > 0]
-    return min(some, key=lambda name: (-room_for[name], name)) if some else None
+def _tightest(hosts: list[str], counts: Mapping[str, int], missing: int) -> str:
+    return min((name for name in hosts if counts[name] >= missing), key=lambda name: (counts[name], name))
+
+
+def _put(nodes: dict[Slot, str], host: str, count: int) -> None:
+    for _ in range(count):
+        nodes[Slot(WORKER, len(nodes))] = host
 
 
 def cross_node_pairs(nodes: Mapping[Slot, str]) -> int:

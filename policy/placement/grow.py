@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from policy.cluster.gang import Gang
-from policy.cluster.model import PS, WORKER, Job, Slot
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
@@ -16,9 +16,8 @@ from policy.placement.room import Room
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """One worker that a shrink takes away: its slot, node, requests, and its pod, where it has one."""
+    """Room that will be given back: its node, its size, and the pod that holds it, where there is one."""
 
-    slot: Slot
     node: str
     requests: Resources
     pod_uid: str = ""
@@ -29,25 +28,59 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
     for index in range(gang.workers - 1, job.min_workers - 1, -1):
         slot = Slot(WORKER, index)
         pod = snapshot.member(job.uid, slot)
-        node = pod.node if pod is not None and pod.node else gang.nodes.get(slot, "")
         holds = pod is not None and pod.holds_room
-        yield Shed(slot, node, demand(job, slot, pod), pod.uid if pod is not None and holds else "")
+        node = pod.node if pod is not None and holds else gang.nodes.get(slot, "")
+        yield Shed(node, demand(job, slot, pod), pod.uid if pod is not None and holds else "")
 
 
-def node_for_worker(snapshot: Snapshot, room: Room, job: Job, gang: Gang) -> str | None:
+def leaving(snapshot: Snapshot) -> list[Shed]:
+    """Room of Kohort's own pods that are on their way out, and that nobody waits for yet.
+
+    Terminating ones, workers beyond what their job was given, and those of finished jobs whose operator removes them.
+    """
+    claimed = {uid for gang in snapshot.gangs.values() for uid in gang.waits_for}
+    going = [pod for pod in snapshot.pods.values() if pod.terminating and pod.job_uid and pod.holds_room]
+    for uid, gang in snapshot.gangs.items():
+        job = snapshot.jobs.get(uid)
+        if job is not None and (gang.state is State.RUNNING or (gang.state is State.COMPLETED and not job.keeps_pods)):
+            going += [pod for pod in snapshot.every_pod_of(uid) if pod.holds_room and _surplus(gang, pod.slot)]
+    found = {pod.uid: Shed(pod.node, pod.requests, pod.uid) for pod in going if pod.uid not in claimed}
+    return [found[uid] for uid in sorted(found)]
+
+
+def _surplus(gang: Gang, slot: Slot | None) -> bool:
+    """Beyond the target; a finished job has none, so every pod of it is."""
+    beyond = slot is not None and slot.role == WORKER and slot.index >= gang.workers
+    return beyond or gang.state is State.COMPLETED
+
+
+def grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources]) -> dict[Slot, str]:
+    """Nodes for more workers, up to the maximum, as far as there is room; takes from ``room``.
+
+    ``full``: requests that no node at all has room for, found by this call or an earlier one on the same room.
+    """
+    requests, added = worker_demand(snapshot, job), dict[Slot, str]()
+    while gang.workers + len(added) < job.max_workers and requests not in full:
+        fitting = room.fitting(requests)
+        if not fitting:
+            full.add(requests)
+        node = _node_for_worker(snapshot, room, job, {**gang.nodes, **added}, fitting)
+        if node is None:
+            break
+        added[Slot(WORKER, gang.workers + len(added))] = node
+        room.take(node, requests)
+    return added
+
+
+def _node_for_worker(
+    snapshot: Snapshot, room: Room, job: Job, nodes: Mapping[Slot, str], fitting: list[str]
+) -> str | None:
     """The node for one more worker: the ps's, then those that host the job, then the idlest (KOD2 1b, Algorithm 3)."""
-    worker = job.worker
-    if worker is None:
-        return None
-    requests = worker_demand(snapshot, job)
+    constraints = job.worker.constraints if job.worker else ANYWHERE
     refused = barred(snapshot, job)
-    fitting = [
-        name
-        for name in room
-        if requests.fits(room.free(name)) and name not in refused and accepts(room.nodes[name], worker.constraints)
-    ]
-    servers = {node for slot, node in gang.nodes.items() if slot.role == PS}
-    hosts = set(gang.nodes.values())
+    usable = [name for name in fitting if name not in refused and accepts(room.nodes[name], constraints)]
+    servers = {node for slot, node in nodes.items() if slot.role == PS}
+    hosts = set(nodes.values())
     return min(
-        fitting, key=lambda name: (name not in servers, name not in hosts, -room.idleness(name), name), default=None
+        usable, key=lambda name: (name not in servers, name not in hosts, -room.idleness(name), name), default=None
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from policy.cluster.gang import State
 from policy.cluster.model import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
@@ -12,25 +13,39 @@ from policy.cluster.snapshot import Snapshot
 class Room:
     """Free resources of every usable node. ``branch`` makes a trial copy that leaves this one as it is."""
 
-    def __init__(self, nodes: dict[str, Node], free: dict[str, Resources]) -> None:
+    def __init__(self, nodes: Mapping[str, Node], free: dict[str, Resources]) -> None:
         self.nodes = nodes
         self._free = free
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Room:
         """Room as the ledger sees it: unready and cordoned nodes take nobody."""
-        usable = {name: node for name, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable}
-        return cls(usable, {name: snapshot.free(name) for name in usable})
+        return cls._less(snapshot, snapshot.charged)
 
     @classmethod
     def without_jobs(cls, snapshot: Snapshot) -> Room:
-        """Room if no job of Kohort ran: what no wait can ever give back is the room of pods that did not opt in."""
-        room = cls.of(snapshot)
-        room._free = {name: node.allocatable for name, node in room.nodes.items()}
-        for pod in snapshot.pods.values():
-            if pod.holds_room and not pod.opted_in:
-                room.take(pod.node, pod.requests)
+        """Room if no job of Kohort had any: what no wait can ever give back is the room of pods that did not opt in."""
+        return cls._less(snapshot, snapshot.foreign)
+
+    @classmethod
+    def without_running(cls, snapshot: Snapshot) -> Room:
+        """Room once all that runs has ended; finished jobs that keep their pods (cleanPodPolicy None) hold theirs."""
+        room = cls.without_jobs(snapshot)
+        for uid, gang in snapshot.gangs.items():
+            job = snapshot.jobs.get(uid)
+            if gang.state is State.COMPLETED and job is not None and job.keeps_pods:
+                for pod in snapshot.every_pod_of(uid):
+                    if pod.holds_room:
+                        room.take(pod.node, pod.requests)
         return room
+
+    @classmethod
+    def _less(cls, snapshot: Snapshot, taken: Mapping[str, Resources]) -> Room:
+        usable = {name: node for name, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable}
+        free = {
+            name: node.allocatable - taken[name] if name in taken else node.allocatable for name, node in usable.items()
+        }
+        return cls(usable, free)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.nodes)
@@ -53,8 +68,24 @@ class Room:
         """A copy to try things on."""
         return Room(self.nodes, dict(self._free))
 
-    def idleness(self, node: str) -> float:
-        """Free share of the node's scarcest resource among those it has: 1 is empty."""
+    def but(self, closed: Iterable[str]) -> Room:
+        """A copy without these nodes."""
+        shut = set(closed)
+        return Room(
+            {name: node for name, node in self.nodes.items() if name not in shut},
+            {name: free for name, free in self._free.items() if name not in shut},
+        )
+
+    def fitting(self, requests: Resources) -> list[str]:
+        """The nodes whose free room takes the request."""
+        return [name for name, free in self._free.items() if requests.fits(free)]
+
+    def idleness(self, node: str, taken: Resources = NOTHING) -> float:
+        """Free share of the node, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
         allocatable, free = self.nodes[node].allocatable, self.free(node)
-        shares = [free[name] / amount for name, amount in allocatable.amounts.items() if amount > 0 and name != "pods"]
+        shares = [
+            (free[name] - taken[name]) / amount
+            for name, amount in allocatable.amounts.items()
+            if amount > 0 and name != "pods"
+        ]
         return sum(shares) / len(shares) if shares else 0.0

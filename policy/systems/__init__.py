@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from policy.systems.base import Policy
-from policy.systems.kod2 import Gate, Kod2, WeightMode
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from enum import Enum
 
-NAMES = ("kod2",)
+from policy.systems.base import Policy
+from policy.systems.baselines import FifoPod, KubeflowSpread
+from policy.systems.kod2 import Kod2
+
+SYSTEMS: dict[str, type[Kod2] | type[FifoPod] | type[KubeflowSpread]] = {
+    "kod2": Kod2,
+    "fifo-pod": FifoPod,
+    "kubeflow-spread": KubeflowSpread,
+}
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
-    """The system of that name with these parameters. Raises ValueError for an unknown name or parameter."""
-    if name != "kod2":
-        raise ValueError(f"policy: {name!r} is not known; allowed: {', '.join(NAMES)}")
-    values = dict(parameters)
-    if "gate" in values:
-        values["gate"] = Gate(values["gate"])
-    if "weight_mode" in values:
-        values["weight_mode"] = WeightMode(values["weight_mode"])
+    """The system of that name from plain values (an enum by its value). Raises ValueError that names what is wrong."""
+    system = SYSTEMS.get(name)
+    if system is None:
+        raise ValueError(f"policy {name!r} is not known; known are {', '.join(sorted(SYSTEMS))}")
+    known = {field.name: field for field in fields(system)}
+    if unknown := sorted(parameters.keys() - known.keys()):
+        raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    make: Callable[..., Policy] = system
+    return make(**{key: _plain(name, known[key], value) for key, value in parameters.items()})
+
+
+def _plain(system: str, field: Field[object], value: object) -> object:
+    """The value as the field's default has it: an enum member, a truth value, a whole or another number."""
+    like = type(field.default) if field.default is not MISSING else str
     try:
-        return Kod2(**values)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise ValueError(f"policy kod2: {error}") from None
+        if issubclass(like, Enum):
+            return value if isinstance(value, like) else like(value)
+        if like is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if type(value) is like:
+            return value
+    except ValueError:
+        choices = ", ".join(str(member.value) for member in like) if issubclass(like, Enum) else ""
+        raise ValueError(f"{system}: {field.name} is {value!r}, must be one of {choices}") from None
+    raise ValueError(f"{system}: {field.name} is {value!r}, must be of type {like.__name__}")

@@ -6,27 +6,32 @@ Section numbers are those of the paper; where its text is silent the decision is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import NOTHING
-from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import Ask, ask_of, charge, place, worker_demand
-from policy.placement.grow import Shed, node_for_worker, sheds
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot, queued
+from policy.placement.gang import Ask, ask_of, charge, place
+from policy.placement.grow import grow, leaving, sheds
+from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
+from policy.placement.shrink import NOBODY, Offer, Shrink, plan_shrink
 from policy.systems.queue import queue
 
 SAME_WEIGHT = 1e-9
 SMALLEST_DEMAND = 1e-6
+# A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
+TURNS = 2
+TURN_SECONDS = 600.0
 
 
 class Gate(Enum):
-    """When the head of the queue may start: ``LOOSE`` whenever it fits; ``STRICT`` only if nobody runs with more weight."""
+    """When the head may start: ``LOOSE`` whenever it fits; ``STRICT`` only if nobody runs with more weight."""
 
     LOOSE = "loose"
     STRICT = "strict"
@@ -55,12 +60,15 @@ class Kod2:
         return "kod2"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Algorithm 1: start what fits, heaviest first; scale in for the head; scale out when nothing waits for room."""
+        """Algorithm 1: start what fits, heaviest first; scale in for the head; scale out when nothing waits."""
         return Pass(self, snapshot, now).run()
 
     def raw_weight(self, job: Job, snapshot: Snapshot) -> float:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        largest = _largest_node(snapshot)
+        return self.weigh(job, largest_node(snapshot))
+
+    def weigh(self, job: Job, largest: Mapping[str, int]) -> float:
+        """W' against the CPU and memory of the largest node."""
         requests = job.worker.requests if job.worker else job.requests(0)
         asked = sum(requests[name] / amount for name, amount in largest.items() if amount)
         minimum = max(1, job.min_workers)
@@ -77,7 +85,7 @@ class Kod2:
         return now - job.arrival > self.starve_limit
 
 
-def _largest_node(snapshot: Snapshot) -> dict[str, int]:
+def largest_node(snapshot: Snapshot) -> dict[str, int]:
     """C and G: CPU and memory of the largest node (1a)."""
     nodes = [node.allocatable for node in snapshot.nodes.values()]
     return {name: max((node[name] for node in nodes), default=0) for name in ("cpu", "memory")}
@@ -90,21 +98,59 @@ class Pass:
         self.policy = policy
         self.snapshot = snapshot
         self.now = now
-        self.room = Room.of(snapshot)
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
-        self.gangs: dict[str, Gang] = {job.uid: snapshot.gang(job.uid) for job in snapshot.running()}
+        running = (job for job in snapshot.running() if queued(job))
+        self.gangs: dict[str, Gang] = {job.uid: snapshot.gang(job.uid) for job in running}
         self.scaled: set[str] = set()
+        self.mending: Job | None = None
+        self.misfits: set[Ask] = set()
+        self._largest = largest_node(snapshot)
+        self._room: Room | None = None
+
+    @property
+    def room(self) -> Room:
+        """Free room as this pass has left it; made only when somebody asks for it."""
+        if self._room is None:
+            self._room = Room.of(self.snapshot)
+        return self._room
 
     def run(self) -> Decision:
-        """Lines 1-40 of Algorithm 1."""
-        self._obey_bounds()
+        """Lines 1-40 of Algorithm 1; a gang that has lost members comes before the queue."""
+        self._mend()
         ready, barred = self._queues()
         self.verdicts.update(barred)
         blocked = self._admit(ready)
-        if not blocked:
+        if not blocked and self.mending is None:
             self._scale_out()
         return Decision(tuple(self.actions), self.verdicts)
+
+    def _weight(self, job: Job) -> float:
+        return self.policy.weigh(job, self._largest)
+
+    # -- gangs in repair -----------------------------------------------------------------------
+
+    def _mend(self) -> None:
+        """Members that found no room: shrink lighter jobs for them, or else keep what they could use from all others.
+
+        It lasts until the gang's repair deadline; then it is released and queues again.
+        """
+        for uid, gang in sorted(self.gangs.items()):
+            job = self.snapshot.jobs[uid]
+            missing = holes(self.snapshot, job, gang) if gang.state is State.REPAIRING and gang.whole else []
+            ask = ask_for_holes(self.snapshot, job, gang, missing)
+            if ask is None:
+                continue
+            plan = None if gang.waits_for else plan_shrink(self.room, ask, self._offers(job, self._weight(job)))
+            if plan is None:
+                self.mending = job
+                self._room = self.room.but(closed_for(self.room, job, missing))
+                continue
+            self._shrink(plan, job)
+            nodes = into_holes(plan.nodes, missing)
+            charge(self.room, ask, plan.nodes)
+            self.actions.append(Resize(uid, gang.workers, nodes, waits_for=plan.waits_for))
+            self.gangs[uid] = replace(gang, nodes={**gang.nodes, **nodes}, waits_for=plan.waits_for)
 
     # -- the queue -----------------------------------------------------------------------------
 
@@ -115,7 +161,7 @@ class Pass:
 
     def _key(self, job: Job) -> float:
         """A starved job comes before every weight; the base weight counts again once it runs."""
-        return math.inf if self.policy.starving(job, self.now) else self.policy.raw_weight(job, self.snapshot)
+        return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
     def _admit(self, ready: list[Job]) -> bool:
         """Step 4. Returns whether a job waits for room (then nobody is scaled out)."""
@@ -123,7 +169,7 @@ class Pass:
         for job in ready:
             if blocked_by is not None and not self._may_backfill(blocked_by):
                 self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {blocked_by.key}", blocked_by.uid)
-            elif not self._start(job, may_scale_in=blocked_by is None):
+            elif not self._start(job, head=blocked_by is None):
                 blocked_by = blocked_by or job
         return blocked_by is not None
 
@@ -131,114 +177,90 @@ class Pass:
         """A starved head is passed by nobody, or a stream of small jobs would keep a large gang waiting for ever."""
         return self.policy.backfill and not self.policy.starving(head, self.now)
 
-    def _start(self, job: Job, *, may_scale_in: bool) -> bool:
-        heaviest = self._passes_gate(job)
-        if self.policy.gate is Gate.STRICT and not heaviest:
-            self.verdicts[job.uid] = Verdict(Reason.BEHIND, "a running job has more weight")
+    def _start(self, job: Job, *, head: bool) -> bool:
+        heavier = self._heavier_running(job)
+        if self.policy.gate is Gate.STRICT and heavier is not None:
+            self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"{heavier.key} runs with more weight", heavier.uid)
             return False
         ask = ask_of(self.snapshot, job, job.min_workers)
-        nodes = place(self.room, ask)
+        nodes = None if ask in self.misfits else place(self.room, ask)
         if nodes is not None:
-            self._take(job, ask, nodes, frozenset())
+            charge(self.room, ask, nodes)
+            self._take(job, nodes, frozenset())
             return True
-        if may_scale_in and heaviest and self._scale_in(job, ask):
+        self.misfits.add(ask)
+        if head and self._scale_in(job, ask, may_shrink=heavier is None):
             return True
-        self.verdicts[job.uid] = Verdict(Reason.NO_ROOM, f"needs {_words(ask)}")
+        self.verdicts[job.uid] = self._no_room(ask)
         return False
 
-    def _passes_gate(self, job: Job) -> bool:
-        """Line 5: at least the largest weight among the running jobs."""
-        weights = [self.policy.raw_weight(self.snapshot.jobs[uid], self.snapshot) for uid in self.gangs]
-        return self._key(job) >= max(weights, default=-math.inf) - SAME_WEIGHT
+    def _no_room(self, ask: Ask) -> Verdict:
+        if self.mending is not None:
+            return Verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
+        whole = ask.whole
+        return Verdict(Reason.NO_ROOM, ", ".join(f"{name} {whole[name]}" for name in whole if name != "pods"))
 
-    def _take(self, job: Job, ask: Ask, nodes: dict[Slot, str], waits_for: frozenset[str]) -> None:
-        charge(self.room, ask, nodes)
+    def _heavier_running(self, job: Job) -> Job | None:
+        """Line 5: the heaviest running job that has more weight than this one."""
+        heaviest = max(
+            (self.snapshot.jobs[uid] for uid in self.gangs), key=lambda j: (self._weight(j), j.uid), default=None
+        )
+        if heaviest is None or self._key(job) >= self._weight(heaviest) - SAME_WEIGHT:
+            return None
+        return heaviest
+
+    def _take(self, job: Job, nodes: Mapping[Slot, str], waits_for: frozenset[str]) -> None:
         self.actions.append(Admit(job.uid, job.min_workers, nodes, waits_for))
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=job.min_workers, waits_for=waits_for)
 
     # -- Algorithm 2 ---------------------------------------------------------------------------
 
-    def _scale_in(self, job: Job, ask: Ask) -> bool:
-        """Take workers from lighter jobs so that the job fits; all of the plan or nothing of it."""
-        victims = self._victims(job)
-        plan = self._cheapest_on_one_node(ask, victims) or self._shed_until(ask, victims, None)
+    def _scale_in(self, job: Job, ask: Ask, *, may_shrink: bool) -> bool:
+        """Take workers from lighter jobs so that the job fits; room that is leaving anyway is counted first."""
+        offers = self._offers(job, self._key(job)) if may_shrink else self._leaving()
+        plan = plan_shrink(self.room, ask, offers)
         if plan is None:
             return False
-        trial = _without(self.room, plan)
-        nodes = place(trial, ask)
-        if nodes is None:
-            return False
-        for victim in victims:
-            self._shrink(victim, [shed for owner, shed in plan if owner.uid == victim.uid], job)
-        self.room = trial
-        self._take(job, ask, nodes, frozenset(shed.pod_uid for _, shed in plan if shed.pod_uid))
+        self._shrink(plan, job)
+        charge(self.room, ask, plan.nodes)
+        self._take(job, plan.nodes, plan.waits_for)
+        self.misfits.clear()
         return True
 
-    def _victims(self, job: Job) -> list[Job]:
+    def _offers(self, job: Job, key: float) -> list[Offer]:
+        victims = self._victims(job, key)
+        given = [Offer(v.uid, tuple(sheds(self.snapshot, v, self.gangs[v.uid]))) for v in victims]
+        return [*self._leaving(), *given]
+
+    def _leaving(self) -> list[Offer]:
+        claimed = {uid for gang in self.gangs.values() for uid in gang.waits_for}
+        return [Offer(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
+
+    def _victims(self, job: Job, key: float) -> list[Job]:
         """Running jobs, lightest first, the latest first among equals; never a heavier one, nor an equal older one."""
-        key = self._key(job)
         found = []
         for uid, gang in sorted(self.gangs.items()):
             victim = self.snapshot.jobs[uid]
-            weight = self.policy.raw_weight(victim, self.snapshot)
+            weight = self._weight(victim)
             equal = abs(weight - key) <= SAME_WEIGHT
-            if gang.state is not State.RUNNING or uid in self.scaled or not victim.elastic:
-                continue
-            if weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival):
+            lighter = weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival)
+            if lighter and victim.elastic and self._may_shrink(gang, job):
                 found.append((weight, -victim.arrival, victim.key, victim))
         return [victim for *_, victim in sorted(found, key=lambda f: f[:3])]
 
-    def _cheapest_on_one_node(self, ask: Ask, victims: list[Job]) -> list[tuple[Job, Shed]] | None:
-        """Prefer the node on which the gang fits whole after the fewest removals (finding 4 of the study)."""
-        hosts = sorted({shed.node for victim in victims for shed in self._sheds(victim)})
-        plans = [plan for host in hosts if (plan := self._shed_until(ask, victims, host)) is not None]
-        return min(plans, key=len, default=None)
+    def _may_shrink(self, gang: Gang, job: Job) -> bool:
+        if gang.state is not State.RUNNING or gang.job_uid in self.scaled or gang.job_uid == job.uid:
+            return False
+        turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS)
+        return turns < TURNS or not self.snapshot.gang(job.uid).attempts
 
-    def _shed_until(self, ask: Ask, victims: list[Job], host: str | None) -> list[tuple[Job, Shed]] | None:
-        """Lines 9-24: remove workers one by one until the gang fits (on ``host``, where one is named)."""
-        plan: list[tuple[Job, Shed]] = []
-        trial = self.room.branch()
-        for victim in victims:
-            for shed in self._useful_sheds(victim, host):
-                if _fits(trial, ask, host):
-                    return self._minimal(ask, plan, host)
-                trial.give(shed.node, shed.requests)
-                plan.append((victim, shed))
-        return self._minimal(ask, plan, host) if _fits(trial, ask, host) else None
-
-    def _useful_sheds(self, victim: Job, host: str | None) -> list[Shed]:
-        """The operator removes the highest index first: for one node, all down to the victim's last worker there."""
-        found = list(self._sheds(victim))
-        if host is None:
-            return found
-        last = max((place for place, shed in enumerate(found) if shed.node == host), default=-1)
-        return found[: last + 1]
-
-    def _sheds(self, victim: Job) -> Iterator[Shed]:
-        return sheds(self.snapshot, victim, self.gangs[victim.uid])
-
-    def _minimal(self, ask: Ask, plan: list[tuple[Job, Shed]], host: str | None) -> list[tuple[Job, Shed]]:
-        """Put back what is not needed, from the last victim on; a victim gives back its lowest index first."""
-        kept = list(plan)
-        for owner in dict.fromkeys(victim.uid for victim, _ in reversed(plan)):
-            while True:
-                last = max((i for i, (victim, _) in enumerate(kept) if victim.uid == owner), default=None)
-                if last is None:
-                    break
-                fewer = kept[:last] + kept[last + 1 :]
-                if not _fits(_without(self.room, fewer), ask, host):
-                    break
-                kept = fewer
-        return kept
-
-    def _shrink(self, victim: Job, shed: list[Shed], job: Job) -> None:
-        if not shed:
-            return
-        gang = self.gangs[victim.uid]
-        workers = gang.workers - len(shed)
-        self.actions.append(Resize(victim.uid, workers, on_behalf_of=job.uid))
-        self.gangs[victim.uid] = replace(gang, workers=workers)
-        self.scaled.add(victim.uid)
+    def _shrink(self, plan: Shrink, job: Job) -> None:
+        for uid, count in plan.taken.items():
+            gang = self.gangs[uid]
+            self.actions.append(Resize(uid, gang.workers - count, on_behalf_of=job.uid))
+            self.gangs[uid] = replace(gang, workers=gang.workers - count)
+            self.scaled.add(uid)
+        self._room = plan.room
 
     # -- Algorithm 3 ---------------------------------------------------------------------------
 
@@ -246,56 +268,15 @@ class Pass:
         """Heaviest first; each takes what it can up to its maximum. Never while room is being freed for somebody."""
         if any(gang.waits_for for gang in self.gangs.values()):
             return
-        jobs = [self.snapshot.jobs[uid] for uid in self.gangs]
-        order = sorted(jobs, key=lambda j: (-self.policy.raw_weight(j, self.snapshot), j.arrival, j.key))
-        for job in order:
-            if self._may_grow(job):
-                self._grow(job)
+        jobs = [job for uid in self.gangs if self._may_grow(job := self.snapshot.jobs[uid])]
+        full: set[Resources] = set()
+        for job in sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key)):
+            added = grow(self.snapshot, self.room, job, self.gangs[job.uid], full)
+            if added:
+                self.actions.append(Resize(job.uid, self.gangs[job.uid].workers + len(added), added))
 
     def _may_grow(self, job: Job) -> bool:
         gang = self.gangs[job.uid]
-        settled = gang.state in (State.RUNNING, State.PLANNED) and job.uid not in self.scaled
-        rested = gang.scaled_at is None or not gang.on_behalf_of or self.now - gang.scaled_at >= self.policy.cooldown
-        return job.elastic and settled and rested and not gang.held
-
-    def _grow(self, job: Job) -> None:
-        gang = self.gangs[job.uid]
-        added: dict[Slot, str] = {}
-        while gang.workers + len(added) < job.max_workers:
-            placed = replace(gang, nodes={**gang.nodes, **added})
-            node = node_for_worker(self.snapshot, self.room, job, placed)
-            if node is None:
-                break
-            added[Slot(WORKER, gang.workers + len(added))] = node
-            self.room.take(node, worker_demand(self.snapshot, job))
-        if added:
-            self.actions.append(Resize(job.uid, gang.workers + len(added), added))
-
-    def _obey_bounds(self) -> None:
-        """A user who lowers the maximum shrinks the job, whoever waits; one who raises the minimum grows it."""
-        for uid, gang in sorted(self.gangs.items()):
-            job = self.snapshot.jobs[uid]
-            wanted = min(max(gang.workers, job.min_workers), job.max_workers)
-            if wanted != gang.workers and job.worker is not None:
-                self.actions.append(Resize(uid, wanted))
-                self.gangs[uid] = replace(gang, workers=wanted)
-                self.scaled.add(uid)
-
-
-def _without(room: Room, plan: list[tuple[Job, Shed]]) -> Room:
-    trial = room.branch()
-    for _, shed in plan:
-        trial.give(shed.node, shed.requests)
-    return trial
-
-
-def _fits(trial: Room, ask: Ask, host: str | None) -> bool:
-    if host is None:
-        return place(trial, ask) is not None
-    only = Room({host: trial.nodes[host]}, {host: trial.free(host)}) if host in trial.nodes else None
-    return only is not None and place(only, ask) is not None
-
-
-def _words(ask: Ask) -> str:
-    whole = ask.whole - NOTHING
-    return ", ".join(f"{name} {whole[name]}" for name in whole if name != "pods")
+        settled = gang.state in (State.RUNNING, State.PLANNED) and job.uid not in self.scaled and not gang.held
+        rested = gang.grew is not False or gang.scaled_at is None or self.now - gang.scaled_at >= self.policy.cooldown
+        return job.elastic and gang.workers < job.max_workers and settled and rested

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policy.cluster.gang import State
-from policy.cluster.model import WORKER, Job
+from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot
+from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.placement.gang import Ask, ask_of, place
 from policy.placement.room import Room
 
@@ -30,19 +30,28 @@ def queue(snapshot: Snapshot, now: float) -> Queue:
 
 
 class Feasible:
-    """Whether a gang at its minimum would fit if no other job ran; equal gangs are tried once per decision."""
+    """Why waiting alone would never give a gang its room, or None; equal gangs are tried once per decision."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._room: Room | None = None
-        self._known: dict[Ask, bool] = {}
+        self._running: Room | None = None
+        self._known: dict[Ask, Reason | None] = {}
 
-    def __call__(self, job: Job) -> bool:
+    def __call__(self, job: Job) -> Reason | None:
+        """The reason, or None where the gang fits at its minimum once nothing else runs."""
         ask = ask_of(self._snapshot, job, job.min_workers)
         if ask not in self._known:
-            self._room = self._room or Room.without_jobs(self._snapshot)
-            self._known[ask] = place(self._room, ask) is not None
+            self._known[ask] = self._judge(ask)
         return self._known[ask]
+
+    def _judge(self, ask: Ask) -> Reason | None:
+        if self._running is None:
+            self._running = Room.without_running(self._snapshot)
+        if place(self._running, ask) is not None:
+            return None
+        if place(Room.without_jobs(self._snapshot), ask) is not None:
+            return Reason.ROOM_HELD
+        return Reason.NODE_NOT_OFFERED if ask.barred else Reason.TOO_LARGE
 
 
 def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict | None:
@@ -58,18 +67,5 @@ def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict
         return Verdict(Reason.WAITING_FOR_PODS, missing)
     if now < gang.not_before:
         return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
-    if not feasible(job):
-        return Verdict(Reason.TOO_LARGE if not _learned(snapshot, job) else Reason.NODE_NOT_OFFERED)
-    return None
-
-
-def missing_pods(snapshot: Snapshot, job: Job) -> str:
-    """Which of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
-    living = [slot for slot, uid in snapshot.members.get(job.uid, {}).items() if not snapshot.pods[uid].terminating]
-    wanted = {role.name: role.replicas for role in job.rigid} | ({WORKER: job.min_workers} if job.worker else {})
-    counts = {name: sum(1 for slot in living if slot.role == name) for name in wanted}
-    return ", ".join(f"{name} {counts[name]} of {wanted[name]}" for name in wanted if counts[name] < wanted[name])
-
-
-def _learned(snapshot: Snapshot, job: Job) -> bool:
-    return any(uid == job.uid for uid, _ in snapshot.not_offered)
+    never = feasible(job)
+    return Verdict(never) if never is not None else None

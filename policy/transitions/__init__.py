@@ -1,1 +1,1 @@
-"""How the state moves: facts, barrier, repair, and carrying out what a policy decided. Only ``step`` calls this room."""
+"""How the state moves: facts, barrier, repair, and carrying out a decision. Only ``step`` calls this room."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policy.cluster.actions import Action, Admit, Decision, Effect, Reject, Remember, Resize
+from policy.cluster.draft import Draft
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import WORKER
 from policy.cluster.reasons import Verdict
-from policy.cluster.snapshot import Draft
-from policy.transitions.gangs import move, rules_of
+from policy.transitions.gangs import job_of, move, plan_name, retarget, rules_of
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
@@ -36,21 +35,21 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
 
 
 def _admit(draft: Draft, action: Admit, now: float) -> None:
-    plan = f"{draft.base.generation}-{int(now * 1000)}"
+    rules = rules_of(draft)
+    job = job_of(draft, action.job_uid)
+    patience = rules.freeing_seconds if action.waits_for else rules.plan_seconds
     move(
-        draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan, nodes=dict(action.nodes), workers=action.workers,
-        waits_for=action.waits_for, deadline=now + rules_of(draft).plan_seconds, scaled_at=None, retried=False,
+        draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
+        workers=action.workers, least=job.min_workers if job else 0, whole=action.whole, waits_for=action.waits_for, retried=False,
+        deadline=now + patience if action.whole else None,
     )  # fmt: skip
 
 
 def _resize(draft: Draft, action: Resize, now: float) -> None:
-    """A shrink gives up the plan of the removed slots; their pods hold their room until they are gone."""
-    gang = draft.gang(action.job_uid)
-    kept = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < action.workers}
-    shrunk = action.workers < gang.workers
-    draft.put_gang(
-        replace(
-            gang, workers=action.workers, nodes={**kept, **action.nodes}, scaled_at=now,
-            on_behalf_of=action.on_behalf_of if shrunk else "",
-        )
-    )  # fmt: skip
+    old = draft.gang(action.job_uid)
+    gang = retarget(draft, old, action.workers, action.nodes, now)
+    if action.workers != old.workers:
+        gang = replace(gang, on_behalf_of=action.on_behalf_of)
+    if action.waits_for:
+        gang = replace(gang, waits_for=action.waits_for, deadline=now + rules_of(draft).freeing_seconds)
+    draft.put_gang(gang)

@@ -5,13 +5,41 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policy.cluster import events
-from policy.cluster.actions import Effect
-from policy.cluster.gang import ADMITTED, State
+from policy.cluster.actions import Effect, RefuseBind
+from policy.cluster.draft import Draft
+from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import WORKER, Job, Node, Pod
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Draft
-from policy.transitions.gangs import cleared, job_of, move, refuse_held
+from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
+
+# A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
+REMEMBER_GONE_SECONDS = 300.0
+
+
+def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
+    """Apply one fact of the API; other events are not for this room."""
+    match event:
+        case events.NodeSeen(node):
+            see_node(draft, node)
+        case events.NodeGone(name):
+            lose_node(draft, name)
+        case events.JobSeen(job):
+            see_job(draft, job, now)
+        case events.JobGone(uid):
+            return lose_job(draft, uid)
+        case events.PodSeen(pod):
+            return see_pod(draft, pod)
+        case events.PodGone(uid):
+            return lose_pod(draft, uid, now)
+        case events.Synced():
+            draft.set("synced", True)
+            draft.touched.update(draft.read("jobs"))
+        case events.Led(leading):
+            return lead(draft, leading, now)
+        case _:
+            pass
+    return []
 
 
 def see_node(draft: Draft, node: Node) -> None:
@@ -20,7 +48,7 @@ def see_node(draft: Draft, node: Node) -> None:
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
     draft.edit("nodes")[node.name] = node
-    if old is not None and (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
+    if old is None or (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
         _touch_planned_on(draft, node.name)
 
 
@@ -31,28 +59,39 @@ def lose_node(draft: Draft, name: str) -> None:
 
 
 def _touch_planned_on(draft: Draft, name: str) -> None:
+    """Also jobs that wait: after a restart their bound pods may be seen before the node."""
     gangs = draft.read("gangs")
     draft.touched.update(uid for uid, gang in gangs.items() if name in gang.nodes.values())
+    pods = draft.read("pods").values()
+    draft.touched.update(pod.job_uid for pod in pods if pod.node == name and pod.job_uid)
 
 
-def see_job(draft: Draft, job: Job) -> None:
-    """A job was added or changed; a replica count that a person changed becomes the target of a running gang."""
+def see_job(draft: Draft, job: Job, now: float) -> None:
+    """A job was added or changed."""
     old = job_of(draft, job.uid)
     if old is not None and old.version > job.version:
         return
     draft.put_job(job)
-    if old is not None:
-        _respect_edit(draft, old, job)
+    if old is not None and old.worker is not None and job.worker is not None:
+        _respect_edit(draft, old.worker.replicas, job, job.worker.replicas, now)
 
 
-def _respect_edit(draft: Draft, old: Job, job: Job) -> None:
+def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -> None:
+    """Take over a replica count that somebody else set: a lower one always, a higher one only where another leads.
+
+    Growth is the policy's to give, so a count above the target is set back. Counts that we ordered ourselves earlier
+    may be shown late, when the target has moved on: they are nobody's edit.
+    """
     gang = draft.gang(job.uid)
-    if gang.state not in ADMITTED or old.worker is None or job.worker is None:
+    if gang.state not in ADMITTED or asked == before or job.invalid:
         return
-    wanted = min(max(job.worker.replicas, job.min_workers), job.max_workers)
-    if job.worker.replicas not in (old.worker.replicas, gang.workers) and wanted != gang.workers:
-        kept = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < wanted}
-        draft.put_gang(replace(gang, workers=wanted, nodes=kept))
+    if asked == gang.workers:
+        draft.put_gang(replace(gang, targets=()))
+        return
+    follows = not draft.read("leading")
+    wanted = min(max(asked, job.min_workers), job.max_workers)
+    if follows or (wanted < gang.workers and asked not in gang.targets):
+        retarget(draft, gang, wanted, {}, now)
 
 
 def lose_job(draft: Draft, uid: str) -> list[Effect]:
@@ -60,82 +99,91 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
     gang = draft.gang(uid)
     draft.edit("jobs").pop(uid, None)
     draft.drop_gang(uid)
-    draft.edit("verdicts").pop(uid, None)
+    if uid in draft.read("verdicts"):
+        del draft.edit("verdicts")[uid]
+    for key in [key for key in draft.read("not_offered") if key[0] == uid]:
+        del draft.edit("not_offered")[key]
     return refuse_held(gang, Reason.POD_GONE)
 
 
-def see_pod(draft: Draft, pod: Pod) -> None:
+def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
     """A pod was added or changed. What we know of a binding is not undone by an older view of the pod."""
-    old: Pod | None = draft.read("pods").get(pod.uid)
-    if old is not None and old.version > pod.version:
-        return
+    old = pod_of(draft, pod.uid)
+    if pod.uid in draft.read("gone") or (old is not None and old.version > pod.version):
+        return []
     if old is not None and old.node and not pod.node:
         pod = replace(pod, node=old.node, plan=old.plan)
     draft.put_pod(pod)
-    if pod.job_uid and pod.node in draft.read("nodes"):
-        _learn_node(draft, pod)
+    return _learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else []
 
 
-def _learn_node(draft: Draft, pod: Pod) -> None:
-    gang = draft.gang(pod.job_uid)
-    if pod.slot is None or gang.state not in ADMITTED or pod.terminating:
-        return
-    held = {uid: slot for uid, slot in gang.held.items() if uid != pod.uid}
-    nodes = {**gang.nodes, pod.slot: pod.node}
-    if nodes != gang.nodes or pod.uid in gang.in_flight or len(held) != len(gang.held):
-        draft.put_gang(replace(gang, nodes=nodes, held=held, in_flight=gang.in_flight - {pod.uid}))
-
-
-def lose_pod(draft: Draft, uid: str) -> list[Effect]:
-    """A pod was deleted; a bind that it was held in is refused."""
-    pod: Pod | None = draft.read("pods").get(uid)
-    draft.drop_pod(uid)
-    if pod is None or not pod.job_uid:
-        return []
-    gang = draft.gang(pod.job_uid)
-    if uid not in gang.held and uid not in gang.in_flight:
-        return []
-    held = {other: slot for other, slot in gang.held.items() if other != uid}
-    draft.put_gang(replace(gang, held=held, in_flight=gang.in_flight - {uid}))
-    return refuse_held(replace(gang, held={uid: gang.held[uid]}), Reason.POD_GONE) if uid in gang.held else []
-
-
-def lead(draft: Draft, leading: bool) -> list[Effect]:
-    """A replica that stops leading drops every plan that nothing is bound under: the next leader makes its own."""
-    draft.set("leading", leading)
-    if leading:
-        return []
+def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
+    """The plan follows what is bound; a bind that is held for the pod is answered by what the watch shows."""
     effects: list[Effect] = []
-    for _, gang in sorted(draft.read("gangs").items()):
-        if gang.state is State.PLANNED:
-            effects += refuse_held(gang, Reason.NOT_LEADING)
-            move(draft, cleared(gang), Move.GIVE_UP)
-        elif gang.held:
-            effects += refuse_held(gang, Reason.NOT_LEADING)
-            draft.put_gang(replace(gang, held={}, window_ends=None))
+    if pod.uid in gang.held and pod.slot is not None:
+        same = gang.nodes.get(pod.slot) == pod.node
+        effects.append(bind(pod, pod.slot, gang) if same else RefuseBind(pod.uid, Reason.PLAN_CHANGED))
+        gang = let_go(draft, gang, pod.uid)
+    if pod.uid in gang.in_flight:
+        gang = land(draft, gang, pod.uid)
+    if gang.state in ADMITTED and not pod.terminating and pod.node in draft.read("nodes"):
+        _follow(draft, pod, gang)
     return effects
 
 
-def apply_fact(draft: Draft, event: events.Event) -> list[Effect]:
-    """Apply one fact of the API; other events are not for this room."""
-    match event:
-        case events.NodeSeen(node):
-            see_node(draft, node)
-        case events.NodeGone(name):
-            lose_node(draft, name)
-        case events.JobSeen(job):
-            see_job(draft, job)
-        case events.JobGone(uid):
-            return lose_job(draft, uid)
-        case events.PodSeen(pod):
-            see_pod(draft, pod)
-        case events.PodGone(uid):
-            return lose_pod(draft, uid)
-        case events.Synced():
-            draft.set("synced", True)
-            draft.touched.update(draft.read("jobs"))
-        case events.Led(leading):
-            return lead(draft, leading)
-        case _:
-            pass
-    return []
+def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
+    given = pod.slot is not None and (pod.slot.role != WORKER or pod.slot.index < gang.workers)
+    if pod.slot is not None and given and gang.nodes.get(pod.slot) != pod.node:
+        draft.put_gang(replace(gang, nodes={**gang.nodes, pod.slot: pod.node}))
+
+
+def land(draft: Draft, gang: Gang, uid: str) -> Gang:
+    """The outcome of a binding is known."""
+    gang = replace(gang, in_flight={other: node for other, node in gang.in_flight.items() if other != uid})
+    draft.put_gang(gang)
+    return gang
+
+
+def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
+    """A pod was deleted; a bind that it was held in is refused."""
+    pod = pod_of(draft, uid)
+    draft.drop_pod(uid)
+    if pod is None or not pod.job_uid:
+        return []
+    _remember_gone(draft, uid, now)
+    gang = draft.gang(pod.job_uid)
+    if uid in gang.in_flight:
+        gang = land(draft, gang, uid)
+    if uid not in gang.held:
+        return []
+    let_go(draft, gang, uid)
+    return [RefuseBind(uid, Reason.POD_GONE)]
+
+
+def _remember_gone(draft: Draft, uid: str, now: float) -> None:
+    """A late filter call must not bring the pod back. Kept in order of time, so the old ones are in front."""
+    gone = draft.edit("gone")
+    for old in [old for old, until in gone.items() if until <= now]:
+        del gone[old]
+    gone[uid] = now + REMEMBER_GONE_SECONDS
+
+
+def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
+    """One that stops leading forgets its plans, follows the pods, and keeps what may be in flight.
+
+    One that begins to lead gives each gang that it finds in repair its whole time again.
+    """
+    if leading == draft.read("leading"):
+        return []
+    draft.set("leading", leading)
+    effects: list[Effect] = []
+    for _, gang in sorted(draft.read("gangs").items()):
+        settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)
+        if settled and not (leading and gang.in_flight):
+            continue
+        if leading:
+            draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+        else:
+            effects += refuse_held(gang, Reason.NOT_LEADING)
+            move(draft, cleared(gang), Move.FORGET)
+    return effects

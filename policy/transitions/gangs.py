@@ -1,16 +1,19 @@
-"""Questions about one gang that every transition asks."""
+"""Questions about one gang that every transition asks, and the changes that several of them make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from policy.cluster.actions import Effect, RefuseBind, Released
-from policy.cluster.gang import Gang
+from policy.cluster.actions import Bind, Effect, RefuseBind, Released
+from policy.cluster.draft import Draft
+from policy.cluster.gang import Gang, State
 from policy.cluster.lifecycle import Move, next_state
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Draft, Rules
+from policy.cluster.snapshot import Rules
+
+TURNS_KEPT = 4
 
 
 def rules_of(draft: Draft) -> Rules:
@@ -25,9 +28,8 @@ def job_of(draft: Draft, uid: str) -> Job | None:
     return job
 
 
-def pod_in(draft: Draft, job_uid: str, slot: Slot) -> Pod | None:
-    """The pod in the slot."""
-    uid = draft.read("members").get(job_uid, {}).get(slot)
+def pod_of(draft: Draft, uid: str) -> Pod | None:
+    """The pod of that uid as the draft has it."""
     pod: Pod | None = draft.read("pods").get(uid)
     return pod
 
@@ -36,22 +38,42 @@ def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
     """Slots whose pod sits on a node that exists and is not going, or has succeeded."""
     pods, nodes = draft.read("pods"), draft.read("nodes")
     members = draft.read("members").get(job_uid, {})
-    return {slot for slot, uid in members.items() if _stays(pods[uid], nodes)}
+    return {slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED or stays(pods[uid], nodes)}
 
 
-def _stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:
-    return pod.phase is Phase.SUCCEEDED or (pod.holds_room and not pod.terminating and pod.node in nodes)
+def stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:
+    """Whether the pod holds room on a node that exists, and will go on holding it."""
+    return pod.holds_room and not pod.terminating and pod.node in nodes
 
 
-def holding_pods(draft: Draft, job_uid: str) -> list[Pod]:
-    """The job's pods that hold room, going or not; also those whose slot a successor has taken."""
-    return [pod for pod in draft.read("pods").values() if pod.job_uid == job_uid and pod.holds_room]
+def pods_of(draft: Draft, job_uid: str) -> Iterator[Pod]:
+    """Every pod of the job, also those whose slot a newer pod has taken."""
+    pods = draft.read("pods")
+    yield from (pods[uid] for uid in draft.read("members").get(job_uid, {}).values())
+    yield from (pods[uid] for uid in sorted(draft.read("strays").get(job_uid, ())))
 
 
-def complete(job: Job, slots: set[Slot]) -> bool:
-    """Whether the slots hold the gang's minimum, role by role: every rigid member, and the minimum of workers."""
+def any_holds_room(draft: Draft, job_uid: str) -> bool:
+    """Whether a pod of the job holds room, going or not."""
+    return any(pod.holds_room for pod in pods_of(draft, job_uid))
+
+
+def any_stays(draft: Draft, job_uid: str) -> bool:
+    """Whether a pod of the job is bound and will stay: the job has started, or is being started."""
+    nodes = draft.read("nodes")
+    return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
+
+
+def complete(job: Job, slots: set[Slot], workers: int) -> bool:
+    """Whether the slots hold every rigid member and so many workers."""
     rigid = all(slot in slots for slot in job.slots(0))
-    return rigid and sum(1 for slot in slots if slot.role == WORKER) >= job.min_workers
+    return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
+
+
+def least_workers(job: Job, gang: Gang) -> int:
+    """The minimum that the gang must keep: a minimum raised by its user counts only once it has been reached."""
+    settled = gang.state in (State.BINDING, State.RUNNING, State.REPAIRING)
+    return min(gang.least, job.min_workers) if settled else job.min_workers
 
 
 def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
@@ -61,9 +83,44 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
     return moved
 
 
+def plan_name(draft: Draft, now: float) -> str:
+    """A name for a plan that is made in this step: one per step, never again after a restart."""
+    return f"{draft.base.generation}-{int(now * 1000)}"
+
+
+def bind(pod: Pod, slot: Slot, gang: Gang) -> Bind:
+    """The binding of this pod as the plan has it; that of a bound pod is repeated as it was made."""
+    return Bind(pod.uid, pod.namespace, pod.name, pod.node or gang.nodes[slot], pod.plan or gang.plan, slot)
+
+
 def refuse_held(gang: Gang, reason: Reason) -> list[Effect]:
     """Answers for every bind that the gang holds."""
     return [RefuseBind(uid, reason) for uid in sorted(gang.held)]
+
+
+def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
+    """Take one pod from the barrier; with the last one the window closes."""
+    held = {other: slot for other, slot in gang.held.items() if other != uid}
+    gang = replace(gang, held=held, window_ends=gang.window_ends if held else None)
+    draft.put_gang(gang)
+    return gang
+
+
+def retarget(draft: Draft, gang: Gang, workers: int, nodes: Mapping[Slot, str], now: float) -> Gang:
+    """Another number of workers. The plan of removed slots goes; their pods hold their room until they are gone."""
+    kept = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < workers}
+    changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers}
+    if nodes:
+        # Pods that already exist in the new slots were refused under this plan's name: a new one wakes them.
+        changes["plan"] = plan_name(draft, now)
+    if workers != gang.workers:
+        grew = workers > gang.workers
+        turned = gang.grew is not None and gang.grew is not grew
+        changes |= {"grew": grew, "scaled_at": now, "targets": (*gang.targets, gang.workers)}
+        changes |= {"turns": (*gang.turns, now)[-TURNS_KEPT:]} if turned else {}
+    gang = replace(gang, **changes)  # type: ignore[arg-type]
+    draft.put_gang(gang)
+    return gang
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
@@ -73,25 +130,17 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
     if back_off:
         attempts = gang.attempts + 1
         gang = replace(gang, attempts=attempts, not_before=now + _pause(rules, attempts))
-    if holding_pods(draft, gang.job_uid) or gang.in_flight:
-        release(draft, gang, now)
+    if any_holds_room(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
+        deadline = now + 2 * rules.binding_seconds
+        move(draft, cleared(gang), Move.RELEASE, deadline=deadline)
     else:
         move(draft, cleared(gang), Move.GIVE_UP)
     return effects
 
 
-def release(draft: Draft, gang: Gang, now: float) -> Gang:
-    """Begin to release the gang whole; bindings without a known outcome keep their room until they must be known."""
-    pods = draft.read("pods")
-    flying = {pods[uid].slot for uid in gang.in_flight if uid in pods}
-    nodes = {slot: node for slot, node in gang.nodes.items() if slot in flying}
-    deadline = now + 2 * rules_of(draft).binding_seconds
-    return move(draft, cleared(gang), Move.RELEASE, nodes=nodes, in_flight=gang.in_flight, deadline=deadline)
-
-
 def cleared(gang: Gang) -> Gang:
-    """The gang without its plan; what it has tried and when it may try again stay."""
-    return Gang(gang.job_uid, gang.state, attempts=gang.attempts, misses=gang.misses, not_before=gang.not_before)
+    """The gang without its plan; bindings in flight, what it has tried and when it may try again stay."""
+    return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, attempts=gang.attempts, not_before=gang.not_before)
 
 
 def _pause(rules: Rules, attempts: int) -> float:

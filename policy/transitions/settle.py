@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policy.cluster.actions import Effect
+from policy.cluster.actions import Effect, Resize
+from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Draft, queued
-from policy.transitions.barrier import commit_if_complete
+from policy.cluster.snapshot import missing_pods, queued
+from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.gangs import (
+    any_holds_room,
+    any_stays,
     bound_slots,
     cleared,
     complete,
     give_up,
-    holding_pods,
     job_of,
+    least_workers,
     move,
-    pod_in,
+    pod_of,
     refuse_held,
+    retarget,
     rules_of,
 )
 
@@ -30,7 +34,9 @@ def settle(draft: Draft, now: float) -> list[Effect]:
     if not draft.read("synced"):
         return []
     effects: list[Effect] = []
-    for uid in sorted(draft.touched):
+    # A gang that waits for another job's pods to go is not touched by their going.
+    waits = {uid for uid, gang in draft.read("gangs").items() if gang.waits_for}
+    for uid in sorted(draft.touched | waits):
         job = job_of(draft, uid)
         if job is not None:
             effects += settle_gang(draft, job, now)
@@ -41,76 +47,120 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
     """One gang; the cases exclude one another, the first that holds is taken."""
     gang = draft.gang(job.uid)
     if job.finished:
-        return _finish(draft, gang)
+        return _finish(draft, gang, now)
     if gang.state is State.COMPLETED:
         return []
-    if not queued(job) and gang.state in ADMITTED:
-        return give_up(draft, gang, now, Reason.SUSPENDED, back_off=False)
     if gang.state is State.RELEASING or (gang.state is State.REPAIRING and not _anything(draft, gang)):
         return _gone(draft, gang)
-    return _follow_pods(draft, job, gang, now)
+    if not queued(job):
+        return _withdraw(draft, job, gang, now)
+    effects = _obey_bounds(draft, job, gang, now)
+    return effects + _follow_pods(draft, job, draft.gang(job.uid), now)
 
 
-def _finish(draft: Draft, gang: Gang) -> list[Effect]:
+def _finish(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     if gang.state is State.COMPLETED:
         return []
-    move(draft, cleared(gang), Move.FINISH, admitted_at=gang.admitted_at)
+    deadline = now + 2 * rules_of(draft).binding_seconds if gang.in_flight else None
+    move(draft, cleared(gang), Move.FINISH, admitted_at=gang.admitted_at, deadline=deadline)
     return refuse_held(gang, Reason.FINISHED)
 
 
 def _anything(draft: Draft, gang: Gang) -> bool:
-    return bool(bound_slots(draft, gang.job_uid) or gang.in_flight or gang.held)
+    return bool(gang.in_flight) or any_stays(draft, gang.job_uid)
 
 
 def _gone(draft: Draft, gang: Gang) -> list[Effect]:
-    if not holding_pods(draft, gang.job_uid) and not gang.in_flight:
+    if not any_holds_room(draft, gang.job_uid) and not gang.in_flight:
         move(draft, cleared(gang), Move.GONE)
     return []
 
 
+def _withdraw(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
+    """A suspended or deleted job is released. One that became malformed keeps what it runs; only its plan goes."""
+    if gang.state not in ADMITTED or (job.invalid and gang.state is not State.PLANNED):
+        return []
+    reason = Reason.DELETING if job.deleting else Reason.SUSPENDED if job.suspended else Reason.INVALID
+    return give_up(draft, gang, now, reason, back_off=False)
+
+
+def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
+    """A user who lowers the maximum shrinks the job, whoever waits; one who raises the minimum grows it."""
+    wanted = min(max(gang.workers, job.min_workers), job.max_workers)
+    if gang.state not in ADMITTED or job.worker is None or wanted == gang.workers:
+        return []
+    retarget(draft, gang, wanted, {}, now)
+    return [Resize(job.uid, wanted)]
+
+
 def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     bound = bound_slots(draft, job.uid)
-    whole = complete(job, bound)
+    whole = complete(job, bound, least_workers(job, gang))
     match gang.state:
         case State.WAITING:
-            if bound:
+            if any_stays(draft, job.uid):
                 _adopt(draft, job, gang, bound, whole, now)
         case State.PLANNED | State.BINDING | State.REPAIRING:
-            return _progress(draft, job, gang, whole, now)
+            return _progress(draft, job, gang, bound, whole, now)
         case State.RUNNING:
-            if not whole:
-                move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
+            _watch_over(draft, job, gang, bound, whole, now)
         case _:
             pass
     return []
 
 
-def _progress(draft: Draft, job: Job, gang: Gang, whole: bool, now: float) -> list[Effect]:
+def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     if whole:
-        move(draft, gang, Move.COMPLETE, deadline=None, attempts=0, misses=0, not_before=0.0, retried=False, held={},
-             window_ends=None, admitted_at=gang.admitted_at or now)  # fmt: skip
-        return []
+        return send_held(
+            draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, not_before=0.0,
+            retried=False, waits_for=frozenset(), admitted_at=gang.admitted_at or now,
+        )  # fmt: skip
+    if gang.state is State.PLANNED and gang.whole and missing_pods(draft.view(), job):
+        return give_up(draft, gang, now, Reason.WAITING_FOR_PODS, back_off=_cost_somebody(draft, job.uid))
     if gang.waits_for:
-        return _await_room(draft, gang, now)
-    return commit_if_complete(draft, gang, now) if gang.state is State.PLANNED and gang.held else []
+        _await_room(draft, gang, now)
+        return []
+    return commit_if_complete(draft, gang, now) if gang.state is State.PLANNED else []
 
 
-def _await_room(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+def _cost_somebody(draft: Draft, uid: str) -> bool:
+    """Others were shrunk for it: a job whose pods come and go must not shrink them again each time."""
+    return any(gang.on_behalf_of == uid for gang in draft.read("gangs").values())
+
+
+def _reached(job: Job, gang: Gang, bound: set[Slot]) -> int:
+    """The minimum that holds from now on: the job's own once it has been reached."""
+    return job.min_workers if complete(job, bound, job.min_workers) else min(gang.least, job.min_workers)
+
+
+def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> None:
+    if not whole and gang.whole:
+        move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
+    elif whole and gang.least != (least := _reached(job, gang, bound)):
+        draft.put_gang(replace(gang, least=least))
+
+
+def _await_room(draft: Draft, gang: Gang, now: float) -> None:
     """Drop those that are gone from what the plan waits for; its time starts when the room is free."""
     pods = draft.read("pods")
     left = frozenset(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
     if left != gang.waits_for:
         deadline = gang.deadline if left else now + rules_of(draft).plan_seconds
         draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
-    return []
 
 
 def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> None:
     """Bound members without a plan: after a restart, or bound by somebody else. Whole: it runs; else it is repaired."""
-    nodes = {slot: pod.node for slot in sorted(bound) if (pod := pod_in(draft, job.uid, slot)) is not None and pod.node}
-    indices = [slot.index + 1 for slot in bound if slot.role == WORKER]
     asked = job.worker.replicas if job.worker else 0
-    workers = min(max([job.min_workers, *indices]), max(asked, job.min_workers)) if whole else job.min_workers
+    indices = [slot.index + 1 for slot in bound if slot.role == WORKER]
+    most = min(max(asked, job.min_workers), job.max_workers)
+    workers = min(max([job.min_workers, *indices]), most) if whole else job.min_workers
+    given = sorted(slot for slot in bound if slot.role != WORKER or slot.index < workers)
+    members = draft.read("members").get(job.uid, {})
+    nodes = {slot: pod.node for slot in given if (pod := pod_of(draft, members[slot])) is not None and pod.node}
     how = Move.COMPLETE if whole else Move.LOSE
     deadline = None if whole else now + rules_of(draft).repair_seconds
-    move(draft, gang, how, nodes=nodes, workers=workers, deadline=deadline, admitted_at=now)
+    move(
+        draft, gang, how, nodes=nodes, workers=workers, least=job.min_workers, deadline=deadline, admitted_at=now,
+        plan=next((pod.plan for uid in members.values() if (pod := draft.read("pods")[uid]).plan), ""),
+    )  # fmt: skip

@@ -1,0 +1,170 @@
+"""A snapshot being edited by one batch of events: each map is copied at its first change, once per batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
+from policy.cluster.gang import Gang
+from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.snapshot import Charge, Snapshot
+
+
+class Draft:
+    """The next snapshot in the making.
+
+    ``touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date.
+    """
+
+    def __init__(self, base: Snapshot) -> None:
+        self.base = base
+        self.touched: set[str] = set()
+        self._stale: set[str] = set()
+        self._own: dict[str, Any] = {}
+
+    def read(self, name: str) -> Any:
+        """The map or value of that name as it stands in the draft."""
+        return self._own[name] if name in self._own else getattr(self.base, name)
+
+    def edit(self, name: str) -> dict[Any, Any]:
+        """The map of that name, copied on first use."""
+        if name not in self._own:
+            self._own[name] = dict(getattr(self.base, name))
+        owned: dict[Any, Any] = self._own[name]
+        return owned
+
+    def set(self, name: str, value: object) -> None:
+        """Replace a plain field."""
+        self._own[name] = value
+
+    def view(self) -> Snapshot:
+        """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
+        return replace(self.base, **self._own)
+
+    def freeze(self) -> Snapshot:
+        """The next snapshot."""
+        self.settle()
+        return replace(self.base, generation=self.base.generation + 1, **self._own)
+
+    def gang(self, job_uid: str) -> Gang:
+        """The job's entry; a waiting one where there is none."""
+        return self.read("gangs").get(job_uid) or Gang(job_uid)
+
+    def touch(self, job_uid: str) -> None:
+        """Have the job's gang looked at and its charge made anew."""
+        self.touched.add(job_uid)
+        self._stale.add(job_uid)
+
+    def put_job(self, job: Job) -> None:
+        """Add or replace a job."""
+        self.edit("jobs")[job.uid] = job
+        self.touch(job.uid)
+
+    def put_gang(self, gang: Gang) -> None:
+        """Replace a job's entry."""
+        old = self.gang(gang.job_uid)
+        self.edit("gangs")[gang.job_uid] = gang
+        self.touched.add(gang.job_uid)
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight or old.state is not gang.state:
+            self._stale.add(gang.job_uid)
+
+    def drop_gang(self, job_uid: str) -> None:
+        """Forget a job's entry."""
+        if job_uid in self.read("gangs"):
+            del self.edit("gangs")[job_uid]
+        self.touch(job_uid)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Add or replace a pod; a bound one is charged."""
+        old: Pod | None = self.read("pods").get(pod.uid)
+        if old is not None and (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
+            self._unfile(old)
+        self.edit("pods")[pod.uid] = pod
+        self._file(pod)
+        self._recharge(pod.uid, pod_charge(pod))
+        self._recount_foreign(old, pod)
+
+    def drop_pod(self, uid: str) -> None:
+        """Forget a pod and its charge."""
+        old: Pod | None = self.read("pods").get(uid)
+        if old is not None:
+            self._unfile(old)
+            del self.edit("pods")[uid]
+            self._recharge(uid, NO_CHARGE)
+            self._recount_foreign(old, None)
+
+    def settle(self) -> None:
+        """Charge what the plans of changed gangs promise and no bound pod holds yet."""
+        snapshot = self.view()
+        for uid in sorted(self._stale):
+            self._recharge(uid, planned_charge(snapshot, uid))
+        self._stale.clear()
+
+    # -- a job's pods: the slot is its newest pod's, the others are strays ------------------------
+
+    def _file(self, pod: Pod) -> None:
+        if not pod.job_uid:
+            return
+        self.touch(pod.job_uid)
+        strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
+        holder = self.read("members").get(pod.job_uid, {}).get(pod.slot)
+        if holder != pod.uid or strays:
+            self._share_out(pod.job_uid, pod.slot, strays | {pod.uid} | ({holder} if holder else set()))
+
+    def _unfile(self, pod: Pod) -> None:
+        if not pod.job_uid:
+            return
+        self.touch(pod.job_uid)
+        strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
+        holder = self.read("members").get(pod.job_uid, {}).get(pod.slot)
+        self._share_out(pod.job_uid, pod.slot, (strays | ({holder} if holder else set())) - {pod.uid})
+
+    def _share_out(self, job_uid: str, slot: Slot | None, uids: frozenset[str]) -> None:
+        """Give the slot to the newest living one of these pods; the others hold no slot."""
+        pods: Mapping[str, Pod] = self.read("pods")
+        rivals = [pods[uid] for uid in uids if slot is not None and pods[uid].slot == slot]
+        best = max(rivals, key=_claim, default=None)
+        slots = dict(self.read("members").get(job_uid, {}))
+        slots.pop(slot, None)
+        if best is not None:
+            slots[slot] = best.uid
+        self._put_or_drop("members", job_uid, slots)
+        self._put_or_drop("strays", job_uid, uids - {best.uid} if best is not None else uids)
+
+    def _put_or_drop(self, name: str, key: str, value: Any) -> None:
+        if value:
+            self.edit(name)[key] = value
+        elif key in self.read(name):
+            del self.edit(name)[key]
+
+    # -- charges ----------------------------------------------------------------------------------
+
+    def _recharge(self, key: str, charge: Charge) -> None:
+        old: Charge = self.read("charges").get(key, NO_CHARGE)
+        if old == charge:
+            return
+        for part, (node, resources) in old.items():
+            if charge.get(part) != (node, resources):
+                self._shift("charged", node, NOTHING - resources)
+        for part, (node, resources) in charge.items():
+            if old.get(part) != (node, resources):
+                self._shift("charged", node, resources)
+        self._put_or_drop("charges", key, charge)
+
+    def _recount_foreign(self, old: Pod | None, new: Pod | None) -> None:
+        before = old if old is not None and old.holds_room and not old.opted_in else None
+        after = new if new is not None and new.holds_room and not new.opted_in else None
+        if before is not None:
+            self._shift("foreign", before.node, NOTHING - before.requests)
+        if after is not None:
+            self._shift("foreign", after.node, after.requests)
+
+    def _shift(self, name: str, node: str, change: Resources) -> None:
+        self._put_or_drop(name, node, self.read(name).get(node, NOTHING) + change)
+
+
+def _claim(pod: Pod) -> tuple[bool, float, str]:
+    return (not pod.terminating, pod.since, pod.uid)

@@ -1,0 +1,80 @@
+"""Members of an admitted gang that have no usable node, and nodes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from policy.cluster.gang import Gang
+from policy.cluster.model import ANYWHERE, WORKER, Job, Phase, Slot
+from policy.cluster.snapshot import Snapshot, demand
+from policy.placement.fit import accepts
+from policy.placement.gang import Ask, ask_of, barred
+from policy.placement.room import Room
+
+
+def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
+    """Slots of the gang without a usable node; a bound pod or a binding in flight is none."""
+    flying = {snapshot.pods[uid].slot for uid in gang.in_flight if uid in snapshot.pods}
+    return [
+        slot
+        for slot in job.slots(gang.workers)
+        if slot not in flying and not _usable(snapshot, gang.nodes.get(slot)) and not _bound(snapshot, job, slot)
+    ]
+
+
+def _usable(snapshot: Snapshot, name: str | None) -> bool:
+    node = snapshot.nodes.get(name) if name is not None else None
+    return node is not None and node.ready and not node.unschedulable
+
+
+def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
+    """Bound to a node that exists (ready or not: the pod is there), or done."""
+    pod = snapshot.member(job.uid, slot)
+    if pod is None:
+        return False
+    return pod.phase is Phase.SUCCEEDED or (pod.holds_room and not pod.terminating and pod.node in snapshot.nodes)
+
+
+def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slot]) -> dict[Slot, str]:
+    """A node for each hole that finds one: beside the gang's other members, else the tightest. Takes from ``room``."""
+    found: dict[Slot, str] = {}
+    refused = barred(snapshot, job)
+    hosts = set(gang.nodes.values())
+    for slot in missing:
+        role = job.role(slot.role)
+        requests = demand(job, slot, snapshot.member(job.uid, slot))
+        constraints = role.constraints if role else ANYWHERE
+        fitting = [
+            name
+            for name in room
+            if requests.fits(room.free(name)) and name not in refused and accepts(room.nodes[name], constraints)
+        ]
+        if fitting:
+            found[slot] = min(fitting, key=lambda name: (name not in hosts, room.idleness(name), name))
+            hosts.add(found[slot])
+            room.take(found[slot], requests)
+    return found
+
+
+def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> Ask | None:
+    """What the gang lacks to reach its minimum again: rigid members, and workers up to the minimum; None if nothing."""
+    rigid = tuple(slot for slot in missing if slot.role != WORKER)
+    lacking = [slot for slot in missing if slot.role == WORKER]
+    workers = max(0, min(gang.least, job.min_workers) - (gang.workers - len(lacking)))
+    if not (rigid or workers):
+        return None
+    whole = ask_of(snapshot, job, workers)
+    return replace(whole, rigid=tuple(member for member in whole.rigid if member[0] in rigid))
+
+
+def into_holes(nodes: Mapping[Slot, str], missing: list[Slot]) -> dict[Slot, str]:
+    """The placement of ``ask_for_holes`` with its workers in the slots that are really missing."""
+    workers = iter(slot for slot in missing if slot.role == WORKER)
+    return {next(workers) if slot.role == WORKER else slot: node for slot, node in sorted(nodes.items())}
+
+
+def closed_for(room: Room, job: Job, missing: list[Slot]) -> list[str]:
+    """The nodes that could take one of the missing members some day: nobody else is to fill them."""
+    wanted = {role.constraints for slot in missing if (role := job.role(slot.role)) is not None}
+    return [name for name in room if any(accepts(room.nodes[name], constraints) for constraints in wanted)]

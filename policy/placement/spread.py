@@ -1,0 +1,27 @@
+"""Members one by one on the least allocated node, as kube-scheduler's default scores would have it."""
+
+from __future__ import annotations
+
+from policy.cluster.model import Constraints, Slot
+from policy.cluster.resources import Resources
+from policy.placement.fit import accepts
+from policy.placement.gang import Ask
+from policy.placement.room import Room
+
+
+def spread(room: Room, ask: Ask) -> dict[Slot, str] | None:
+    """A node for every member, each the idlest at its turn, or None. ``room`` is not changed."""
+    trial, nodes = room.branch(), dict[Slot, str]()
+    for slot, requests, constraints in ask.members():
+        node = idlest(trial, requests, constraints, ask.barred)
+        if node is None:
+            return None
+        trial.take(node, requests)
+        nodes[slot] = node
+    return nodes
+
+
+def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:
+    """The least allocated node that takes one such pod."""
+    usable = [name for name in room.fitting(requests) if name not in refused and accepts(room.nodes[name], constraints)]
+    return min(usable, key=lambda name: (-room.idleness(name), name), default=None)

@@ -1,0 +1,126 @@
+"""What Kohort is compared with. Neither scales a job.
+
+``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
+(the deadlock of KOD2's experiment, 1e). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
+spread over the least allocated nodes (DRAGON's published baseline).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from policy.cluster.actions import Action, Admit, Decision, Resize
+from policy.cluster.gang import ADMITTED, State
+from policy.cluster.model import ANYWHERE, Job, Pod, Slot
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.snapshot import Snapshot, queued
+from policy.placement.gang import ask_of, barred, charge
+from policy.placement.room import Room
+from policy.placement.spread import idlest, spread
+from policy.systems.queue import queue
+
+
+class Retry(Enum):
+    """In which order pods that found no room are tried again: by creation, or (back-off) by chance."""
+
+    FIFO = "fifo"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True)
+class FifoPod:
+    """Pod by pod, least allocated node first. It binds without a barrier, and nothing is ever released.
+
+    After a restart the ledger takes a half-placed job for a gang in repair: this baseline is for experiments.
+    """
+
+    retry: Retry = Retry.FIFO
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """``fifo-pod``."""
+        return "fifo-pod"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Give every pod that has no node the idlest one that takes it."""
+        del now  # time plays no part in this order
+        room = Room.of(snapshot)
+        given: dict[str, dict[Slot, str]] = {}
+        verdicts: dict[str, Verdict] = {}
+        for job, slot, pod in sorted(_unplaced(snapshot), key=lambda found: self._turn(snapshot, found[2])):
+            role = job.role(slot.role)
+            node = idlest(room, pod.requests, role.constraints if role else ANYWHERE, barred(snapshot, job))
+            if node is None:
+                verdicts[job.uid] = Verdict(Reason.NO_ROOM, str(slot))
+                continue
+            room.take(node, pod.requests)
+            given.setdefault(job.uid, {})[slot] = node
+        actions = tuple(_given(snapshot, uid, nodes) for uid, nodes in given.items())
+        return Decision(actions, {uid: verdict for uid, verdict in verdicts.items() if uid not in given})
+
+    def _turn(self, snapshot: Snapshot, pod: Pod) -> tuple[int, float, str]:
+        chance = 0
+        if self.retry is Retry.RANDOM:
+            text = f"{self.seed}/{snapshot.generation}/{pod.uid}"
+            chance = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+        return chance, pod.since, pod.uid
+
+
+def _unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, Slot, Pod]]:
+    """Living pods of the jobs that wait or run, which have no node yet."""
+    for uid in sorted(snapshot.jobs):
+        job, gang = snapshot.jobs[uid], snapshot.gang(uid)
+        if not queued(job) or gang.state is State.RELEASING:
+            continue
+        for pod in snapshot.pods_of(uid):
+            if pod.slot is None or pod.node or pod.ended or pod.terminating:
+                continue
+            if gang.nodes.get(pod.slot) not in snapshot.nodes and job.role(pod.slot.role) is not None:
+                yield job, pod.slot, pod
+
+
+def _given(snapshot: Snapshot, uid: str, nodes: dict[Slot, str]) -> Action:
+    gang = snapshot.gang(uid)
+    if gang.state in ADMITTED:
+        return Resize(uid, gang.workers, nodes)
+    return Admit(uid, _asked(snapshot.jobs[uid]), nodes, whole=False)
+
+
+def _asked(job: Job) -> int:
+    return min(max(job.worker.replicas, job.min_workers), job.max_workers) if job.worker else 0
+
+
+@dataclass(frozen=True, slots=True)
+class KubeflowSpread:
+    """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
+
+    ``backfill``: the first job that fits is started, as DRAGON's code does; else nobody passes the oldest one.
+    """
+
+    backfill: bool = True
+
+    @property
+    def name(self) -> str:
+        """``kubeflow-spread``."""
+        return "kubeflow-spread"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Start what fits, oldest first."""
+        found = queue(snapshot, now)
+        verdicts, actions = dict(found.barred), list[Action]()
+        room, head = Room.of(snapshot), None
+        for job in found.ready:
+            ask = ask_of(snapshot, job, _asked(job))
+            nodes = spread(room, ask) if head is None or self.backfill else None
+            if nodes is not None:
+                charge(room, ask, nodes)
+                actions.append(Admit(job.uid, ask.workers, nodes))
+            elif head is None:
+                head, verdicts[job.uid] = job, Verdict(Reason.NO_ROOM)
+            else:
+                verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)
+        return Decision(tuple(actions), verdicts)

@@ -1,0 +1,48 @@
+"""Everything whose time has come: barrier windows, plan, repair and release deadlines, remembered refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policy.cluster.actions import Effect
+from policy.cluster.draft import Draft
+from policy.cluster.gang import Gang, State
+from policy.cluster.reasons import Reason
+from policy.transitions.gangs import give_up, job_of, refuse_held, rules_of
+
+
+def expire(draft: Draft, now: float) -> list[Effect]:
+    """Let deadlines run out. A replica that does not lead has none: it may not conclude anything from time."""
+    for key in [key for key, until in draft.read("not_offered").items() if until <= now]:
+        del draft.edit("not_offered")[key]
+    if not (draft.read("synced") and draft.read("leading")):
+        return []
+    effects: list[Effect] = []
+    for _, gang in sorted(draft.read("gangs").items()):
+        if gang.window_ends is not None and gang.window_ends <= now:
+            effects += _end_window(draft, gang, now)
+        elif gang.deadline is not None and gang.deadline <= now and not gang.held:
+            effects += _end_plan(draft, gang, now)
+    return effects
+
+
+def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+    """The plan and its nodes stay through one retry: kube-scheduler's error back-off sets the members apart."""
+    if gang.retried or gang.state is not State.PLANNED:
+        return give_up(draft, gang, now, Reason.BARRIER_TIMEOUT)
+    deadline = now + 2 * rules_of(draft).window_seconds
+    draft.put_gang(replace(gang, held={}, window_ends=None, retried=True, deadline=deadline))
+    return refuse_held(gang, Reason.BARRIER_TIMEOUT)
+
+
+def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+    job = job_of(draft, gang.job_uid)
+    if gang.state in (State.RELEASING, State.COMPLETED, State.WAITING):
+        # A binding whose answer was lost this long ago was either seen by the watch or never made.
+        draft.put_gang(replace(gang, deadline=None, in_flight={}))
+        return []
+    if job is not None and job.invalid:
+        # What cannot be read any more is not judged: its pods are left alone until the object is mended.
+        draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+        return []
+    return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)

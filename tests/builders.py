@@ -1,0 +1,277 @@
+"""Builders for facts and snapshots: one method per concept, and the only place that knows constructors.
+
+``job("a").ps(1).workers(1, 4).cpu(2)`` is a TFJob; ``World(policy).nodes(3)`` steps it like the ledger does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Released, Resize
+from policy.cluster.events import (
+    BindDone,
+    BindDropped,
+    BindHeld,
+    BindRefused,
+    BindUnknown,
+    Event,
+    JobGone,
+    JobSeen,
+    Led,
+    NodeGone,
+    NodeNotOffered,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    Synced,
+    Tick,
+)
+from policy.cluster.gang import Gang, State
+from policy.cluster.invariants import promised_beyond, violations
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Rules, Snapshot
+from policy.step import step
+from policy.systems.base import Policy
+from policy.systems.kod2 import Kod2
+
+GIB = 1024**3
+START = 1_000_000.0
+
+
+def res(cpu: float = 0, memory: float = 0, **others: int) -> Resources:
+    """``cpu`` in cores, ``memory`` in GiB; a pod's request has ``pods=1``."""
+    named = {"cpu": int(cpu * 1000), "memory": int(memory * GIB)} | others
+    return Resources({name: amount for name, amount in named.items() if amount})
+
+
+def node(name: str, cpu: float = 10, memory: float = 32, **changes: object) -> Node:
+    """A node of KOD2's cluster: 10 cores, 32 GiB."""
+    made = Node(name, res(cpu, memory, pods=110), uid=f"uid-{name}", version=1)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def taint(key: str, value: str = "", effect: str = "NoSchedule") -> Taint:
+    return Taint(key, value, effect)
+
+
+def ps(index: int = 0) -> Slot:
+    return Slot(PS, index)
+
+
+def w(index: int) -> Slot:
+    return Slot(WORKER, index)
+
+
+def slots(nodes: Mapping[Slot, str]) -> dict[str, str]:
+    """A plan in words: ``{"ps-0": "n1"}``."""
+    return {str(slot): where for slot, where in sorted(nodes.items())}
+
+
+@dataclass(frozen=True)
+class JobBuilder:
+    """A job in the making; every method returns the next one."""
+
+    made: Job
+
+    def with_(self, **changes: object) -> JobBuilder:
+        return replace(self, made=replace(self.made, **changes))  # type: ignore[arg-type]
+
+    def role(
+        self, name: str, replicas: int, cpu: float = 1, memory: float = 2, constraints: Constraints = ANYWHERE,
+        unsupported: tuple[str, ...] = (), **others: int,
+    ) -> JobBuilder:  # fmt: skip
+        made = Role(name, replicas, res(cpu, memory, pods=1, **others), constraints, unsupported)
+        kept = tuple(role for role in self.made.roles if role.name != name)
+        return self.with_(roles=(*kept, made))
+
+    def ps(self, replicas: int = 1, cpu: float = 1, memory: float = 2, **more: object) -> JobBuilder:
+        return self.role(PS, replicas, cpu, memory, **more)  # type: ignore[arg-type]
+
+    def workers(
+        self, least: int, most: int | None = None, asked: int | None = None, cpu: float = 2, memory: float = 4,
+        **more: object,
+    ) -> JobBuilder:  # fmt: skip
+        most = least if most is None else most
+        made = self.role(WORKER, least if asked is None else asked, cpu, memory, **more)  # type: ignore[arg-type]
+        return made.with_(min_workers=least, max_workers=most, elastic=most > least)
+
+    def replicas(self, workers: int) -> JobBuilder:
+        """The object asks for so many workers now."""
+        roles = tuple(replace(role, replicas=workers) if role.name == WORKER else role for role in self.made.roles)
+        return self.with_(roles=roles)
+
+    def arrived(self, seconds: float) -> JobBuilder:
+        """So many seconds after the start."""
+        return self.with_(arrival=START + seconds)
+
+    def done(self) -> Job:
+        return self.made
+
+
+def job(name: str, **changes: object) -> JobBuilder:
+    made = Job(f"job-{name}", "team", name, "TFJob", START, (), version=1)
+    return JobBuilder(replace(made, **changes))  # type: ignore[arg-type]
+
+
+def pod(name: str, of: Job | None = None, slot: Slot | None = None, **changes: object) -> Pod:
+    """A pod; ``of`` and ``slot`` make it a member with its role's requests."""
+    made = Pod(f"uid-{name}", "team", name, since=START, version=1)
+    if of is not None and slot is not None:
+        role = of.role(slot.role)
+        requests = role.requests if role else res(pods=1)
+        made = replace(made, job_uid=of.uid, slot=slot, opted_in=True, requests=requests)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def members(of: Job, workers: int | None = None) -> list[Pod]:
+    """The pods that the operator creates: every rigid member, and ``workers`` (default: what the object asks for)."""
+    asked = of.worker.replicas if of.worker else 0
+    return [pod(f"{of.name}-{slot}", of, slot) for slot in of.slots(asked if workers is None else workers)]
+
+
+def guest(name: str, where: str, cpu: float = 1, memory: float = 1) -> Pod:
+    """A bound pod that did not opt in."""
+    return pod(name, node=where, requests=res(cpu, memory, pods=1), phase=Phase.RUNNING)
+
+
+@dataclass
+class World:
+    """Steps like the ledger: holds the snapshot, keeps the effects, and checks the invariants after every step."""
+
+    policy: Policy = field(default_factory=Kod2)
+    now: float = START
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    effects: list[Effect] = field(default_factory=list)
+    checked: bool = True
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    def rules(self, **changes: object) -> World:
+        self.snapshot = replace(self.snapshot, rules=replace(self.snapshot.rules, **changes))  # type: ignore[arg-type]
+        return self
+
+    def do(self, *events: Event) -> tuple[Effect, ...]:
+        self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)
+        self.effects += effects
+        if self.checked:
+            assert violations(self.snapshot) == []
+        return effects
+
+    def nodes(self, *shape: Node | str) -> World:
+        """These nodes, and every watch has delivered its first list."""
+        made = [n if isinstance(n, Node) else node(n) for n in shape]
+        self.do(*(NodeSeen(n) for n in made), Synced())
+        return self
+
+    def submit(self, *jobs: Job | JobBuilder) -> tuple[Effect, ...]:
+        """The jobs and all their pods appear at once."""
+        made = [j.done() if isinstance(j, JobBuilder) else j for j in jobs]
+        events: list[Event] = [JobSeen(j) for j in made]
+        return self.do(*events, *(PodSeen(p) for j in made for p in members(j)))
+
+    def see(self, *things: Job | JobBuilder | Node | Pod) -> tuple[Effect, ...]:
+        """New versions of these objects."""
+        return self.do(*(self._seen(thing) for thing in things))
+
+    def _seen(self, thing: Job | JobBuilder | Node | Pod) -> Event:
+        match thing:
+            case Node():
+                old_node = self.snapshot.nodes.get(thing.name)
+                return NodeSeen(replace(thing, version=1 + (old_node.version if old_node else 0)))
+            case Pod():
+                old_pod = self.snapshot.pods.get(thing.uid)
+                return PodSeen(replace(thing, version=1 + (old_pod.version if old_pod else 0)))
+            case _:
+                made = thing.done() if isinstance(thing, JobBuilder) else thing
+                old_job = self.snapshot.jobs.get(made.uid)
+                return JobSeen(replace(made, version=1 + (old_job.version if old_job else 0)))
+
+    def pass_time(self, seconds: float) -> tuple[Effect, ...]:
+        self.now += seconds
+        return self.do(Tick())
+
+    # -- what kube-scheduler and the API server do ----------------------------------------------------
+
+    def hold(self, uid: str, where: str | None = None) -> tuple[Effect, ...]:
+        """kube-scheduler asks to bind the pod to its planned node."""
+        held = self.snapshot.pods[uid]
+        assert held.slot is not None
+        return self.do(BindHeld(uid, where or self.snapshot.gang(held.job_uid).nodes[held.slot]))
+
+    def answer(self, effects: Iterable[Effect]) -> None:
+        """The API server makes every binding among the effects, and the watch shows it."""
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self.do(BindDone(effect.uid, effect.node))
+                bound = self.snapshot.pods[effect.uid]
+                self.see(replace(bound, node=effect.node, plan=effect.plan, phase=Phase.RUNNING))
+
+    def bind(self, of: Job | JobBuilder) -> None:
+        """Every member of the job that has a node comes to the barrier and is bound."""
+        uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
+        for member in list(self.snapshot.pods_of(uid)):
+            gang = self.snapshot.gang(uid)
+            if member.slot in gang.nodes and not member.node and uid in self.snapshot.jobs:
+                self.answer(self.hold(member.uid))
+
+    def start(self, *jobs: Job | JobBuilder) -> World:
+        """Submit and bind each; the operator follows the target, so that surplus pods go and new ones come."""
+        for one in jobs:
+            self.submit(one)
+            self.bind(one)
+            self.operate(one)
+        return self
+
+    def operate(self, of: Job | JobBuilder) -> None:
+        """The controller patches the replicas, the operator creates and deletes worker pods, the new ones are bound."""
+        uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
+        given = self.snapshot.gang(uid).workers
+        self.see(JobBuilder(self.snapshot.jobs[uid]).replicas(given))
+        there = {p.slot: p for p in self.snapshot.pods_of(uid)}
+        surplus = [p for p in there.values() if p.slot and p.slot.role == WORKER and p.slot.index >= given]
+        self.do(*(PodGone(p.uid) for p in surplus))
+        this = self.snapshot.jobs[uid]
+        self.do(*(PodSeen(self.fresh(p)) for p in members(this) if p.slot not in there))
+        self.bind(this)
+
+    def fresh(self, made: Pod) -> Pod:
+        """A pod of the same name that was never there before."""
+        return replace(made, uid=f"{made.uid}@{self.snapshot.generation}", since=self.now)
+
+    def end(self, of: Job | JobBuilder) -> tuple[Effect, ...]:
+        """The job finishes; its pods have succeeded, and hold their room no more."""
+        uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
+        pods = [replace(p, phase=Phase.SUCCEEDED, version=p.version + 1) for p in self.snapshot.pods_of(uid)]
+        events: list[Event] = [PodSeen(p) for p in pods]
+        this = self.snapshot.jobs[uid]
+        return self.do(*events, JobSeen(replace(this, finished=True, version=this.version + 1)))
+
+    # -- questions ----------------------------------------------------------------------------------
+
+    def gang(self, name: str) -> Gang:
+        return self.snapshot.gang(f"job-{name}")
+
+    def state(self, name: str) -> State:
+        return self.gang(name).state
+
+    def plan(self, name: str) -> dict[str, str]:
+        return slots(self.gang(name).nodes)
+
+    def reason(self, name: str) -> str:
+        verdict = self.snapshot.verdicts.get(f"job-{name}")
+        return verdict.reason.value if verdict else ""
+
+    def pod(self, name: str) -> Pod:
+        return self.snapshot.pods[f"uid-{name}"]
+
+    def over(self) -> list[str]:
+        return promised_beyond(self.snapshot)
+
+
+__all__ = [
+    "GIB", "START", "Admit", "Bind", "BindDone", "BindDropped", "BindHeld", "BindRefused", "BindUnknown", "JobGone",
+    "Led", "NodeGone", "NodeNotOffered", "NodeSeen", "PodGone", "PodSeen", "RefuseBind", "Released", "Resize", "Rules",
+    "State", "Synced", "Tick", "World", "guest", "job", "members", "node", "pod", "ps", "res", "slots", "taint", "w",
+]  # fmt: skip
