@@ -42,7 +42,10 @@ Part = Callable[[], Coroutine[Any, Any, None]]
 
 
 def run(json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True) -> None:
-    """Run the demo, show it and print the table; OSError where ``json_file`` cannot be written."""
+    """Run the demo, show it and print the table; OSError, and at once, where ``json_file`` cannot be written."""
+    if json_file is not None:
+        with json_file.open("a"):
+            pass
     # A terminal shows one thing at a time; what went wrong is in the figures.
     logging.getLogger("extender").addHandler(logging.NullHandler())
     logging.getLogger("extender").propagate = False

@@ -18,7 +18,6 @@ from extender.app import Live as Service
 from extender.embedded.observer import Observer, computes
 from extender.present import decision_view, job_view, queue_view
 from policy.cluster.model import PS, Node
-from policy.cluster.reasons import Reason
 from policy.sim.objects import JobObject, PodObject
 from policy.sim.report import Result
 
@@ -87,8 +86,9 @@ def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
     """Everything as of now."""
     elapsed = max(side.observer.elapsed for side in sides)
     head = Text(f"kohort demo   {_clock(elapsed)} of the clusters' time, {speed:g} times real speed", style="bold")
-    panels = [_panel(side) for side in sides]
-    return Group(head, Columns(panels, equal=True, expand=True) if width >= NARROWEST else Group(*panels))
+    if width >= NARROWEST:
+        return Group(head, Columns([_panel(side) for side in sides], equal=True, expand=True))
+    return Group(head, _panel(sides[0]), *(Text(_line(side.observer)) for side in sides[1:]))
 
 
 def _panel(side: Side) -> Panel:
@@ -169,10 +169,10 @@ def _queue(service: Service) -> RenderableType:
     jobs = queue_view(snapshot, service.ledger.policy, now)
     if not jobs:
         return Text("queue: empty", "dim")
-    table = _table("QUEUE", "WAITED", "MEMBERS", "WHY")
+    table = _table("QUEUE", "WAITED", "NEEDS", "WHY")
     for job in jobs:
-        why = Reason(job.waits.reason).value + (f", {job.waits.detail}" if job.waits.detail else "")
-        table.add_row(f"{job.position}. {job.name}", _clock(job.waited_seconds), str(job.members), why)
+        needs = " ".join(f"{job.needs[name].quantity} {name}" for name in ("cpu", "memory") if name in job.needs)
+        table.add_row(f"{job.position}. {job.name}", _clock(job.waited_seconds), needs, job.waits.reason)
     return table
 
 
