@@ -210,7 +210,7 @@ class Controller:
 
     def _is_to_be_nominated(self, uid: str) -> bool:
         named = (Nominate.__name__, uid)
-        return named in self._on_way or (named in self._wanted and named not in self._holds)
+        return named in self._wanted and named not in self._holds
 
     def _send(self, call: Call) -> None:
         self._on_way.add(key(call))

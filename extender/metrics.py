@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from extender import logs
 from extender.clock import Clock
 from extender.health import Heartbeat, Readiness, Watch, extender_readiness, gated_pods, probes
+from extender.resizes import Workers
 from extender.settings import Settings
 from policy.cluster.actions import Admit, Effect, Released, Resize
 from policy.cluster.gang import Gang, State
@@ -72,6 +73,7 @@ class Metrics(Collector):
         self._barrier: HoldsBinds | None = None
         self._lease: Leads | None = None
         self._admitted_at: dict[str, float] = {}  # job uid -> clock.monotonic(), until it runs
+        self._workers = Workers()
         make: Any = {"registry": self.registry}
         self._requests = Counter("kohort_verb_requests", "Calls of kube-scheduler.", ["verb"], **make)
         self._seconds = Histogram(
@@ -87,7 +89,7 @@ class Metrics(Collector):
             buckets=GANG_SECONDS, **make,
         )  # fmt: skip
         self._resizes = Counter(
-            "kohort_resizes", "Resizes decided: in takes workers, out gives.", ["direction"], **make
+            "kohort_resizes", "Resizes decided: in takes workers, out gives, none moves members.", ["direction"], **make
         )
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
         self.registry.register(self)
@@ -113,13 +115,14 @@ class Metrics(Collector):
     def observe_effects(self, effects: Iterable[Effect]) -> None:
         """Count what one step decided. Call it for every step: one without effects may be where a gang got bound."""
         for effect in effects:
+            way = self._workers.follow(effect)
             self._decisions.labels(type(effect).__name__).inc()
             match effect:
                 case Admit():
                     self._admissions.inc()
                     self._admitted_at[effect.job_uid] = self._now()
                 case Resize():
-                    self._resizes.labels(direction(effect)).inc()
+                    self._resizes.labels(way or "none").inc()
                 case Released():
                     self._releases.labels(effect.reason.value).inc()
                 case _:
@@ -166,11 +169,6 @@ class Metrics(Collector):
         if self.controller is not None:
             text = "Time since the controller last asked what to do; gated pods wait for it."
             yield _gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
-
-
-def direction(resize: Resize) -> str:
-    """``out`` or ``in``: a resize that adds workers has a node for each of them, one that takes workers has none."""
-    return "out" if resize.nodes else "in"
 
 
 def _snapshot_metrics(snapshot: Snapshot) -> Iterator[Metric]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol, assert_never, runtime_checkable
 
 from extender.journal import Entry
+from extender.resizes import Direction, Workers
 from extender.views import (
     DecisionView,
     DesiredView,
@@ -292,8 +293,18 @@ def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
 # -- what was decided ----------------------------------------------------------------------------
 
 
-def decision_view(snapshot: Snapshot, entry: Entry) -> DecisionView:
-    """One entry of the journal in words; names are those of jobs that still exist."""
+def decisions_view(snapshot: Snapshot, entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
+    """The entries after ``since`` in words; the earlier ones tell which way a resize goes."""
+    workers, views = Workers(), list[DecisionView]()
+    for entry in entries:
+        way = workers.follow(entry.effect)
+        if entry.sequence > since and len(views) < most:
+            views.append(_decision(snapshot, entry, way))
+    return tuple(views)
+
+
+def _decision(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
+    """One entry; names are those of jobs that still exist."""
     effect = entry.effect
     job = snapshot.jobs.get(_job_of(snapshot, effect))
     base = DecisionView(
@@ -305,7 +316,7 @@ def decision_view(snapshot: Snapshot, entry: Entry) -> DecisionView:
         job=JobName(**_named(job)) if job is not None else None,
         text="",
     )
-    return base.model_copy(update=_told(snapshot, effect))
+    return base.model_copy(update=_told(snapshot, effect, way))
 
 
 def _job_of(snapshot: Snapshot, effect: Effect) -> str:
@@ -321,14 +332,14 @@ def _job_of(snapshot: Snapshot, effect: Effect) -> str:
             assert_never(effect)
 
 
-def _told(snapshot: Snapshot, effect: Effect) -> dict[str, object]:
+def _told(snapshot: Snapshot, effect: Effect, way: Direction) -> dict[str, object]:
     match effect:
         case Admit():
             hosts = len(set(effect.nodes.values()))
             text = f"started with {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}"
             return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
         case Resize():
-            return _resized(snapshot, effect)
+            return _resized(snapshot, effect, way)
         case Reject() | Released():
             return {"reason": effect.reason.value, "text": effect.reason.text}
         case Bind():
@@ -343,12 +354,11 @@ def _told(snapshot: Snapshot, effect: Effect) -> dict[str, object]:
             assert_never(effect)
 
 
-def _resized(snapshot: Snapshot, resize: Resize) -> dict[str, object]:
+def _resized(snapshot: Snapshot, resize: Resize, way: Direction) -> dict[str, object]:
     rival = snapshot.jobs.get(resize.on_behalf_of)
     ahead = rival.key if rival is not None else ""
-    # A resize that adds workers has a node for each of them, one that takes workers has none.
-    way = "out" if resize.nodes else "in"
-    text = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
+    scaled = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
+    text = scaled if way else f"{_count(len(resize.nodes), 'member')} placed anew"
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
     return {**named, "on_behalf_of": ahead, "text": text}
 

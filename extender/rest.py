@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from extender.health import Heartbeat, Readiness, gated_pods
 from extender.ledger import Ledger
 from extender.present import (
-    decision_view,
+    decisions_view,
     desired_view,
     job_detail,
     job_view,
@@ -205,13 +205,10 @@ class Rest:
 
     async def decisions(self, parameters: Annotated[DecisionsParameters, Query()]) -> DecisionsView:
         """The journal's entries after ``since``, oldest first."""
-        entries = list(self._ledger.journal.since(parameters.since))[: parameters.limit]
-        snapshot = self._ledger.snapshot
-        return DecisionsView(
-            instance=self.instance,
-            latest=entries[-1].sequence if entries else parameters.since,
-            decisions=tuple(decision_view(snapshot, entry) for entry in entries),
-        )
+        entries = self._ledger.journal.since()
+        found = decisions_view(self._ledger.snapshot, entries, parameters.since, parameters.limit)
+        latest = found[-1].sequence if found else parameters.since
+        return DecisionsView(instance=self.instance, latest=latest, decisions=found)
 
     async def explain(self, namespace: str, name: str) -> JobDetail:
         """Why the job is where it is."""

@@ -47,7 +47,7 @@ def _told(decision: DecisionView) -> tuple[str, str] | None:
             return ADMITTED, _NORMAL
         case "Resize", "in":
             return SCALED_IN, _NORMAL
-        case "Resize", _:
+        case "Resize", "out":
             return SCALED_OUT, _NORMAL
         case "Released", _:
             return RELEASED, _WARNING
