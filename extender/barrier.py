@@ -7,9 +7,11 @@ the ledger what came of it. An answer that was lost is never taken for a refusal
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Callable
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
+from extender.kube.fields import part, text
 from extender.kube.jobkinds import PLAN, SLOT
 from extender.ledger import Ledger
 from extender.limits import HeldBinds
@@ -20,17 +22,25 @@ from policy.cluster.reasons import Reason
 BOUND = ""
 UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
+_log = logging.getLogger(__name__)
 
 
 class Barrier:
-    """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound."""
+    """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound.
 
-    def __init__(self, ledger: Ledger, api: Api, places: HeldBinds) -> None:
+    Each held call has one of ``places``. ``observe`` is told the outcome of every binding: done, refused or unknown.
+    """
+
+    def __init__(
+        self, ledger: Ledger, api: Api, places: HeldBinds, observe: Callable[[str], None] = lambda outcome: None
+    ) -> None:
         self._places = places
         self._ledger = ledger
         self._api = api
+        self._observe = observe
         self._held: dict[str, asyncio.Future[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         ledger.carry_with(self.carry)
 
     @property
@@ -40,32 +50,41 @@ class Barrier:
 
     async def hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
         """Wait for the outcome of a member's bind. ``gone`` ends when the caller has closed its connection."""
-        self._answer(uid, SUPERSEDED)
-        if not self._places.enter():
-            return Reason.BARRIER_FULL.text
-        try:
-            return await self._hold(uid, node, gone)
-        finally:
-            self._places.leave()
-
-    async def _hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._held[uid] = answer
-        self._ledger.step(BindHeld(uid, node))
         leaving = asyncio.ensure_future(gone)
+        leaving.add_done_callback(_retrieve)
         try:
-            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return await self._hold(uid, node, leaving)
         finally:
             leaving.cancel()
-            if not answer.done():
-                self._drop(uid, answer)
-        return answer.result() if answer.done() and not answer.cancelled() else Reason.BARRIER_TIMEOUT.text
 
-    def _drop(self, uid: str, answer: asyncio.Future[str]) -> None:
-        """The scheduler that asked is gone: its check of this pod no longer counts."""
-        if self._held.get(uid) is answer:
-            del self._held[uid]
-            self._ledger.step(BindDropped(uid))
+    async def _hold(self, uid: str, node: str, leaving: asyncio.Future[None]) -> str:
+        if self._closed:
+            return Reason.NOT_LEADING.text
+        if uid in self._held:
+            self._drop(uid, SUPERSEDED)
+        if not self._places.enter():
+            return Reason.BARRIER_FULL.text
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._held[uid] = answer
+        try:
+            self._ledger.step(BindHeld(uid, node))
+            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not answer.done():
+                self._drop(uid, Reason.BARRIER_TIMEOUT.text)
+        return answer.result()
+
+    def _drop(self, uid: str, text: str) -> None:
+        """The call no longer waits (nobody may be there to read the answer), so its check of the pod does not count."""
+        self._answer(uid, text)
+        self._ledger.step(BindDropped(uid))
+
+    def _answer(self, uid: str, text: str) -> None:
+        waiting = self._held.pop(uid, None)
+        if waiting is None:
+            return
+        self._places.leave()
+        waiting.set_result(text)
 
     def carry(self, effects: tuple[Effect, ...]) -> None:
         """Start what a step asks for."""
@@ -80,13 +99,14 @@ class Barrier:
                 case _:
                     pass
 
-    def _answer(self, uid: str, text: str) -> None:
-        waiting = self._held.pop(uid, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(text)
-
     async def _bind(self, bind: Bind) -> None:
-        outcome = await create_binding(self._api, bind)
+        try:
+            outcome = await create_binding(self._api, bind)
+        except Exception as error:
+            # A held call must have its answer, and nobody knows how far the write got.
+            _log.exception("a binding failed")
+            outcome = Unknown(type(error).__name__)
+        self._observe(type(outcome).__name__.lower())
         match outcome:
             case Done():
                 self._ledger.post(BindDone(bind.uid, bind.node))
@@ -99,11 +119,18 @@ class Barrier:
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
 
     async def close(self) -> None:
-        """Refuse what is held, and let the bindings that are on their way end."""
+        """Refuse what is held and what still comes, and let the bindings that are on their way end."""
+        self._closed = True
         for uid in list(self._held):
-            self._answer(uid, Reason.NOT_LEADING.text)
-        if self._tasks:
+            self._drop(uid, Reason.NOT_LEADING.text)
+        while self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _retrieve(leaving: asyncio.Future[None]) -> None:
+    """Look at how the connection ended, or asyncio complains: one that broke in some other way has gone too."""
+    if not leaving.cancelled():
+        leaving.exception()
 
 
 async def create_binding(api: Api, bind: Bind) -> Outcome:
@@ -121,6 +148,6 @@ async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, c
         pod = await api.get(Ref(PODS, namespace, name))
     except ClusterError as error:
         return Unknown(str(error))
-    if pod is not None and pod["metadata"].get("uid") == uid and pod.get("spec", {}).get("nodeName") == node:
+    if pod is not None and text(part(pod, "metadata"), "uid") == uid and text(part(pod, "spec"), "nodeName") == node:
         return Done(pod)
     return conflict

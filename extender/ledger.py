@@ -3,22 +3,32 @@
 1. Only the event loop's thread may call it; readers take ``snapshot`` without a lock, it never changes.
 2. ``post`` gathers facts for a moment, so that a burst makes one decision; ``step`` applies them and its own at once.
 3. An effect's outcome comes back through ``post`` or ``step`` as an event, never by a call-back into the state.
+4. A step that fails has lost facts, so the ledger stops there: every later call and ``tick`` raise.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
 
 from extender.clock import Clock
 from extender.journal import Journal
 from policy.cluster.actions import Effect
-from policy.cluster.events import Event, Tick
+from policy.cluster.events import Event, PodGone, Tick
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
 Carrier = Callable[[tuple[Effect, ...]], None]
+SHORTEST_TICK = 0.05  # seconds
+GONE_REMEMBERED = 10_000
+_log = logging.getLogger(__name__)
+
+
+class LedgerStoppedError(Exception):
+    """A step failed before: what this process knows can no longer be trusted."""
 
 
 class Ledger:
@@ -33,10 +43,14 @@ class Ledger:
         self._queued: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
         self._carriers: list[Carrier] = []
+        self._uncarried: deque[tuple[Effect, ...]] = deque()
+        self._carrying = False
+        self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
+        self._failure: Exception | None = None
 
     def carry_with(self, carrier: Carrier) -> None:
-        """Have ``carrier`` called with the effects of every step."""
+        """Have ``carrier`` called with the effects of every step, in the order of the steps."""
         self._carriers.append(carrier)
 
     @property
@@ -44,29 +58,79 @@ class Ledger:
         """Whether facts wait to be applied."""
         return bool(self._queued)
 
+    def was_deleted(self, uid: str) -> bool:
+        """Whether the pod of that uid is known to be gone: who still asks about it must not bring it back."""
+        return uid in self._gone
+
     def post(self, *events: Event) -> None:
         """Queue facts; they are applied within the coalescing time."""
         self._queued += events
         if self._timer is None and self._queued:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._coalesce / self.clock.speed, self.step)
+            self._timer = loop.call_later(self._coalesce / self.clock.speed, self._step_late)
 
     def step(self, *events: Event) -> tuple[Effect, ...]:
         """Apply what is queued and then ``events``, decide, and hand out the effects."""
+        self._raise_failure()
         batch = [*self._queued, *events]
         self._queued = []
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.snapshot, effects = step(self.snapshot, batch, self.policy, self.clock.now())
-        self.journal.write(
-            self.clock.now(), self.snapshot.generation, [type(event).__name__ for event in batch], effects
-        )
+        now = self.clock.now()
+        try:
+            self.snapshot, effects = step(self.snapshot, batch, self.policy, now)
+        except Exception as error:
+            self._failure = error
+            self._wake()
+            raise
+        self._remember_gone(batch)
+        self.journal.write(now, self.snapshot.generation, [type(event).__name__ for event in batch], effects)
+        self._wake()
+        self._carry(effects)
+        return effects
+
+    def _step_late(self) -> None:
+        """Step for ``post``, where nobody is there to catch; ``tick`` raises what went wrong."""
+        try:
+            self.step()
+        except Exception:
+            _log.exception("a step failed")
+
+    def _remember_gone(self, batch: Iterable[Event]) -> None:
+        for event in batch:
+            if isinstance(event, PodGone):
+                self._gone[event.uid] = None
+        while len(self._gone) > GONE_REMEMBERED:
+            self._gone.popitem(last=False)
+
+    def _carry(self, effects: tuple[Effect, ...]) -> None:
+        """Tell every carrier; a carrier that steps makes effects that all of them see after these."""
+        self._uncarried.append(effects)
+        if self._carrying:
+            return
+        self._carrying = True
+        try:
+            while self._uncarried:
+                self._tell(self._uncarried.popleft())
+        finally:
+            self._carrying = False
+
+    def _tell(self, effects: tuple[Effect, ...]) -> None:
+        for carrier in tuple(self._carriers):
+            try:
+                carrier(effects)
+            except Exception:
+                # The others must still hear of it: a fault of the metrics is no reason to lose a binding.
+                _log.exception("a carrier of effects failed")
+
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-        for carrier in self._carriers:
-            carrier(effects)
-        return effects
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise LedgerStoppedError("a step of the ledger failed") from self._failure
 
     async def changed(self, generation: int, timeout: float) -> Snapshot:
         """The first snapshot after ``generation``, or the current one when ``timeout`` (seconds) has passed."""
@@ -79,15 +143,21 @@ class Ledger:
         return self.snapshot
 
     async def tick(self, seconds: float) -> None:
-        """Let time pass for ever: deadlines run out and waiting jobs starve without any event."""
-        while True:
-            await self.clock.sleep(self._until_next(seconds))
-            self.step(Tick())
+        """Let time pass for ever: deadlines run out and waiting jobs starve without any event.
 
-    def _until_next(self, seconds: float) -> float:
-        """Seconds to the nearest deadline, at most ``seconds``."""
-        gangs = self.snapshot.gangs.values()
+        Every step sees what time has done, so this one only comes when none did for ``seconds``, or at a deadline.
+        Raises LedgerStoppedError after a step that failed.
+        """
+        while True:
+            seen = self.snapshot.generation
+            left = min(seconds, self._next_deadline() - self.clock.now())
+            await self.changed(seen, max(SHORTEST_TICK, left))
+            if self.snapshot.generation == seen:
+                self.step(Tick())
+
+    def _next_deadline(self) -> float:
+        """The nearest moment (seconds since the epoch) at which time alone changes something."""
+        gangs, now = self.snapshot.gangs.values(), self.clock.now()
         ends = [end for gang in gangs for end in (gang.window_ends, gang.deadline) if end is not None]
-        ends += [gang.not_before for gang in gangs if gang.not_before > self.clock.now()]
-        ends += self.snapshot.not_offered.values()
-        return max(0.05, min([seconds, *(end - self.clock.now() for end in ends)]))
+        ends += [gang.not_before for gang in gangs if gang.not_before > now]
+        return min([*ends, *self.snapshot.not_offered.values()], default=float("inf"))

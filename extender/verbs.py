@@ -3,19 +3,23 @@
 1. Answers are 200 with an ``Error`` where something is wrong: kube-scheduler drops the body of any other status.
 2. filter, prioritize and preempt never call the API and never wait; bind waits at the barrier.
 3. A pod that did not opt in passes: filter is the identity, prioritize all zeros, bind a plain binding.
+4. A fault of ours is an ``Error`` too (where the answer has none: nothing), a line in the log and a count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from time import perf_counter
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from extender import wire
-from extender.barrier import Barrier, look_again
+from extender.barrier import UNKNOWN_OUTCOME, Barrier, look_again
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused
+from extender.kube.fields import part, text
 from extender.kube.translate import Translator
 from extender.ledger import Ledger
 from extender.server import disconnected
@@ -24,8 +28,35 @@ from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_po
 from policy.cluster.events import NodeNotOffered
 from policy.cluster.reasons import Reason
 
-REPLANS = 4
+REPLANS: Final = 4
+INTERNAL_ERROR: Final = "kohort: internal error; the log has it"
+TOO_LONG: Final = "kohort: the request's body is too long"
+UNREADABLE: Final = "kohort: the pod could not be read from the API server"
 Observe = Callable[[str, float, str], None]
+Answered = tuple[bytes, str]  # the body, and the code of what was refused (or nothing)
+_log = logging.getLogger(__name__)
+
+
+def refusal(verb: str, why: str) -> bytes:
+    """The body by which a verb refuses a request that it cannot take: no score, and nobody preempted, where it must."""
+    match verb:
+        case "filter":
+            return wire.encode_filter(wire.ExtenderFilterResult(Error=why))
+        case "bind":
+            return wire.encode_bind(why)
+        case "preempt":
+            return wire.encode_preempt({})
+        case _:
+            return wire.encode_prioritize({})
+
+
+def too_long(path: str) -> tuple[int, bytes]:
+    """What to answer at that path when the body is beyond the limit (``server.Endpoint.refuse``)."""
+    verb = path.rsplit("/", 1)[-1]
+    return (200, refusal(verb, TOO_LONG)) if verb in VERBS else (413, b"{}")
+
+
+VERBS: Final = ("filter", "prioritize", "bind", "preempt")
 
 
 class Verbs:
@@ -38,28 +69,62 @@ class Verbs:
         self._translator = translator
         self._scheduler_name = name
         self._observe = observe
+        self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
 
     async def filter(self, request: Request) -> Response:
         """Exactly the planned node for a member that has one, else every node with the same constant reason."""
+        return await self._answer("filter", request, self._filter)
+
+    async def prioritize(self, request: Request) -> Response:
+        """0-10 by co-location; an empty list where the body is malformed, since this answer has no ``Error``."""
+        return await self._answer("prioritize", request, self._prioritize)
+
+    async def bind(self, request: Request) -> Response:
+        """Hold a member until its gang is complete; bind any other pod at once."""
+        return await self._answer("bind", request, self._bind)
+
+    async def preempt(self, request: Request) -> Response:
+        """Spare the gangs that would be left below their minimum; on a malformed body nobody is preempted."""
+        return await self._answer("preempt", request, self._preempt)
+
+    async def _answer(self, verb: str, request: Request, ask: Callable[[Request], Awaitable[Answered]]) -> Response:
         started = perf_counter()
         try:
-            args = wire.decode_filter(await request.body())
-            result, reason = self._filter(args)
+            body, reason = await ask(request)
         except RequestError as error:
-            result, reason = wire.ExtenderFilterResult(Error=str(error)), "RequestError"
-        self._observe("filter", perf_counter() - started, reason)
-        return _json(wire.encode_filter(result))
+            body, reason = refusal(verb, f"kohort: malformed request: {error}"), "RequestError"
+        except Exception:
+            _log.exception("%s failed", verb)
+            body, reason = refusal(verb, INTERNAL_ERROR), "InternalError"
+        self._observe(verb, perf_counter() - started, reason)
+        return Response(body, media_type="application/json")
 
-    def _filter(self, args: wire.ExtenderArgs) -> tuple[wire.ExtenderFilterResult, str]:
+    async def _filter(self, request: Request) -> Answered:
+        args = wire.decode_filter(await request.body())
         if args.pod.scheduler_name != self._scheduler_name:
-            return wire.filter_result(args, args.node_names), ""
-        self._see(args)
+            return wire.encode_filter(wire.filter_result(args, args.node_names)), ""
         offer = self._offer(args)
         if offer.reason is None:
-            return wire.filter_result(args, offer.nodes), ""
+            return wire.encode_filter(wire.filter_result(args, offer.nodes)), ""
         # Unresolvable: nobody is to be preempted for a gang that cannot run.
         refused = dict.fromkeys(args.node_names, offer.reason.text)
-        return wire.filter_result(args, [], unresolvable=refused), offer.reason.value
+        return wire.encode_filter(wire.filter_result(args, [], unresolvable=refused)), offer.reason.value
+
+    def _offer(self, args: wire.ExtenderArgs) -> Offer:
+        """The plan against what kube-scheduler offers; where it misses, the gang is planned anew, a few times."""
+        uid = args.pod.uid
+        if self._ledger.was_deleted(uid):
+            return Offer(reason=Reason.POD_GONE)
+        self._see(args)
+        offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
+        if self._says_nothing(args):
+            return offer
+        for _ in range(REPLANS):
+            if not offer.missed:
+                break
+            self._ledger.step(NodeNotOffered(uid, offer.missed))
+            offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
+        return offer
 
     def _see(self, args: wire.ExtenderArgs) -> None:
         """A pod that the watch has not shown yet is a fact too; facts that wait may be the rest of its gang."""
@@ -68,50 +133,32 @@ class Verbs:
         elif self._ledger.dirty:
             self._ledger.step()
 
-    def _offer(self, args: wire.ExtenderArgs) -> Offer:
-        """The plan against what kube-scheduler offers; where it misses, the gang is planned anew, a few times."""
-        offer = filter_pod(self._ledger.snapshot, args.pod.uid, args.node_names)
-        for _ in range(REPLANS):
-            if not offer.missed or self._is_nominated_only(args):
-                break
-            self._ledger.step(NodeNotOffered(args.pod.uid, offer.missed))
-            offer = filter_pod(self._ledger.snapshot, args.pod.uid, args.node_names)
-        return offer
+    def _says_nothing(self, args: wire.ExtenderArgs) -> bool:
+        """kube-scheduler tries a nominated node alone first: that the plan is not there says nothing of the plan.
 
-    def _is_nominated_only(self, args: wire.ExtenderArgs) -> bool:
-        """kube-scheduler tries a nominated node alone first: that the plan is not there says nothing of the plan."""
-        if len(args.node_names) != 1:
-            return False
-        status = args.pod_dict().get("status") or {}
-        return isinstance(status, dict) and status.get("nominatedNodeName") == args.node_names[0]
+        Where it asks the same again at once, that was all that its plugins left, and it does say something.
+        """
+        only = len(args.node_names) == 1 and self._is_nominated(args, args.node_names[0])
+        again = only and self._nominated_only == args.pod.uid
+        self._nominated_only = args.pod.uid if only and not again else ""
+        return only and not again
 
-    async def prioritize(self, request: Request) -> Response:
-        """0-10 by co-location; an empty list where the body is malformed, since this answer has no ``Error``."""
-        started = perf_counter()
-        reason, scores = "", dict[str, int]()
-        try:
-            args = wire.decode_prioritize(await request.body())
-            ours = args.pod.scheduler_name == self._scheduler_name
-            names = args.node_names
-            scores = prioritize_pod(self._ledger.snapshot, args.pod.uid, names) if ours else dict.fromkeys(names, 0)
-        except RequestError:
-            reason = "RequestError"
-        self._observe("prioritize", perf_counter() - started, reason)
-        return _json(wire.encode_prioritize(scores))
+    def _is_nominated(self, args: wire.ExtenderArgs, node: str) -> bool:
+        return text(part(args.pod_dict(), "status"), "nominatedNodeName") == node
 
-    async def bind(self, request: Request) -> Response:
-        """Hold a member until its gang is complete; bind any other pod at once."""
-        started = perf_counter()
-        try:
-            error = await self._bind(wire.decode_bind(await request.body()), request)
-        except RequestError as malformed:
-            error = str(malformed)
-        self._observe("bind", perf_counter() - started, "BindError" if error else "")
-        return _json(wire.encode_bind(error))
+    async def _prioritize(self, request: Request) -> Answered:
+        args = wire.decode_prioritize(await request.body())
+        ours = args.pod.scheduler_name == self._scheduler_name
+        names = args.node_names
+        scores = prioritize_pod(self._ledger.snapshot, args.pod.uid, names) if ours else dict.fromkeys(names, 0)
+        return wire.encode_prioritize(scores), ""
 
-    async def _bind(self, args: wire.ExtenderBindingArgs, request: Request) -> str:
-        if args.uid not in self._ledger.snapshot.pods:
-            await self._look_up(args)
+    async def _bind(self, request: Request) -> Answered:
+        args = wire.decode_bind(await request.body())
+        error = await self._look_up(args) or await self._bind_known(args, request)
+        return wire.encode_bind(error), "BindError" if error else ""
+
+    async def _bind_known(self, args: wire.ExtenderBindingArgs, request: Request) -> str:
         pod = self._ledger.snapshot.pods.get(args.uid)
         if pod is None or (pod.namespace, pod.name) != (args.namespace, args.name):
             return Reason.POD_GONE.text
@@ -119,37 +166,36 @@ class Verbs:
             return await self._bind_plainly(args)
         return await self._barrier.hold(args.uid, args.node, disconnected(request))
 
-    async def _look_up(self, args: wire.ExtenderBindingArgs) -> None:
-        """The watch is late, or the pod is gone: only the API server knows."""
+    async def _look_up(self, args: wire.ExtenderBindingArgs) -> str:
+        """The watch is late, or the pod is gone: only the API server knows. An error where it cannot be asked."""
+        if args.uid in self._ledger.snapshot.pods:
+            return ""
         try:
             item = await self._api.get(Ref(PODS, args.namespace, args.name))
         except ClusterError:
-            return
-        if item is not None and item["metadata"].get("uid") == args.uid:
+            return UNREADABLE
+        # The watch may have shown the pod in the meantime, and also its end.
+        known = args.uid in self._ledger.snapshot.pods or self._ledger.was_deleted(args.uid)
+        if not known and item is not None and text(part(item, "metadata"), "uid") == args.uid:
             self._ledger.step(*self._translator.pod_events(item))
+        return ""
 
     async def _bind_plainly(self, args: wire.ExtenderBindingArgs) -> str:
         outcome = await self._api.bind(args.namespace, args.name, args.uid, args.node, {})
         if isinstance(outcome, Refused) and outcome.status == 409:
             outcome = await look_again(self._api, args.namespace, args.name, args.uid, args.node, outcome)
-        if isinstance(outcome, Done):
-            return ""
-        return outcome.message if isinstance(outcome, Refused) else outcome.why
+        match outcome:
+            case Done():
+                return ""
+            case Refused():
+                return f"{Reason.BIND_FAILED.text}: {outcome.message or outcome.reason}"
+            case _:
+                return UNKNOWN_OUTCOME
 
-    async def preempt(self, request: Request) -> Response:
-        """Spare the gangs that would be left below their minimum; on a malformed body nobody is preempted."""
-        started = perf_counter()
-        reason, kept = "", dict[str, wire.Victims]()
-        try:
-            args = wire.decode_preempt(await request.body())
-            candidates = {node: victims.uids for node, victims in args.victims.items()}
-            spared = preempt_pod(self._ledger.snapshot, candidates)
-            kept = {node: wire.Victims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}
-        except RequestError:
-            reason = "RequestError"
-        self._observe("preempt", perf_counter() - started, reason)
-        return _json(wire.encode_preempt(kept))
-
-
-def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")
+    async def _preempt(self, request: Request) -> Answered:
+        args = wire.decode_preempt(await request.body())
+        # A node without victims would be an error to kube-scheduler, and one that it names needs some.
+        candidates = {node: victims.uids for node, victims in args.victims.items() if victims.uids}
+        spared = preempt_pod(self._ledger.snapshot, candidates)
+        kept = {node: wire.Victims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}
+        return wire.encode_preempt(kept), ""

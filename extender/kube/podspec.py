@@ -1,75 +1,63 @@
 """What a pod's spec asks for: resources as kube-scheduler counts them, where it may go, what no gang plan can promise.
 
-Reads plain dicts. Whatever is malformed raises ObjectError with the field's path; ``translate`` turns that into the
-job's own quarantine.
+Reads plain dicts. Whatever is malformed raises ObjectError with the field's path; ``jobs`` makes an invalid job of it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from decimal import Decimal
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubernetes.utils.quantity import parse_quantity
-
+from extender.kube.fields import (
+    Json,
+    ObjectError,
+    amount,
+    boolean,
+    condition,
+    each,
+    items,
+    listed,
+    mapping,
+    part,
+    string,
+    text,
+)
+from extender.kube.jobkinds import GATE
 from policy.cluster.model import Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
-Json = Mapping[str, Any]
+__all__ = ["ObjectError", "constraints_of", "requests_of", "unsupported_in"]
+
+Ask = Callable[[Json, str], Resources]  # a container and its path -> what it asks for
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
-class ObjectError(Exception):
-    """A field of an API object cannot be used: its path, its value, and what is allowed."""
+def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None) -> Resources:
+    """A pod's effective request as kube-scheduler's PodRequests has it, host ports and one of ``pods`` beside.
 
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        shown = repr(value)
-        super().__init__(f"{field}: {shown[:80]} is not allowed; allowed: {allowed}")
-
-
-def mapping(value: object, field: str) -> Json:
-    """The value as a mapping; null counts as empty."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ObjectError(field, value, "a mapping")
-    return value
-
-
-def items(value: object, field: str) -> list[Any]:
-    """The value as a list; null counts as empty."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ObjectError(field, value, "a list")
-    return value
-
-
-def requests_of(spec: Json, field: str) -> Resources:
-    """A pod's effective request (PodRequests): containers and sidecars, or the largest init container."""
-    containers = total(_container(c, f"{field}.containers[{i}]") for i, c in _each(spec, field, "containers"))
-    sidecars, peak = NOTHING, NOTHING
-    for index, container in _each(spec, field, "initContainers"):
-        asked = _container(container, f"{field}.initContainers[{index}]")
-        if container.get("restartPolicy") == "Always":
-            sidecars = sidecars + asked
-            peak = _larger(peak, sidecars)
-        else:
-            peak = _larger(peak, sidecars + asked)
-    whole = _larger(containers + sidecars, peak)
-    pod_level = _amounts(mapping(spec.get("resources"), f"{field}.resources").get("requests"), f"{field}.resources")
-    whole = Resources({**whole.amounts, **pod_level.amounts})
+    ``status``: of a real pod, for what an in-place resize has allocated and not yet given back.
+    """
+    whole = _containers(spec, field, _asked)
+    if status is not None and listed(status, "containerStatuses"):
+        whole = _resizing(spec, field, status, whole)
+    whole = _pod_level(spec, f"{field}.resources", whole)
     overhead = _amounts(spec.get("overhead"), f"{field}.overhead")
     return whole + overhead + Resources({"pods": 1}) + _host_ports(spec, field)
 
 
-def _each(spec: Json, field: str, key: str) -> Iterator[tuple[int, Json]]:
-    for index, value in enumerate(items(spec.get(key), f"{field}.{key}")):
-        yield index, mapping(value, f"{field}.{key}[{index}]")
+def _containers(spec: Json, field: str, ask: Ask) -> Resources:
+    """Containers and sidecars, or the largest moment of initialisation, whichever is more."""
+    running = total(ask(container, path) for path, container in each(spec, field, "containers"))
+    sidecars, peak = NOTHING, NOTHING
+    for path, container in each(spec, field, "initContainers"):
+        asked = ask(container, path)
+        peak = _larger(peak, sidecars + asked)
+        if container.get("restartPolicy") == "Always":
+            sidecars = sidecars + asked
+    return _larger(running + sidecars, peak)
 
 
-def _container(container: Json, field: str) -> Resources:
+def _asked(container: Json, field: str) -> Resources:
     """Requests, or limits where there is none: a job's template is not defaulted by the API server as a pod is."""
     resources = mapping(container.get("resources"), f"{field}.resources")
     limits = _amounts(resources.get("limits"), f"{field}.resources.limits")
@@ -77,101 +65,148 @@ def _container(container: Json, field: str) -> Resources:
     return Resources({**limits.amounts, **asked.amounts})
 
 
+def _resizing(spec: Json, field: str, status: Mapping[str, Any], asked: Resources) -> Resources:
+    """The largest of what is asked for, allocated by the kubelet, and in force (in-place resize)."""
+    statuses = [*listed(status, "containerStatuses"), *listed(status, "initContainerStatuses")]
+    known = {text(found, "name"): found for found in statuses if isinstance(found, dict)}
+    infeasible = condition(status, "PodResizePending").get("reason") == "Infeasible"
+
+    def allocated(container: Json, path: str) -> Resources:
+        found = known.get(text(container, "name"), {})
+        if isinstance(found.get("allocatedResources"), dict):
+            return _amounts(found["allocatedResources"], f"{path}.allocatedResources")
+        return NOTHING if infeasible else _asked(container, path)
+
+    def in_force(container: Json, path: str) -> Resources:
+        requests = part(known.get(text(container, "name")), "resources").get("requests")
+        return _amounts(requests, path) if isinstance(requests, dict) else allocated(container, path)
+
+    granted = _larger(_containers(spec, field, allocated), _containers(spec, field, in_force))
+    return granted if infeasible else _larger(asked, granted)
+
+
+def _pod_level(spec: Json, field: str, containers: Resources) -> Resources:
+    """Requests of the pod as a whole take the containers' place; limits only where nobody requests that resource."""
+    resources = mapping(spec.get("resources"), field)
+    asked = _amounts(resources.get("requests"), f"{field}.requests").amounts
+    limits = _amounts(resources.get("limits"), f"{field}.limits").amounts
+    fallback = {n: v for n, v in limits.items() if n not in containers.amounts or n.startswith("hugepages-")}
+    pod_level = {name: value for name, value in {**fallback, **asked}.items() if _is_pod_level(name)}
+    return Resources({**containers.amounts, **pod_level})
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
 def _larger(one: Resources, other: Resources) -> Resources:
     return Resources({name: max(one[name], other[name]) for name in one.amounts.keys() | other.amounts.keys()})
 
 
 def _amounts(value: object, field: str) -> Resources:
-    return Resources({str(name): amount(name, text, field) for name, text in mapping(value, field).items()})
-
-
-def amount(name: object, text: object, field: str) -> int:
-    """One quantity in its integer unit: millicores for cpu, whole units (rounded up) for the rest."""
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise ObjectError(f"{field}.{name}", text, "a Kubernetes quantity such as 500m or 8Gi")
-    try:
-        number = _parse(str(text))
-    except (ValueError, ArithmeticError):
-        raise ObjectError(f"{field}.{name}", text, "a Kubernetes quantity such as 500m or 8Gi") from None
-    if number < 0 or not number.is_finite():
-        raise ObjectError(f"{field}.{name}", text, "a quantity of 0 or more")
-    return math.ceil(number * 1000) if name == "cpu" else math.ceil(number)
-
-
-@lru_cache(maxsize=4096)
-def _parse(text: str) -> Decimal:
-    value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
-    return value
+    return Resources({str(name): amount(str(name), value, field) for name, value in mapping(value, field).items()})
 
 
 def _host_ports(spec: Json, field: str) -> Resources:
-    """Each host port is a resource of which a node has one. With hostNetwork every container port is a host port."""
-    shared = bool(spec.get("hostNetwork"))
+    """Each host port is a resource of which a node has one. With hostNetwork every container port is a host port.
+
+    Init containers hold theirs only as sidecars. The host address is left out: two pods that differ in nothing else are
+    kept apart, which is never wrong.
+    """
+    shared = boolean(spec.get("hostNetwork"), f"{field}.hostNetwork")
+    sidecars = (c for c in each(spec, field, "initContainers") if c[1].get("restartPolicy") == "Always")
     ports: dict[str, int] = {}
-    for index, container in _each(spec, field, "containers"):
-        for value in items(container.get("ports"), f"{field}.containers[{index}].ports"):
-            port = mapping(value, f"{field}.containers[{index}].ports")
-            number = port.get("hostPort") or (port.get("containerPort") if shared else None)
+    for path, container in (*each(spec, field, "containers"), *sidecars):
+        for where, port in each(container, path, "ports"):
+            number = _port(port.get("hostPort"), f"{where}.hostPort")
+            if shared:
+                number = number or _port(port.get("containerPort"), f"{where}.containerPort")
             if number:
-                ports[f"{HOST_PORT}{port.get('protocol') or 'TCP'}/{number}"] = 1
+                ports[f"{HOST_PORT}{string(port.get('protocol'), where) or 'TCP'}/{number}"] = 1
     return Resources(ports)
+
+
+def _port(value: object, field: str) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 65535:
+        raise ObjectError(field, value, "a port number, 0 to 65535")
+    return value
 
 
 def constraints_of(spec: Json, field: str) -> Constraints:
     """Node selector, required node affinity, tolerations."""
-    affinity = mapping(mapping(spec.get("affinity"), f"{field}.affinity").get("nodeAffinity"), f"{field}.affinity")
-    required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"), f"{field}.affinity")
-    terms = items(required.get("nodeSelectorTerms"), f"{field}.affinity")
+    where = f"{field}.affinity.nodeAffinity"
+    affinity = mapping(mapping(spec.get("affinity"), f"{field}.affinity").get("nodeAffinity"), where)
+    where += ".requiredDuringSchedulingIgnoredDuringExecution"
+    required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"), where)
     selector = mapping(spec.get("nodeSelector"), f"{field}.nodeSelector")
     return Constraints(
-        node_selector=tuple(sorted((str(key), str(value)) for key, value in selector.items())),
-        terms=tuple(_term(mapping(term, f"{field}.affinity"), f"{field}.affinity") for term in terms),
-        tolerations=tuple(_toleration(t, field) for t in items(spec.get("tolerations"), f"{field}.tolerations")),
+        node_selector=tuple(
+            sorted((str(key), string(value, f"{field}.nodeSelector.{key}")) for key, value in selector.items())
+        ),
+        terms=tuple(_term(term, path) for path, term in each(required, where, "nodeSelectorTerms")),
+        tolerations=tuple(_toleration(found, path) for path, found in each(spec, field, "tolerations")),
     )
 
 
 def _term(term: Json, field: str) -> Term:
-    return Term(_requirements(term, "matchExpressions", field), _requirements(term, "matchFields", field))
+    labels, fields = (tuple(_requirements(term, key, field)) for key in ("matchExpressions", "matchFields"))
+    return Term(labels, fields)
 
 
-def _requirements(term: Json, key: str, field: str) -> tuple[Requirement, ...]:
-    needs = (mapping(need, f"{field}.{key}") for need in items(term.get(key), f"{field}.{key}"))
-    return tuple(
-        Requirement(
-            str(need.get("key")),
-            str(need.get("operator")),
-            tuple(map(str, items(need.get("values"), f"{field}.{key}"))),
-        )
-        for need in needs
+def _requirements(term: Json, key: str, field: str) -> Iterator[Requirement]:
+    for path, need in each(term, field, key):
+        operator = string(need.get("operator"), f"{path}.operator", ", ".join(OPERATORS))
+        if operator not in OPERATORS:
+            raise ObjectError(f"{path}.operator", operator, ", ".join(OPERATORS))
+        values = tuple(string(value, f"{path}.values") for value in items(need.get("values"), f"{path}.values"))
+        yield Requirement(string(need.get("key"), f"{path}.key"), operator, values)
+
+
+def _toleration(found: Json, field: str) -> Toleration:
+    key, operator, wanted, effect = (
+        string(found.get(name), f"{field}.{name}") for name in ("key", "operator", "value", "effect")
     )
-
-
-def _toleration(value: object, field: str) -> Toleration:
-    found = mapping(value, f"{field}.tolerations")
-    key, operator, wanted, effect = (str(found.get(name) or "") for name in ("key", "operator", "value", "effect"))
+    if operator not in ("", "Equal", "Exists"):
+        raise ObjectError(f"{field}.operator", operator, "Equal, Exists")
     return Toleration(key, operator or "Equal", wanted, effect)
 
 
 def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
-    """What the template asks for and a plan made before kube-scheduler's plugins run cannot promise, by field name."""
+    """What the template asks for and a plan made before kube-scheduler's plugins run cannot promise, by field name.
+
+    Volumes (zones, ephemeral claims, ReadWriteOncePod) are not here: where they bar a node, kube-scheduler does not
+    offer it, and the gang is planned beside it.
+    """
     affinity = mapping(spec.get("affinity"), f"{field}.affinity")
     return tuple(
         name
         for name, asked in (
-            ("resourceClaims", bool(spec.get("resourceClaims"))),
+            ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
-            ("affinity.podAffinity", _required(affinity.get("podAffinity"), field)),
-            ("affinity.podAntiAffinity", _required(affinity.get("podAntiAffinity"), field)),
-            ("nodeName", bool(spec.get("nodeName"))),
+            ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
+            ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),
+            ("nodeName", bool(string(spec.get("nodeName"), f"{field}.nodeName"))),
+            # Somebody else decides when such a pod may start, and the gang's other members would wait for it in vain.
+            ("schedulingGates", _foreign_gate(spec, field)),
+            # kube-scheduler's own gangs (feature GenericWorkload) would hold the pods back beside us.
+            ("schedulingGroup", bool(mapping(spec.get("schedulingGroup"), f"{field}.schedulingGroup"))),
         )
         if asked
     )
 
 
 def _hard_spread(spec: Json, field: str) -> bool:
-    spreads = items(spec.get("topologySpreadConstraints"), f"{field}.topologySpreadConstraints")
-    return any(mapping(s, field).get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for s in spreads)
+    spreads = [found for _, found in each(spec, field, "topologySpreadConstraints")]
+    return any(found.get("whenUnsatisfiable") != "ScheduleAnyway" for found in spreads)
 
 
-def _required(value: object, field: str) -> bool:
-    return bool(mapping(value, field).get("requiredDuringSchedulingIgnoredDuringExecution"))
+def _required(affinity: Json, field: str, key: str) -> bool:
+    found = mapping(affinity.get(key), f"{field}.{key}")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return bool(items(found.get(required), f"{field}.{key}.{required}"))
+
+
+def _foreign_gate(spec: Json, field: str) -> bool:
+    return any(gate.get("name") != GATE for _, gate in each(spec, field, "schedulingGates"))

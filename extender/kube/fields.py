@@ -1,0 +1,167 @@
+"""Reads fields of API objects (plain dicts) in two ways.
+
+Loosely: what is malformed counts as absent, and nothing ever raises. Strictly: what is malformed raises ObjectError
+with its path and what is allowed. Null counts as absent in both. This room knows JSON; it must not know any object.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from kubernetes.utils.quantity import parse_quantity
+
+Json = Mapping[str, Any]
+
+MOST: Final = 2**63 - 1  # Go's int64, in which kube-scheduler counts
+QUANTITY: Final = "a Kubernetes quantity such as 500m or 8Gi"
+_SYNTAX: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?", re.ASCII)
+_LONGEST: Final = 64  # characters of a number
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 80, 40, 80
+
+
+class ObjectError(Exception):
+    """A field of an API object cannot be used: its path, its value, and what is allowed."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field[:200]}: {_shown(value)} is not allowed; allowed: {allowed}")
+
+
+def _shown(value: object) -> str:
+    """Show a value of any size and depth shortly."""
+    if isinstance(value, int) and not -MOST <= value <= MOST:
+        return "an integer beyond 64 bits"
+    return _SHORT.repr(value)[:80]
+
+
+# -- strictly ------------------------------------------------------------------------------------
+
+
+def mapping(value: object, field: str) -> Json:
+    """The value as a mapping; null counts as empty."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ObjectError(field, value, "a mapping")
+    return value
+
+
+def items(value: object, field: str) -> list[Any]:
+    """The value as a list; null counts as empty."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ObjectError(field, value, "a list")
+    return value
+
+
+def each(parent: Json, field: str, key: str) -> Iterator[tuple[str, Json]]:
+    """The mappings of a list, each with its path."""
+    for index, value in enumerate(items(parent.get(key), f"{field}.{key}")):
+        path = f"{field}.{key}[{index}]"
+        yield path, mapping(value, path)
+
+
+def string(value: object, field: str, allowed: str = "a string") -> str:
+    """The value as a string; null counts as empty."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ObjectError(field, value, allowed)
+    return value
+
+
+def boolean(value: object, field: str) -> bool:
+    """The value as a boolean; null counts as false."""
+    if value is not None and not isinstance(value, bool):
+        raise ObjectError(field, value, "true or false")
+    return value is True
+
+
+def whole_number(value: object, field: str, most: int) -> int:
+    """A count in an object's spec, from 0 to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ObjectError(field, value, f"a whole number from 0 to {most}")
+    return value
+
+
+def written_number(value: object, field: str, most: int) -> int:
+    """A count in an annotation: decimal digits only, so that it means the same to everybody."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(most)):
+        return whole_number(int(value), field, most)
+    raise ObjectError(field, value, f"a whole number from 0 to {most}")
+
+
+def amount(name: str, value: object, field: str) -> int:
+    """One quantity in its integer unit, rounded up: millicores for cpu, whole units for the rest."""
+    where = f"{field}.{name}"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ObjectError(where, value, QUANTITY)
+    if isinstance(value, int) and not -MOST <= value <= MOST:
+        raise ObjectError(where, value, f"at most {MOST}")
+    text = str(value)
+    if len(text) > _LONGEST or not _SYNTAX.fullmatch(text):
+        raise ObjectError(where, value, QUANTITY)
+    number = _units(text, 1000 if name == "cpu" else 1)
+    if not 0 <= number <= MOST:
+        raise ObjectError(where, value, "0 or more" if number < 0 else f"at most {MOST}")
+    return number
+
+
+@lru_cache(maxsize=4096)
+def _units(text: str, units: int) -> int:
+    value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
+    value *= units
+    if abs(value) > MOST:  # before it becomes an integer of a thousand digits
+        return MOST + 1 if value > 0 else -1
+    return int(value.to_integral_value(ROUND_CEILING)) if value > 0 else (-1 if value < 0 else 0)
+
+
+# -- loosely -------------------------------------------------------------------------------------
+
+
+def part(item: object, key: str) -> dict[str, Any]:
+    """The mapping under the key, else an empty one."""
+    value = item.get(key) if isinstance(item, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def listed(item: object, key: str) -> list[Any]:
+    """The list under the key, else an empty one."""
+    value = item.get(key) if isinstance(item, dict) else None
+    return value if isinstance(value, list) else []
+
+
+def text(item: object, key: str) -> str:
+    """The string under the key, else an empty one."""
+    value = item.get(key) if isinstance(item, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def condition(status: object, kind: str) -> dict[str, Any]:
+    """The status condition of that type, else an empty mapping."""
+    found = (c for c in listed(status, "conditions") if isinstance(c, dict) and c.get("type") == kind)
+    return next(found, {})
+
+
+def whole(item: object, key: str) -> int:
+    """The integer under the key (a resourceVersion is a string of digits), else 0."""
+    value = item.get(key) if isinstance(item, dict) else None
+    if isinstance(value, str) and len(value) <= _LONGEST and value.isascii() and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MOST else 0
+
+
+def seconds(item: object, key: str) -> float:
+    """The time stamp under the key in seconds since the epoch, else 0."""
+    try:
+        found = datetime.fromisoformat(text(item, key))
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
