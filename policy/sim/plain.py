@@ -1,4 +1,4 @@
-"""The plain kube-scheduler, pod by pod and without gangs: the baseline ``fifo-pod``.
+"""The plain kube-scheduler, pod by pod and without Kohort: what the baseline policy ``fifo-pod`` is checked against.
 
 Each pod goes alone to the node of the best score: LeastAllocated and spreading of the job's pods, whole points as in
 kube-scheduler, ties by the seed. What waits is tried again whenever room is freed.
@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from enum import Enum
 
 from policy.sim.engine import Engine
 from policy.sim.objects import PodObject
 from policy.sim.scheduler import Chosen, KubeScheduler
 from policy.sim.world import World
+from policy.systems.baselines import Retry
 
 POINTS = 100
-
-
-class Retry(Enum):
-    """In which order waiting pods are tried when room is freed: back-off times make it random in a real cluster."""
-
-    RANDOM = "random"
-    FIFO = "fifo"
 
 
 class Plain:
@@ -34,7 +27,7 @@ class Plain:
         self.scheduler: KubeScheduler | None = None
 
     def order(self, retry: Retry) -> Callable[[list[PodObject]], list[PodObject]]:
-        """How pods that wait are queued again."""
+        """How pods that wait are queued again when room is freed."""
         return (lambda pods: self._draw.sample(pods, len(pods))) if retry is Retry.RANDOM else (lambda pods: pods)
 
     def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:

@@ -1,6 +1,6 @@
 """Run a trace: the world, a kube-scheduler and Kohort (or nobody) in one virtual time.
 
-``simulate`` runs Kohort with a policy; ``fifo_pod`` the plain kube-scheduler. Both give a Result, and both are
+``simulate`` runs Kohort with a policy; ``pod_by_pod`` the plain kube-scheduler. Both give a Result, and both are
 functions of their arguments alone.
 """
 
@@ -13,13 +13,14 @@ from policy.sim.engine import Engine
 from policy.sim.ground import WorldSettings
 from policy.sim.meter import Meter
 from policy.sim.objects import KOHORT, Change, JobSpec
-from policy.sim.plain import Plain, Retry
+from policy.sim.plain import Plain
 from policy.sim.report import Result
 from policy.sim.scheduler import KubeScheduler, SchedulerSettings
-from policy.sim.service import Service, ServiceSettings, Step
+from policy.sim.service import Delays, Service, ServiceSettings, Step
 from policy.sim.traces import DEFAULT_SCHEDULER, Trace, rigid
 from policy.sim.world import World
 from policy.systems.base import Policy
+from policy.systems.baselines import Retry
 
 HORIZON = 6 * 3600.0
 START = 1_000_000.0  # any time of day: nothing may depend on it
@@ -44,11 +45,16 @@ def simulate(
     world: WorldSettings | None = None,
     scheduler: SchedulerSettings | None = None,
     horizon: float = HORIZON,
+    patience: float | None = None,
     on_step: OnStep | None = None,
 ) -> Result:
-    """Run the trace under Kohort with that policy. ``on_step`` sees every step with the world as it then was."""
+    """Run the trace under Kohort with that policy. ``on_step`` sees every step with the world as it then was.
+
+    patience: a job that holds pods for so many seconds without computing is ended, and counts with that time. The
+    paper does not say what ends a deadlocked job; the answer decides the comparison, so it is an argument.
+    """
     settings = settings or ServiceSettings()
-    run = Run(trace, world or WorldSettings(), horizon, settings.delays.watch_seconds)
+    run = Run(trace, world or WorldSettings(), horizon, settings.delays.watch_seconds, patience)
     service = Service(run.world, run.engine, policy, settings, lambda s: on_step(s, run.world) if on_step else None)
     loop = KubeScheduler(run.world, run.engine, service, KOHORT, scheduler or SchedulerSettings(), lambda pods: pods)
     service.scheduler = loop
@@ -56,35 +62,24 @@ def simulate(
     return run.until_done(policy.name)
 
 
-def fifo_pod(
+def pod_by_pod(
     trace: Trace,
     seed: int,
     retry: Retry = Retry.RANDOM,
-    patience: float = 1800.0,
     *,
     world: WorldSettings | None = None,
     scheduler: SchedulerSettings | None = None,
     horizon: float = HORIZON,
+    patience: float | None = None,
 ) -> Result:
-    """Run the trace pod by pod without gangs. A job that holds pods for ``patience`` without computing is ended.
-
-    The paper does not say what ends a deadlocked job; the answer decides the comparison, so it is an argument.
-    """
-    plain_world = world or WorldSettings()
-    run = Run(rigid(trace), plain_world, horizon, Delay.WATCH, patience)
-    plain = Plain(run.world, run.engine, seed, Delay.BIND)
+    """Run the trace under the plain kube-scheduler: no gangs, no Kohort, every job at the size it asks for."""
+    run = Run(rigid(trace), world or WorldSettings(), horizon, Delays().watch_seconds, patience)
+    plain = Plain(run.world, run.engine, seed, Delays().bind_seconds)
     pace = scheduler or SchedulerSettings(backoff_initial_seconds=0.0, backoff_max_seconds=0.0)
     loop = KubeScheduler(run.world, run.engine, plain, DEFAULT_SCHEDULER, pace, plain.order(retry))
     plain.scheduler = loop
     run.watchers.append(loop)
-    return run.until_done("fifo-pod")
-
-
-class Delay:
-    """The plain scheduler's delays, in seconds."""
-
-    WATCH = 0.02
-    BIND = 0.02
+    return run.until_done(DEFAULT_SCHEDULER)
 
 
 class Run:

@@ -38,19 +38,19 @@ def pod_requests(cores: float, memory_gib: float, gpus: int = 0) -> Resources:
     return Resources(amounts | ({"nvidia.com/gpu": gpus} if gpus else {}))
 
 
-def kod2(seed: int, jobs: int = 10, gap_seconds: float = 30.0) -> Trace:
+def kod2(seed: int, *, contention: float = 0.1, jobs: int = 10, gap_seconds: float = 30.0) -> Trace:
     """KOD2's experiment (section 5): ten TFJobs, one every 30 s, on three nodes of 10 cores, 32 GB and a GPU.
 
     The paper gives neither requests nor bounds nor steps: worker of 1-3 cores and 2, 4 or 6 GiB, minimum 1-2, maximum
-    4-6, 5-20 minutes of one worker's work and a ps of 1 core and 2 GiB are this project's calibration. Each job asks
-    for its maximum of workers.
+    4-6, 5-20 minutes of one worker's work and a ps of 1 core and 2 GiB are this project's calibration, as is
+    ``contention`` (0.1 or 0.2). Each job asks for its maximum of workers.
     """
     draw = random.Random(seed)
     nodes = tuple(node(f"node-{index}", 10, 32, 1) for index in range(3))
-    return Trace(nodes, tuple(_kod2_job(draw, index, index * gap_seconds) for index in range(jobs)))
+    return Trace(nodes, tuple(_kod2_job(draw, index, index * gap_seconds, contention) for index in range(jobs)))
 
 
-def _kod2_job(draw: random.Random, index: int, arrival: float) -> JobSpec:
+def _kod2_job(draw: random.Random, index: int, arrival: float, contention: float) -> JobSpec:
     worker = pod_requests(draw.choice((1, 2, 3)), draw.choice((2, 4, 6)))
     least, most = draw.choice((1, 2)), draw.choice((4, 5, 6))
     return JobSpec(
@@ -59,7 +59,7 @@ def _kod2_job(draw: random.Random, index: int, arrival: float) -> JobSpec:
         min_workers=least,
         max_workers=most,
         work_seconds=round(draw.uniform(300.0, 1200.0), 1),
-        contention=draw.choice((0.1, 0.2)),
+        contention=contention,
         arrival=arrival,
     )
 
