@@ -493,6 +493,24 @@ async def test_an_answer_that_is_no_answer_counts_as_silence() -> None:
         assert not bench.controller.readiness().ready
 
 
+@virtual
+async def test_metrics_show_what_is_still_to_do_and_what_was_done() -> None:
+    async with Bench() as bench:
+        value = bench.controller.metrics.registry.get_sample_value
+        bench.lease.leads = False
+        bench.extender.want(orders(release=(pod("a"), pod("b"))))
+        await bench.pass_time(1)
+        assert value("kohort_controller_wanted_writes", {"kind": "Release"}) == 2
+        assert value("kohort_controller_wanted_writes", {"kind": "Wake"}) == 0
+        bench.lease.leads = True
+        bench.api.answers["b"] = FORBIDDEN
+        await bench.until(lambda: bench.deletes("a") and bench.deletes("b"))
+        await bench.pass_time(0.1)
+        assert value("kohort_controller_wanted_writes", {"kind": "Release"}) == 1
+        assert value("kohort_controller_writes_total", {"kind": "Release", "outcome": "done"}) == 1
+        assert value("kohort_controller_writes_total", {"kind": "Release", "outcome": "refused"}) == 1
+
+
 # -- what people are told ------------------------------------------------------------------------
 
 

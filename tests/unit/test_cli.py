@@ -1,0 +1,281 @@
+"""The command line: tables for people, JSON and YAML for scripts, and errors that say what to do next."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from extender import demo
+from extender.cli import commands, processes
+from extender.cli.service import CliError, path_of
+from extender.cli.tables import clean
+from extender.kube.api import ClusterError
+from extender.settings import Settings
+
+WAITS = {
+    "reason": "WaitingForRoom", "text": "kohort: the gang waits for room", "detail": "needs 3 cpu", "behind": "",
+}  # fmt: skip
+JOB: dict[str, Any] = {
+    "namespace": "team", "name": "big", "kind": "TFJob", "uid": "u", "state": "waiting", "min_workers": 2,
+    "workers": 0, "max_workers": 4, "replicas": 2, "elastic": True, "utility": 1.0, "weight": 0.75, "arrival": 0.0,
+    "waited_seconds": 192.0, "keeps_pods": False, "waits": WAITS,
+}  # fmt: skip
+AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "8Gi", "exact": 8 * 2**30}}
+ANSWERS: dict[str, Any] = {
+    "/v1/queue": {
+        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard of for 12 s"],
+        "jobs": [
+            {
+                **JOB, "position": 1, "members": 3, "needs": AMOUNTS, "gated_pods": 3,
+            }
+        ],
+    },
+    "/v1/jobs": {"generation": 1, "jobs": [JOB, {**JOB, "name": "run", "state": "running", "waits": None}]},
+    "/v1/nodes": {
+        "generation": 1,
+        "nodes": [
+            {
+                "name": "n1", "ready": True, "unschedulable": False, "allocatable": AMOUNTS, "free": AMOUNTS,
+                "other_pods": 2,
+                "members": [
+                    {"job": "team/run", "role": role, "index": index, "state": "bound"}
+                    for role, index in (("ps", 0), ("worker", 0), ("worker", 1))
+                ],
+            }
+        ],
+    },
+    "/v1/plans": {
+        "generation": 1,
+        "plans": [
+            {
+                "namespace": "team", "name": "run", "kind": "TFJob", "uid": "u", "plan": "7-1", "state": "planned",
+                "workers": 2, "nodes": {"ps-0": "n1", "worker-0": "n1", "worker-1": "n2"}, "at_barrier": ["ps-0"],
+                "deadline_in_seconds": 12.5,
+            }
+        ],
+    },
+    "/v1/decisions": {
+        "instance": "i", "latest": 7,
+        "decisions": [
+            {
+                "sequence": 7, "at": 0.0, "generation": 3, "cause": ["PodSeen"], "action": "Admit",
+                "job": {"namespace": "team", "name": "run", "kind": "TFJob", "uid": "u"},
+                "text": "started with 2 workers",
+            }
+        ],
+    },
+    "/v1/explain/team/big": {
+        **JOB, "roles": [],
+        "members": [{"role": "ps", "index": 0, "pod": "big-ps-0", "node": "", "state": "gated"}],
+    },
+}  # fmt: skip
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers from the table; keeps what was asked."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        found = ANSWERS.get(self.path.partition("?")[0])
+        missing = {"field": "name", "value": "x", "allowed": "big", "message": "no job team/x is known; one of big"}
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(found or missing).encode())
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.asked = []  # type: ignore[attr-defined]
+        threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def kohort(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run ``kohort ARGS`` against the server."""
+    monkeypatch.setattr(commands, "DEFAULT_SERVER", f"http://127.0.0.1:{server.server_port}")
+    return lambda *args: CliRunner().invoke(commands.app, list(args))
+
+
+TABLES = {
+    "queue": (
+        ("queue",),
+        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS GATED WHY",
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi 3 WaitingForRoom (needs 3 cpu)"],
+    ),
+    "jobs": (
+        ("jobs",),
+        ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
+         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom (needs 3 cpu)",
+         "team run TFJob 0 (2-4) running 3m12s -"],
+    ),
+    "nodes": (
+        ("nodes",),
+        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS",
+         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 team/run 1 ps+2 worker"],
+    ),
+    "plans": (
+        ("plans",),
+        ["NAMESPACE NAME PLAN STATE WORKERS NODES WAITS FOR AT BARRIER DEADLINE",
+         "team run 7-1 planned 2 n1: 2, n2: 1 - 1 12s"],
+    ),
+    "decisions": (
+        ("decisions",),
+        ["# TIME ACTION JOB POD WHAT", "7 00:00:00Z Admit team/run - started with 2 workers"],
+    ),
+    "explain": (
+        ("explain", "team/big"),
+        ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
+         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail needs 3 cpu", "",
+         "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "want"), TABLES.values(), ids=TABLES.keys())
+def test_tables_for_people(kohort: Callable[..., Result], args: tuple[str, ...], want: list[str]) -> None:
+    found = kohort(*args)
+    assert found.exit_code == 0
+    assert [" ".join(line.split()) for line in found.stdout.splitlines()] == want
+
+
+def test_what_keeps_the_queue_from_moving_is_a_warning_beside_the_answer(kohort: Callable[..., Result]) -> None:
+    found = kohort("queue")
+    assert found.stderr == "warning: controller: not heard of for 12 s\n"
+
+
+def test_json_and_yaml_are_for_scripts(kohort: Callable[..., Result]) -> None:
+    as_json, as_yaml = kohort("queue", "-o", "json"), kohort("-o", "yaml", "queue")
+    assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout)
+    assert json.loads(as_json.stdout)["jobs"][0]["needs"]["cpu"] == {"quantity": "1500m", "exact": 1500}
+
+
+def test_options_may_stand_before_the_command_or_after_it(kohort: Callable[..., Result], server: Any) -> None:
+    url = f"http://localhost:{server.server_port}/"
+    assert kohort("--server", url, "jobs").exit_code == kohort("jobs", "--server", url).exit_code == 0
+
+
+def test_decisions_are_asked_for_after_a_number(kohort: Callable[..., Result], server: Any) -> None:
+    assert kohort("decisions", "--since", "5").exit_code == 0
+    assert server.asked[-1] == "/v1/decisions?since=5"
+
+
+NAMES = {
+    "namespace/name": (("team/big",), "/v1/explain/team/big"),
+    "-n namespace": (("big", "-n", "team"), "/v1/explain/team/big"),
+    "both, and the same": (("team/big", "-n", "team"), "/v1/explain/team/big"),
+    "neither: default": (("big",), "/v1/explain/default/big"),
+}
+
+
+@pytest.mark.parametrize(("args", "path"), NAMES.values(), ids=NAMES.keys())
+def test_a_job_is_named_in_either_way(
+    kohort: Callable[..., Result], server: Any, args: tuple[str, ...], path: str
+) -> None:
+    kohort("explain", *args)
+    assert server.asked[-1] == path
+
+
+def test_no_name_leaves_its_place_in_the_path() -> None:
+    assert path_of("explain", "../x", "a b") == "/v1/explain/..%2Fx/a%20b"
+
+
+WRONG = {
+    "an unknown job": (("explain", "team/x"), 1, "no job team/x is known; one of big"),
+    "a name of three parts": (("explain", "a/b/c"), 2, "allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE"),
+    "an empty name": (("explain", "a/"), 2, "allowed: NAMESPACE/NAME"),
+    "an empty namespace": (("explain", "/a"), 2, "allowed: NAMESPACE/NAME"),
+    "two namespaces": (("explain", "a/b", "-n", "c"), 2, "two namespaces, a and c"),
+    "a server that is no URL": (("queue", "--server", "localhost:8900"), 2, "allowed: a URL such as http://"),
+    "a server with a port that is none": (("queue", "--server", "http://h:99999"), 2, "allowed: a URL"),
+    "an unknown output": (("queue", "-o", "xml"), 2, "'xml'"),
+    "an unknown command": (("queu",), 2, "queu"),
+    "settings that are not there": (("serve", "--config", "/no/such"), 2, "settings /no/such cannot be used"),
+    "a file to check that is not there": (("check-config", "/no/such"), 1, ""),
+}
+
+
+@pytest.mark.parametrize(("args", "code", "text"), WRONG.values(), ids=WRONG.keys())
+def test_errors_say_what_is_allowed(kohort: Callable[..., Result], args: tuple[str, ...], code: int, text: str) -> None:
+    found = kohort(*args)
+    assert (found.exit_code, text in found.stderr) == (code, True), found.output
+    assert "Traceback" not in found.output
+
+
+def test_a_service_that_is_not_there_is_told_how_to_start(kohort: Callable[..., Result]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        found = kohort("queue", "--server", f"http://127.0.0.1:{taken.getsockname()[1]}")
+    assert found.exit_code == 1
+    assert "kohort serve" in found.stderr
+    assert "port-forward deployment/kohort 8900:8900" in found.stderr
+
+
+def test_what_is_not_kohort_is_said_to_be_so(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ANSWERS, "/v1/queue", {"something": "else"})
+    found = kohort("queue")
+    assert (found.exit_code, "is not Kohort" in found.stderr) == (1, True)
+
+
+def test_an_unknown_setting_stops_the_start_by_name(kohort: Callable[..., Result], tmp_path: Path) -> None:
+    file = tmp_path / "kohort.yaml"
+    file.write_text("barier: {}\n")
+    found = kohort("controller", "--config", str(file))
+    assert (found.exit_code, "barier" in found.stderr) == (2, True)
+
+
+def test_texts_of_users_do_not_steer_the_terminal() -> None:
+    assert clean("a\x1b[31mb\nc[red]") == "a?[31mb?c[red]"
+
+
+def test_check_config_exits_by_its_verdict(kohort: Callable[..., Result], tmp_path: Path) -> None:
+    good = Path(__file__).parents[2] / "manifests/base/scheduler-config.yaml"
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    assert kohort("check-config", str(good)).exit_code == 0
+    found = kohort("check-config", str(bad))
+    assert (found.exit_code, "mend:" in found.stdout) == (1, True)
+
+
+def test_the_demo_gets_its_options(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(demo, "run", lambda *args, **others: asked.append((args, others)))
+    kohort("demo", "--json", "out.json", "--speed", "20", "--no-live")
+    assert asked == [((Path("out.json"),), {"speed": 20.0, "seed": 0, "live": False})]
+
+
+ENDS = {
+    "no credentials": (ClusterError(0, "Credentials", "no such file"), "set KUBECONFIG"),
+    "a port that is taken": (OSError(98, "Address already in use"), "Address already in use"),
+    "a fault in a part": (ExceptionGroup("parts", [ValueError("why")]), "ValueError: why"),
+}
+
+
+@pytest.mark.parametrize(("error", "text"), ENDS.values(), ids=ENDS.keys())
+def test_a_process_that_ends_says_why(error: Exception, text: str) -> None:
+    async def fails(_: Settings) -> None:
+        raise error
+
+    with pytest.raises(CliError, match=text) as told:
+        processes.run("serve", fails, Settings())
+    assert told.value.code == 1
+    assert str(told.value).startswith("kohort serve has stopped: ")
+
+
+def test_help_shows_examples(kohort: Callable[..., Result]) -> None:
+    found = kohort("--help")
+    assert found.exit_code == 0
+    assert "kohort demo" in found.stdout
+    for command in ("serve", "controller", "queue", "explain", "check-config"):
+        assert command in found.stdout

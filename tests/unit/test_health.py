@@ -1,0 +1,228 @@
+"""Probes and metrics: what makes a process unready, what only warns, and what is counted."""
+
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from extender.clock import Clock
+from extender.health import Check, Heartbeat, Readiness, extender_readiness, probes
+from extender.journal import Journal
+from extender.ledger import Ledger
+from extender.metrics import ControllerMetrics, Metrics, health_app
+from extender.resizes import Workers
+from extender.settings import Settings
+from policy.cluster.actions import Admit, Effect, Released, Resize
+from policy.cluster.events import BindHeld, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.model import Job, Node, Pod, Role, Slot
+from policy.cluster.reasons import Reason
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Rules, Snapshot
+from policy.systems import make_policy
+
+ONE = Resources({"cpu": 1000})
+LONE = Job("team/u", "team", "j", "TFJob", 0.0, (Role("worker", 1, ONE),), 1, 1)
+MEMBER = Pod("p", "team", "j-worker-0", ONE, job_uid="team/u", slot=Slot("worker", 0), opted_in=True)
+GATED = Pod("g", "team", "k-worker-0", opted_in=True, gated=True)
+
+
+class HandClock(Clock):
+    time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@dataclass
+class Watch:
+    resource: str = "pods"
+    synced: bool = True
+    last_seen: float = 100.0
+    restarts: int = 0
+
+
+@dataclass
+class Part:
+    """Barrier and lease at once."""
+
+    held: int = 0
+    leads: bool = True
+
+    def leading(self) -> bool:
+        return self.leads
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+async def get(app: object, path: str) -> tuple[int, str]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort") as client:  # type: ignore[arg-type]
+        answer = await client.get(path)
+    return answer.status_code, answer.text
+
+
+# -- readiness -----------------------------------------------------------------------------------
+
+READY = Snapshot(synced=True)
+STATES = {
+    "all is well": (READY, Watch(), True, None),
+    "a follower is ready": (READY, Watch(), False, None),
+    "a list is missing": (READY, Watch(synced=False), True, "[-]synced waiting for the first list of pods"),
+    "not rebuilt": (Snapshot(), Watch(), True, "[-]rebuilt the ledger is not rebuilt yet"),
+    "a watch is silent": (READY, Watch(last_seen=39.0), True, "[-]watches nothing heard of pods (61 s)"),
+    "a watch that was never there is not stalled": (
+        READY, Watch(last_seen=0.0, synced=False), True, "[-]synced waiting for the first list of pods",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("snapshot", "watch", "leads", "failing"), STATES.values(), ids=STATES.keys())
+def test_the_extender_is_ready_when_its_facts_are_whole_and_fresh(
+    snapshot: Snapshot, watch: Watch, leads: bool, failing: str | None, clock: HandClock
+) -> None:
+    found = extender_readiness(snapshot, [watch], leads, Heartbeat(clock), clock)
+    assert [check.line for check in found.checks if check.fatal and not check.ok] == ([failing] if failing else [])
+    assert found.ready is (failing is None)
+
+
+def test_a_dead_controller_warns_with_the_number_of_gated_pods_and_keeps_the_extender_ready(clock: HandClock) -> None:
+    heartbeat, snapshot = Heartbeat(clock), Snapshot(synced=True, pods={"g": GATED})
+    heartbeat.beat()
+    clock.time += 10
+    assert extender_readiness(snapshot, [], True, heartbeat, clock).warnings == ()
+    clock.time += 1
+    found = extender_readiness(snapshot, [], True, heartbeat, clock)
+    assert found.ready
+    assert found.warnings == (
+        "controller: not heard of for 11 s: gated pods are not released (1 now), nothing is woken or resized",
+    )
+
+
+def test_a_controller_that_never_came_is_given_time_and_then_missed(clock: HandClock) -> None:
+    heartbeat = Heartbeat(clock)
+    assert extender_readiness(READY, [], True, heartbeat, clock).warnings == ()
+    clock.time += 11
+    assert "never heard of" in extender_readiness(READY, [], True, heartbeat, clock).warnings[0]
+
+
+GOOD, BAD, ODD = Check("a", True), Check("b", False, "is broken"), Check("c", False, "is odd", fatal=False)
+PROBES = {
+    "ready": ((GOOD,), "/readyz", 200, "ok\n"),
+    "ready, every check": ((GOOD,), "/readyz?verbose", 200, "[+]a ok\nok\n"),
+    "a warning is shown unasked": ((GOOD, ODD), "/readyz", 200, "[!]c is odd\nok\n"),
+    "a failure shows everything": ((GOOD, BAD), "/readyz", 503, "[+]a ok\n[-]b is broken\nnot ready\n"),
+    "one good check": ((GOOD, BAD), "/readyz/a", 200, "[+]a ok\nok\n"),
+    "one bad check": ((GOOD, BAD), "/readyz/b", 503, "[-]b is broken\nnot ready\n"),
+    "one that warns": ((ODD,), "/readyz/c", 200, "[!]c is odd\nok\n"),
+    "no such check": ((GOOD, BAD), "/readyz/x", 404, "no check of that name; allowed: a, b\n"),
+    "alive whatever is broken": ((BAD,), "/livez", 200, "ok\n"),
+}
+
+
+@pytest.mark.parametrize(("checks", "path", "status", "text"), PROBES.values(), ids=PROBES.keys())
+async def test_probes(checks: tuple[Check, ...], path: str, status: int, text: str) -> None:
+    app = probes(lambda: Readiness(checks), Metrics().registry)
+    assert await get(app, path) == (status, text)
+
+
+# -- metrics -------------------------------------------------------------------------------------
+
+
+def value(metrics: Metrics | ControllerMetrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_calls_are_counted_by_verb_and_refusals_by_reason() -> None:
+    metrics = Metrics()
+    metrics.observe_verb("filter", 0.004, "")
+    metrics.observe_verb("filter", 0.3, Reason.NO_ROOM.value)
+    assert value(metrics, "kohort_verb_requests_total", verb="filter") == 2
+    assert value(metrics, "kohort_verb_refusals_total", verb="filter", reason="WaitingForRoom") == 1
+    assert value(metrics, "kohort_verb_duration_seconds_bucket", verb="filter", le="0.005") == 1
+
+
+def test_decisions_are_counted_by_action_direction_and_reason() -> None:
+    metrics = Metrics()
+    metrics.observe_effects([Admit("j", 4, {}), Resize("j", 2), Resize("j", 3), Released("j", "p", Reason.BIND_FAILED)])
+    metrics.observe_binding("refused")
+    assert value(metrics, "kohort_decisions_total", action="Resize") == 2
+    assert value(metrics, "kohort_gangs_admitted_total") == 1
+    assert value(metrics, "kohort_resizes_total", direction="in") == 1
+    assert value(metrics, "kohort_resizes_total", direction="out") == 1
+    assert value(metrics, "kohort_gangs_released_total", reason="BindFailed") == 1
+    assert value(metrics, "kohort_bindings_total", outcome="refused") == 1
+
+
+NODE = {Slot("worker", 2): "n1"}
+WAYS: dict[str, tuple[list[Effect], list[str]]] = {
+    "fewer": ([Admit("j", 4, {}), Resize("j", 2)], ["", "in"]),
+    "more": ([Admit("j", 2, {}), Resize("j", 3, NODE)], ["", "out"]),
+    "as many, elsewhere": ([Admit("j", 3, {}), Resize("j", 3, NODE)], ["", ""]),
+    "before our start: no nodes are given": ([Resize("j", 2), Resize("j", 3)], ["in", "out"]),
+    "before our start: nodes are given": ([Resize("j", 3, NODE)], ["out"]),
+    "what was released is forgotten": (
+        [Admit("j", 4, {}), Released("j", "p", Reason.BIND_FAILED), Resize("j", 5)], ["", "", "in"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("effects", "want"), WAYS.values(), ids=WAYS.keys())
+def test_which_way_a_resize_goes(effects: list[Effect], want: list[str]) -> None:
+    workers = Workers()
+    assert [workers.follow(effect) for effect in effects] == want
+
+
+def live(clock: HandClock) -> tuple[Metrics, Ledger, Part]:
+    metrics, part = Metrics(), Part()
+    ledger = Ledger(make_policy("kod2"), Rules(), clock, Journal())
+    ledger.carry_with(metrics.observe_effects)
+    metrics.watch(ledger, [Watch(last_seen=97.0, restarts=2)], part, part)
+    return metrics, ledger, part
+
+
+def test_the_time_from_admission_to_bound_is_measured(clock: HandClock) -> None:
+    metrics, ledger, _ = live(clock)
+    ledger.step(NodeSeen(Node("n1", Resources({"cpu": 4000}))), JobSeen(LONE), PodSeen(MEMBER), Synced())
+    clock.time += 1.5
+    ledger.step(BindHeld("p", "n1"))
+    clock.time += 1.5
+    bound = Pod("p", "team", "j-worker-0", ONE, "n1", job_uid="team/u", slot=MEMBER.slot, opted_in=True, version=1)
+    ledger.step(PodSeen(bound))
+    assert value(metrics, "kohort_gang_admission_to_bound_seconds_sum") == 3.0
+    assert value(metrics, "kohort_gangs", state="running") == 1
+
+
+def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
+    metrics, ledger, part = live(clock)
+    ledger.step(NodeSeen(Node("n1", ONE)), JobSeen(LONE), PodSeen(GATED), Synced())
+    part.held, part.leads = 7, False
+    clock.time += 30
+    names = {
+        "kohort_barrier_held_binds": 7, "kohort_leader": 0, "kohort_gated_pods": 1, "kohort_queue_jobs": 1,
+        "kohort_nodes": 1, "kohort_controller_last_heard_seconds": 30, "kohort_log_lines_dropped_total": 0,
+    }  # fmt: skip
+    assert {name: value(metrics, name) for name in names} == names
+    assert value(metrics, "kohort_watch_last_seen_seconds", resource="pods") == 33
+    assert value(metrics, "kohort_watch_restarts_total", resource="pods") == 2
+    assert value(metrics, "kohort_gangs", state="waiting") == 1
+
+
+async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(clock: HandClock) -> None:
+    metrics, ledger, _ = live(clock)
+    ledger.step(JobSeen(Job("s/u", "secret-team", "secret-job", "TFJob", 0.0, (), invalid="bad")), Synced())
+    status, text = await get(health_app(metrics, Settings()), "/metrics")
+    assert status == 200
+    assert "kohort_invalid_jobs 1.0" in text
+    assert "secret" not in text
+
+
+def test_every_process_has_metrics_of_its_own() -> None:
+    one, other = Metrics(), Metrics()
+    one.observe_verb("bind", 1.0, "")
+    assert value(other, "kohort_verb_requests_total", verb="bind") is None
+    assert value(ControllerMetrics(), "kohort_leader") == 0

@@ -1,0 +1,377 @@
+"""REST: what people, the CLI and the controller are told, and how a wrong request is answered."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from extender import rest
+from extender.clock import Clock
+from extender.health import Check, Heartbeat, Readiness
+from extender.journal import Journal
+from extender.ledger import Ledger
+from extender.settings import Settings
+from extender.views import amounts, quantity
+from policy.cluster.actions import Admit, Effect, Resize
+from policy.cluster.events import BindHeld, Event, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Rules
+from policy.systems import make_policy
+
+GIB = 2**30
+NOW = 1_000_000.0
+SMALL = Resources({"cpu": 500, "memory": GIB, "pods": 1})
+
+
+class StillClock(Clock):
+    """Stands still; time-outs are short, so that a long poll ends."""
+
+    def now(self) -> float:
+        return NOW
+
+    def monotonic(self) -> float:
+        return NOW
+
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        return asyncio.timeout(0.02)
+
+
+class Vitals:
+    def __init__(self, clock: Clock) -> None:
+        self.controller: Heartbeat | None = Heartbeat(clock)
+        self.checks: tuple[Check, ...] = ()
+
+    def readiness(self) -> Readiness:
+        return Readiness(self.checks)
+
+
+def node(name: str, cpu: int = 4000) -> Node:
+    return Node(name, Resources({"cpu": cpu, "memory": 8 * GIB, "pods": 110}))
+
+
+def job(name: str, workers: int = 2, most: int | None = None, cpu: int = 500, **others: Any) -> Job:
+    asks = Resources({"cpu": cpu, "memory": GIB, "pods": 1})
+    return Job(
+        **{
+            "uid": f"team/u-{name}", "namespace": "team", "name": name, "kind": "TFJob", "arrival": NOW - 90,
+            "roles": (Role("ps", 1, asks), Role("worker", workers, asks)), "min_workers": workers,
+            "max_workers": most or workers, "elastic": most is not None, "version": 3, **others,
+        }
+    )  # fmt: skip
+
+
+def pod(job: Job, role: str, index: int, **others: Any) -> Pod:
+    name = f"{job.name}-{role}-{index}"
+    asks = job.roles[0].requests
+    return Pod(
+        **{
+            "uid": f"pod-{name}", "namespace": "team", "name": name, "requests": asks, "job_uid": job.uid,
+            "slot": Slot(role, index), "opted_in": True, "since": NOW - 80, **others,
+        }
+    )  # fmt: skip
+
+
+def pods(job: Job, **others: Any) -> list[Event]:
+    return [PodSeen(pod(job, slot.role, slot.index, **others)) for slot in job.slots(job.min_workers)]
+
+
+class Service:
+    """The routes over a real ledger."""
+
+    def __init__(self, *events: Event, policy: str = "kod2", **settings: Any) -> None:
+        self.ledger = Ledger(make_policy(policy), Rules(), StillClock(), Journal())
+        self.vitals = Vitals(self.ledger.clock)
+        app = FastAPI()
+        app.include_router(rest.router(self.ledger, Settings(**settings), self.vitals))
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort")
+        self.step(*events)
+
+    def step(self, *events: Event) -> None:
+        self.ledger.step(*events)
+
+    async def ask(self, path: str, status: int = 200, client: str = "") -> Any:
+        answer = await self.client.get(f"/v1{path}", headers={"X-Kohort-Client": client})
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+
+A, B, BIG = job("a"), job("b", most=4), job("big", cpu=3500)
+CLUSTER: tuple[Event, ...] = (NodeSeen(node("n1")), NodeSeen(node("n2")))
+
+
+def running() -> Service:
+    """One gang that fits, with its pods, and one that does not."""
+    gated = pods(BIG, gated=True)
+    return Service(*CLUSTER, JobSeen(A), *pods(A), JobSeen(BIG), *gated, Synced())
+
+
+# -- quantities ----------------------------------------------------------------------------------
+
+QUANTITIES = {
+    "half a core": ("cpu", 500, "500m"),
+    "two cores": ("cpu", 2000, "2"),
+    "an over-charged node": ("cpu", -500, "-500m"),
+    "whole GiB": ("memory", 8 * GIB, "8Gi"),
+    "whole KiB only": ("memory", 8 * GIB + 1024, "8388609Ki"),
+    "odd bytes": ("memory", 1001, "1001"),
+    "none": ("memory", 0, "0"),
+    "storage": ("ephemeral-storage", 2**20, "1Mi"),
+    "pieces are not bytes": ("nvidia.com/gpu", 1024, "1024"),
+}
+
+
+@pytest.mark.parametrize(("name", "amount", "text"), QUANTITIES.values(), ids=QUANTITIES.keys())
+def test_a_quantity_is_written_as_kubernetes_does_without_loss(name: str, amount: int, text: str) -> None:
+    assert quantity(name, amount) == text
+    assert amounts(Resources({name: amount}))[name].exact == amount
+
+
+# -- jobs and queue ------------------------------------------------------------------------------
+
+
+async def test_a_job_is_shown_with_its_bounds_and_members() -> None:
+    found = await running().ask("/jobs/team/a")
+    assert (found["uid"], found["state"], found["workers"], found["waits"]) == ("u-a", "planned", 2, None)
+    assert [(m["role"], m["index"], m["pod"], m["state"]) for m in found["members"]] == [
+        ("ps", 0, "a-ps-0", "planned"),
+        ("worker", 0, "a-worker-0", "planned"),
+        ("worker", 1, "a-worker-1", "planned"),
+    ]
+    assert {m["node"] for m in found["members"]} <= {"n1", "n2"}
+    assert found["roles"][0]["requests"]["cpu"] == {"quantity": "500m", "exact": 500}
+
+
+async def test_members_say_how_far_they_are() -> None:
+    service = Service(*CLUSTER, JobSeen(A), *pods(A), Synced())
+    planned = service.ledger.snapshot.gang(A.uid).nodes
+    service.step(BindHeld("pod-a-ps-0", planned[Slot("ps", 0)]))
+    service.step(PodSeen(pod(A, "worker", 0, gated=True, version=9)))
+    ended = pod(A, "worker", 1, node=planned[Slot("worker", 1)], phase=Phase.SUCCEEDED, version=9)
+    service.step(PodSeen(ended))
+    members = (await service.ask("/jobs/team/a"))["members"]
+    assert [member["state"] for member in members] == ["at barrier", "gated", "ended"]
+
+
+async def test_the_queue_says_position_need_and_reason() -> None:
+    service = running()
+    found = await service.ask("/queue")
+    assert found["gated_pods"] == 3
+    assert found["warnings"] == []
+    (waiting,) = found["jobs"]
+    assert (waiting["position"], waiting["name"], waiting["waited_seconds"], waiting["members"]) == (1, "big", 90, 3)
+    assert waiting["needs"]["cpu"] == {"quantity": "10500m", "exact": 10500}
+    assert waiting["gated_pods"] == 3
+    assert waiting["weight"] > 0.5
+    assert waiting["waits"]["reason"] == "GangExceedsCluster"
+    assert waiting["waits"]["text"].startswith("kohort: ")
+
+
+async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
+    jobs = [job("light", 1, cpu=3900), job("heavy", 3, cpu=3900), job("starving", 1, cpu=3900, arrival=NOW - 9999)]
+    events = [event for one in jobs for event in (JobSeen(one), *pods(one))]
+    service = Service(NodeSeen(node("n1")), *events, Synced())
+    found = (await service.ask("/queue"))["jobs"]
+    assert [(j["name"], j["position"], j["starving"]) for j in found] == [
+        ("starving", 1, True),
+        ("heavy", 2, False),
+        ("light", 3, False),
+    ]
+
+
+async def test_without_weights_the_queue_goes_by_arrival() -> None:
+    jobs = [job("late", 3, arrival=NOW - 10), job("early", 1, arrival=NOW - 20)]
+    service = Service(*[JobSeen(one) for one in jobs], Synced(), policy="kubeflow-spread")
+    found = (await service.ask("/queue"))["jobs"]
+    assert [(j["name"], j["weight"], j["starving"]) for j in found] == [("early", None, False), ("late", None, False)]
+
+
+async def test_a_dead_controller_is_said_in_the_queue() -> None:
+    service = running()
+    service.vitals.checks = (
+        Check("controller", False, "not heard of for 12 s", fatal=False),
+        Check("watches", False, "nothing heard of pods"),
+        Check("synced", True),
+    )
+    found = await service.ask("/queue")
+    assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
+
+
+STATES = {
+    "a malformed job says which field": (job("x", invalid="spec: bad"), "invalid", "JobInvalid", "spec: bad"),
+    "a suspended one waits for its user": (job("x", suspended=True), "suspended", "JobSuspended", ""),
+    "one without pods waits for them": (job("x"), "waiting", "WaitingForPods", "ps 0 of 1, worker 0 of 2"),
+}
+
+
+@pytest.mark.parametrize(("seen", "state", "reason", "detail"), STATES.values(), ids=STATES.keys())
+async def test_a_job_that_does_not_run_says_why(seen: Job, state: str, reason: str, detail: str) -> None:
+    found = await Service(*CLUSTER, JobSeen(seen), Synced()).ask("/explain/team/x")
+    assert (found["state"], found["waits"]["reason"], found["waits"]["detail"]) == (state, reason, detail)
+
+
+async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None:
+    found = await Service(JobSeen(A)).ask("/queue")
+    assert found["jobs"][0]["waits"]["reason"] == "LedgerNotReady"
+
+
+# -- nodes and plans -----------------------------------------------------------------------------
+
+
+async def test_a_node_shows_what_is_free_and_whose_members_it_has() -> None:
+    other = Pod("o", "x", "other", SMALL, node="n2")
+    service = Service(NodeSeen(node("n1")), JobSeen(A), *pods(A), Synced())
+    service.step(NodeSeen(node("n2")), PodSeen(other))
+    first, second = (await service.ask("/nodes"))["nodes"]
+    assert first["allocatable"]["memory"] == {"quantity": "8Gi", "exact": 8 * GIB}
+    assert first["free"]["cpu"] == {"quantity": "2500m", "exact": 2500}
+    assert [(m["job"], m["role"], m["index"], m["state"]) for m in first["members"]] == [
+        ("team/a", "ps", 0, "planned"),
+        ("team/a", "worker", 0, "planned"),
+        ("team/a", "worker", 1, "planned"),
+    ]
+    assert (second["members"], second["other_pods"]) == ([], 1)
+
+
+async def test_a_plan_shows_nodes_and_who_is_at_the_barrier() -> None:
+    service = Service(NodeSeen(node("n1")), JobSeen(A), *pods(A), Synced())
+    service.step(BindHeld("pod-a-ps-0", "n1"))
+    (plan,) = (await service.ask("/plans"))["plans"]
+    assert (plan["name"], plan["state"], plan["workers"]) == ("a", "planned", 2)
+    assert plan["nodes"] == {"ps-0": "n1", "worker-0": "n1", "worker-1": "n1"}
+    assert plan["at_barrier"] == ["ps-0"]
+    assert plan["window_ends_in_seconds"] == 8.0
+
+
+# -- desired -------------------------------------------------------------------------------------
+
+
+async def test_the_controller_is_told_whose_gates_to_remove() -> None:
+    service = Service(*CLUSTER, JobSeen(A), *pods(A, gated=True), Synced())
+    found = await service.ask("/desired")
+    assert [order["name"] for order in found["ungate"]] == ["a-ps-0", "a-worker-0", "a-worker-1"]
+    assert found["gate"] is False
+
+
+async def test_a_resize_names_the_apis_uid_and_the_version_it_was_decided_on() -> None:
+    bound: Iterable[Event] = pods(B, node="n1", version=5)
+    service = Service(*CLUSTER, JobSeen(B), *bound, Synced())
+    (order,) = (await service.ask("/desired"))["replicas"]
+    assert (order["uid"], order["kind"], order["replicas"], order["version"]) == ("u-b", "TFJob", 2, 3)
+    assert order["workers"] > 2
+
+
+GATE = {
+    "when-queued, a queue: on": ("when-queued", True, True),
+    "when-queued, none: off": ("when-queued", False, False),
+    "always": ("always", False, True),
+    "never": ("never", True, False),
+}
+
+
+@pytest.mark.parametrize(("setting", "queue", "want"), GATE.values(), ids=GATE.keys())
+async def test_the_gate_follows_its_setting(setting: str, queue: bool, want: bool) -> None:
+    waiting = [JobSeen(BIG)] if queue else []
+    found = await Service(*CLUSTER, *waiting, Synced(), gate=setting).ask("/desired")
+    assert found["gate"] is want
+
+
+async def test_while_nobody_may_decide_the_gate_stays_as_it_is() -> None:
+    found = await Service(*CLUSTER, JobSeen(BIG), gate="always").ask("/desired")
+    assert found["gate"] is None
+
+
+async def test_a_long_poll_ends_with_the_next_change() -> None:
+    service = running()
+    before = await service.ask("/desired")
+    asking = asyncio.create_task(service.ask(f"/desired?after={before['generation']}&timeout_seconds=30"))
+    await asyncio.sleep(0)
+    service.step(NodeSeen(node("n3")))
+    after = await asking
+    assert after["generation"] == before["generation"] + 1
+    assert after["instance"] == before["instance"]
+
+
+async def test_a_long_poll_without_a_change_ends_in_time() -> None:
+    service = running()
+    before = await service.ask("/desired")
+    assert await service.ask(f"/desired?after={before['generation']}&timeout_seconds=1") == before
+
+
+async def test_a_generation_of_another_process_is_not_waited_for() -> None:
+    service = running()
+    service.ledger.changed = None  # type: ignore[method-assign,assignment]  # waiting would fail
+    await service.ask("/desired?after=5000&timeout_seconds=30")
+
+
+async def test_only_the_controllers_question_is_its_sign_of_life() -> None:
+    service = running()
+    assert service.vitals.controller is not None
+    await service.ask("/desired")
+    assert not service.vitals.controller.heard
+    await service.ask("/desired", client="controller")
+    assert service.vitals.controller.heard
+
+
+# -- decisions -----------------------------------------------------------------------------------
+
+
+async def test_decisions_are_told_in_words_after_a_number() -> None:
+    service = running()
+    found = await service.ask("/decisions")
+    (admitted,) = found["decisions"]
+    assert (admitted["action"], admitted["job"]["name"], admitted["job"]["uid"]) == ("Admit", "a", "u-a")
+    assert admitted["text"] == "started with 2 workers on 1 node"
+    assert found["latest"] == admitted["sequence"]
+    assert (await service.ask(f"/decisions?since={found['latest']}"))["decisions"] == []
+
+
+async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read_before() -> None:
+    service = Service(JobSeen(A), JobSeen(B), Synced())
+    one = {Slot("worker", 2): "n1"}
+    effects: list[Effect] = [
+        Admit(B.uid, 4, {}),
+        Resize(B.uid, 2, on_behalf_of=A.uid),
+        Resize(B.uid, 3, one),
+        Resize(B.uid, 3, one),
+    ]
+    service.ledger.journal.write(NOW, 1, [], effects)
+    found = (await service.ask("/decisions?since=1"))["decisions"]
+    assert [(entry["direction"], entry["text"]) for entry in found] == [
+        ("in", "scaled in to 2 workers for team/a"),
+        ("out", "scaled out to 3 workers"),
+        ("", "1 member placed anew"),
+    ]
+
+
+# -- wrong requests ------------------------------------------------------------------------------
+
+WRONG = {
+    "not a number": ("/desired?after=x", "after", "x", "a valid integer"),
+    "too long a wait": ("/desired?timeout_seconds=3600", "timeout_seconds", "3600", "less than or equal to 60"),
+    "no number at all": ("/desired?timeout_seconds=nan", "timeout_seconds", "nan", ""),
+    "before the first": ("/decisions?since=-1", "since", "-1", "greater than or equal to 0"),
+    "an unknown parameter": ("/decisions?sinc=1", "sinc", "1", "no parameter of that name"),
+}
+
+
+@pytest.mark.parametrize(("path", "field", "value", "allowed"), WRONG.values(), ids=WRONG.keys())
+async def test_a_wrong_request_is_told_what_is_allowed(path: str, field: str, value: str, allowed: str) -> None:
+    found = await running().ask(path, status=422)
+    assert (found["field"], found["value"]) == (field, value)
+    assert allowed in found["allowed"]
+    assert field in found["message"]
+
+
+@pytest.mark.parametrize("path", ["/jobs/team/c", "/explain/team/c"])
+async def test_an_unknown_job_is_told_which_there_are(path: str) -> None:
+    found = await running().ask(path, status=404)
+    assert found["message"] == "no job team/c is known; one of a, big"
+
+
+async def test_an_unknown_namespace_is_told_as_such() -> None:
+    found = await running().ask("/jobs/temp/a", status=404)
+    assert "no job of namespace 'temp' has opted in" in found["message"]
