@@ -39,7 +39,7 @@ class Barrier:
         self._api = api
         self._observe = observe
         self._held: dict[str, asyncio.Future[str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
         self._closed = False
         ledger.carry_with(self.carry)
 
@@ -68,7 +68,8 @@ class Barrier:
         self._held[uid] = answer
         try:
             self._ledger.step(BindHeld(uid, node))
-            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not answer.done():
                 self._drop(uid, Reason.BARRIER_TIMEOUT.text)
@@ -92,8 +93,8 @@ class Barrier:
             match effect:
                 case Bind():
                     task = asyncio.create_task(self._bind(effect))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                    self._flying[task] = effect.uid
+                    task.add_done_callback(self._flying.pop)
                 case RefuseBind(uid, reason):
                     self._answer(uid, reason.text)
                 case _:
@@ -119,12 +120,12 @@ class Barrier:
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
 
     async def close(self) -> None:
-        """Refuse what is held and what still comes, and let the bindings that are on their way end."""
+        """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""
         self._closed = True
-        for uid in list(self._held):
+        for uid in self._held.keys() - set(self._flying.values()):
             self._drop(uid, Reason.NOT_LEADING.text)
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._flying:
+            await asyncio.wait(self._flying)
 
 
 def _retrieve(leaving: asyncio.Future[None]) -> None:

@@ -1,0 +1,144 @@
+"""A ledger, a barrier and the verbs on a made-up API server, in virtual time: no network, no sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from typing import Any
+
+from extender.barrier import Barrier
+from extender.clock import Clock
+from extender.journal import Journal
+from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref, Resource
+from extender.ledger import Ledger
+from extender.limits import HeldBinds, Limits
+from policy.cluster.events import JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.model import Job, Pod
+from policy.cluster.snapshot import Rules
+from policy.systems.kod2 import Kod2
+from tests.builders import JobBuilder, members, node
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Time jumps to the next timer as soon as nothing else is to be done: seconds cost nothing, and nothing is late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 1_000_000.0
+        real = self._selector.select  # type: ignore[attr-defined]
+
+        def select(timeout: float | None) -> list[Any]:
+            if found := real(0):
+                return list(found)
+            assert timeout is not None, "everybody waits for ever"
+            self._now += timeout
+            return []
+
+        self._selector.select = select  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self._now
+
+
+class LoopClock(Clock):
+    """The virtual loop's time."""
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run the test in virtual time."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test(*args, **kwargs))
+
+    del run.__wrapped__  # or pytest takes it for a coroutine
+    run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
+    return run
+
+
+class FakeApi:
+    """Binds what it is asked to; ``answers`` has other outcomes, by pod name. ``objects`` is what a read finds."""
+
+    def __init__(self) -> None:
+        self.bindings: list[tuple[str, str, str, dict[str, str]]] = []  # name, uid, node, annotations
+        self.answers: dict[str, Outcome | Exception] = {}
+        self.objects: dict[Ref, Json] = {}
+        self.reads = 0
+        self.unreadable: Exception | None = None
+        self.slow_seconds = 0.0
+        self.read: Callable[[], None] = lambda: None  # what happens while a read is on its way
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
+        self.bindings.append((name, uid, node, dict(annotations)))
+        await asyncio.sleep(self.slow_seconds)
+        answer = self.answers.get(name, Done({}))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def get(self, ref: Ref) -> Json | None:
+        self.reads += 1
+        self.read()
+        if self.unreadable is not None:
+            raise self.unreadable
+        return self.objects.get(ref)
+
+    def shows(self, pod: Pod, node: str = "", uid: str = "") -> None:
+        """A read finds the pod, on that node."""
+        item: Json = {"metadata": {"uid": uid or pod.uid, "namespace": pod.namespace, "name": pod.name}}
+        self.objects[Ref(PODS, pod.namespace, pod.name)] = item | {"spec": {"nodeName": node} if node else None}
+
+    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        raise NotImplementedError
+
+    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
+        raise NotImplementedError
+
+    async def patch(self, *_: Any, **__: Any) -> Outcome:
+        raise NotImplementedError
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        raise NotImplementedError
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        raise NotImplementedError
+
+
+UNREACHABLE = ClusterError(0, "Timeout")
+
+
+class Stage:
+    """Two nodes of ten cores, and everything up to the barrier. ``places``: bind calls that may be held."""
+
+    def __init__(self, *nodes: str, places: int = 100, **rules: Any) -> None:
+        self.api = FakeApi()
+        self.outcomes: list[str] = []
+        self.ledger = Ledger(Kod2(), Rules(**rules), LoopClock(), Journal())
+        limits = Limits(connections=places, reserved_connections=0)
+        self.places = HeldBinds(limits)
+        self.barrier = Barrier(self.ledger, self.api, self.places, self.outcomes.append)
+        self.ledger.step(*(NodeSeen(node(name)) for name in nodes or ("n1", "n2")), Synced())
+
+    def submit(self, *jobs: JobBuilder) -> list[Pod]:
+        """The jobs and their pods appear; the pods in slot order."""
+        made = [one.done() for one in jobs]
+        pods = [p for one in made for p in members(one)]
+        self.ledger.step(*(JobSeen(one) for one in made), *(PodSeen(p) for p in pods))
+        return pods
+
+    def planned(self, pod: Pod) -> str:
+        """The node that the plan has for the pod."""
+        assert pod.slot is not None
+        return self.ledger.snapshot.gang(pod.job_uid).nodes[pod.slot]
+
+    def gang(self, of: Job | JobBuilder) -> Any:
+        return self.ledger.snapshot.gang(of.done().uid if isinstance(of, JobBuilder) else of.uid)
