@@ -62,6 +62,7 @@ def policy_of(settings: Settings) -> Policy:
         backfill=kod2.backfill,
         cooldown=kod2.cooldown_seconds,
         weight_mode=kod2.weight_mode,
+        scale_out=kod2.scale_out,
     )
 
 

@@ -79,6 +79,10 @@ class Kod2(Section):
         default="paper",
         description="How a job's weight follows from its requests: as the paper prints it, or small jobs first.",
     )
+    scale_out: Literal["together", "anywhere"] = Field(
+        default="together",
+        description="Where a job grows: beside its ps where one node could hold all of it, or as the paper prints it.",
+    )
 
 
 class Barrier(Section):

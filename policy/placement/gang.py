@@ -1,8 +1,9 @@
 """Place a whole gang or nothing; deterministic.
 
-One node if one takes the whole gang (best fit: least idle afterwards, then name). Otherwise as few nodes as possible,
-the ps with most of its workers. The operator removes the highest worker index first, so low indices sit beside the ps
-and the highest on the last node: a shrink first frees what costs most traffic.
+One node if one takes the whole gang: first one with room for the workers that may join later, else best fit (least idle
+afterwards, then name). Otherwise as few nodes as possible, the ps with most of its workers. The operator removes the
+highest worker index first, so low indices sit beside the ps and the highest on the last node: a shrink first frees what
+costs most traffic.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ FIRST_NODES_TRIED = 32
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a gang asks for: each rigid member, and so many equal workers. ``barred``: nodes not to be used."""
+    """What a gang asks for: each rigid member, and so many equal workers.
+
+    ``barred``: nodes not to be used. ``later``: workers that may join once the gang runs; they get no room now.
+    """
 
     rigid: tuple[tuple[Slot, Resources, Constraints], ...]
     worker: Resources
     worker_constraints: Constraints
     workers: int
     barred: frozenset[str] = frozenset()
+    later: int = 0
 
     @property
     def whole(self) -> Resources:
@@ -45,7 +50,9 @@ def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
     rigid = tuple(
         (slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in job.slots(0)
     )
-    return Ask(rigid, worker_demand(snapshot, job), _constraints(job, Slot(WORKER, 0)), workers, barred(snapshot, job))
+    constraints = _constraints(job, Slot(WORKER, 0))
+    later = max(0, job.max_workers - workers) if job.elastic else 0
+    return Ask(rigid, worker_demand(snapshot, job), constraints, workers, barred(snapshot, job), later)
 
 
 def worker_demand(snapshot: Snapshot, job: Job) -> Resources:
@@ -94,8 +101,13 @@ def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
     fitting = [name for name in room.fitting(whole) if takes_all(room.nodes[name], ask)]
     if not fitting:
         return None
-    best = min(fitting, key=lambda name: (room.idleness(name, whole), name))
+    best = min(fitting, key=lambda name: (-_can_join(room, ask, name, whole), room.idleness(name, whole), name))
     return {slot: best for slot, _, _ in ask.members()}
+
+
+def _can_join(room: Room, ask: Ask, name: str, whole: Resources) -> int:
+    """How many of the later workers would still fit beside the gang there: a ps far from its workers costs traffic."""
+    return min(ask.later, ask.worker.how_many(room.free(name) - whole)) if ask.later else 0
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:

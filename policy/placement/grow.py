@@ -10,7 +10,7 @@ from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
-from policy.placement.gang import barred, worker_demand
+from policy.placement.gang import ask_of, barred, takes_all, worker_demand
 from policy.placement.room import Room
 
 
@@ -54,17 +54,29 @@ def _surplus(gang: Gang, slot: Slot | None) -> bool:
     return beyond or gang.state is State.COMPLETED
 
 
-def grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources]) -> dict[Slot, str]:
+def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
+    """Whether some node, if it were empty, would hold the job at its maximum."""
+    ask = ask_of(snapshot, job, job.max_workers)
+    whole = ask.whole
+    return any(whole.fits(node.allocatable) and takes_all(node, ask) for node in room.nodes.values())
+
+
+def grow(
+    snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources], *, at_home: bool
+) -> dict[Slot, str]:
     """Nodes for more workers, up to the maximum, as far as there is room; takes from ``room``.
 
-    ``full``: requests that no node at all has room for, found by this call or an earlier one on the same room.
+    ``at_home``: only nodes that host the job already. ``full``: requests that no node at all has room for, found by
+    this call or an earlier one on the same room.
     """
     requests, added = worker_demand(snapshot, job), dict[Slot, str]()
     while gang.workers + len(added) < job.max_workers and requests not in full:
         fitting = room.fitting(requests)
         if not fitting:
             full.add(requests)
-        node = _node_for_worker(snapshot, room, job, {**gang.nodes, **added}, fitting)
+        home = set(gang.nodes.values())
+        usable = [name for name in fitting if name in home] if at_home else fitting
+        node = _node_for_worker(snapshot, room, job, {**gang.nodes, **added}, usable)
         if node is None:
             break
         added[Slot(WORKER, gang.workers + len(added))] = node

@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import grow, leaving, sheds
+from policy.placement.grow import could_be_together, grow, leaving, sheds
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Shrink, plan_shrink
@@ -37,6 +37,16 @@ class Gate(Enum):
     STRICT = "strict"
 
 
+class ScaleOut(Enum):
+    """Where a job grows. ``ANYWHERE``: Algorithm 3 as printed. ``TOGETHER``: at home, if one node could hold it all.
+
+    A remote worker adds less than a local one, and the room it takes is the next job's home.
+    """
+
+    TOGETHER = "together"
+    ANYWHERE = "anywhere"
+
+
 class WeightMode(Enum):
     """``PAPER``: m / (c + g), Eq. 1. ``SMALL_FIRST``: 1 / (m (c + g)), which favours the smaller gang (1c.1)."""
 
@@ -53,6 +63,7 @@ class Kod2:
     backfill: bool = True
     cooldown: float = 60.0
     weight_mode: WeightMode = WeightMode.PAPER
+    scale_out: ScaleOut = ScaleOut.TOGETHER
 
     @property
     def name(self) -> str:
@@ -271,7 +282,8 @@ class Pass:
         jobs = [job for uid in self.gangs if self._may_grow(job := self.snapshot.jobs[uid])]
         full: set[Resources] = set()
         for job in sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key)):
-            added = grow(self.snapshot, self.room, job, self.gangs[job.uid], full)
+            home = self.policy.scale_out is ScaleOut.TOGETHER and could_be_together(self.snapshot, self.room, job)
+            added = grow(self.snapshot, self.room, job, self.gangs[job.uid], full, at_home=home)
             if added:
                 self.actions.append(Resize(job.uid, self.gangs[job.uid].workers + len(added), added))
 
