@@ -44,6 +44,7 @@ from policy.desired import desired
 
 LONGEST_POLL_SECONDS: Final = 60.0
 MOST_DECISIONS: Final = 1000
+FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
 
 class Vitals(Protocol):
@@ -229,4 +230,5 @@ class Rest:
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()
         failing = [f"{check.name}: {check.detail}" for check in readiness.checks if check.fatal and not check.ok]
-        return (*failing, *readiness.warnings)
+        following = [] if self._ledger.snapshot.leading else [FOLLOWS]
+        return (*failing, *following, *readiness.warnings)

@@ -16,7 +16,7 @@ from extender.ledger import Ledger
 from extender.settings import Settings
 from extender.views import amounts, quantity
 from policy.cluster.actions import Admit, Effect, Resize
-from policy.cluster.events import BindHeld, Event, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules
@@ -198,6 +198,15 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     )
     found = await service.ask("/queue")
     assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
+
+
+async def test_a_follower_says_whom_to_ask() -> None:
+    service = running()
+    service.step(Led(False))
+    found = await service.ask("/queue")
+    assert found["warnings"] == [rest.FOLLOWS]
+    assert {waiting["waits"]["reason"] for waiting in found["jobs"]} == {"NotLeading"}
+    assert (await service.ask("/desired"))["gate"] is None
 
 
 STATES = {
