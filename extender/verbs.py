@@ -120,10 +120,13 @@ class Verbs:
         if self._says_nothing(args):
             return offer
         for _ in range(REPLANS):
-            if not offer.missed:
+            missed = offer.missed
+            if not missed:
                 break
-            self._ledger.step(NodeNotOffered(uid, offer.missed))
+            self._ledger.step(NodeNotOffered(uid, missed))
             offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
+            if offer.missed == missed:
+                break  # it is bound there
         return offer
 
     def _see(self, args: wire.ExtenderArgs) -> None:
