@@ -21,7 +21,7 @@ POINTS = 100
 class Plain:
     """Scores nodes and binds at once."""
 
-    def __init__(self, world: World, engine: Engine[Callable[[], None]], seed: int, bind_seconds: float) -> None:
+    def __init__(self, world: World, engine: Engine[Callable[[], object]], seed: int, bind_seconds: float) -> None:
         self._world, self._engine, self._bind_seconds = world, engine, bind_seconds
         self._draw = random.Random(seed)
         self.scheduler: KubeScheduler | None = None

@@ -7,6 +7,7 @@ functions of their arguments alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from policy.sim.engine import Engine
@@ -35,6 +36,7 @@ class Watcher(Protocol):
 
 
 OnStep = Callable[[Step, World], None]
+Fault = tuple[float, Callable[[World], object]]
 
 
 def simulate(
@@ -46,12 +48,14 @@ def simulate(
     scheduler: SchedulerSettings | None = None,
     horizon: float = HORIZON,
     patience: float | None = None,
+    faults: Iterable[Fault] = (),
     on_step: OnStep | None = None,
 ) -> Result:
     """Run the trace under Kohort with that policy. ``on_step`` sees every step with the world as it then was.
 
     patience: a job that holds pods for so many seconds without computing is ended, and counts with that time. The
     paper does not say what ends a deadlocked job; the answer decides the comparison, so it is an argument.
+    faults: what else happens, each so many seconds after the start.
     """
     settings = settings or ServiceSettings()
     run = Run(trace, world or WorldSettings(), horizon, settings.delays.watch_seconds, patience)
@@ -59,6 +63,7 @@ def simulate(
     loop = KubeScheduler(run.world, run.engine, service, KOHORT, scheduler or SchedulerSettings(), lambda pods: pods)
     service.scheduler = loop
     run.watchers += [service, loop]
+    run.let_happen(faults)
     return run.until_done(policy.name)
 
 
@@ -89,9 +94,10 @@ class Run:
         self, trace: Trace, settings: WorldSettings, horizon: float, watch_seconds: float, patience: float | None = None
     ) -> None:
         self.world = World(settings, now=START)
-        self.engine: Engine[Callable[[], None]] = Engine()
+        self.engine: Engine[Callable[[], object]] = Engine()
         self.watchers: list[Watcher] = []
-        self._jobs, self._horizon, self._patience = len(trace.jobs), horizon, patience
+        self._to_come, self._horizon, self._patience = len(trace.jobs), horizon, patience
+        self._stalls: dict[str, float] = {}
         self._watch_seconds = watch_seconds
         self._meter = Meter(self.world)
         self._seen = self._delivered = 0
@@ -99,7 +105,7 @@ class Run:
         for node in trace.nodes:
             self.world.add_node(node)
         for job in trace.jobs:
-            self.engine.schedule(START + job.arrival, self._arrival(job))
+            self.engine.schedule(START + job.arrival, partial(self._submit, job))
 
     def until_done(self, policy: str) -> Result:
         """Go on until every job has ended, or to the horizon."""
@@ -112,17 +118,21 @@ class Run:
             for _, do in self.engine.due(at):
                 do()
             self._look()
+        if not self._done():
+            self._meter.run_to(stop)
         return self._meter.result(policy, self._horizon)
 
-    def _arrival(self, job: JobSpec) -> Callable[[], None]:
-        def arrive() -> None:
-            self.world.submit(job)
+    def let_happen(self, faults: Iterable[Fault]) -> None:
+        """Plan what befalls the world."""
+        for at, befall in faults:
+            self.engine.schedule(START + at, partial(befall, self.world))
 
-        return arrive
+    def _submit(self, job: JobSpec) -> None:
+        self._to_come -= 1
+        self.world.submit(job)
 
     def _done(self) -> bool:
-        jobs = self.world.store.jobs
-        return len(jobs) == self._jobs and all(job.phase.ended for job in jobs.values())
+        return not self._to_come and all(job.phase.ended for job in self.world.store.jobs.values())
 
     def _next_time(self) -> float:
         times = [at for at in (self.world.next_time(), self.engine.next_time()) if at is not None]
@@ -153,13 +163,11 @@ class Run:
             return
         for uid in self.world.store.jobs:
             since = self._meter.stalled_since(uid)
-            if since is not None:
-                self.engine.schedule(since + self._patience, self._lose(uid, since))
+            if since is not None and self._stalls.get(uid) != since:
+                self._stalls[uid] = since
+                self.engine.schedule(since + self._patience, partial(self._lose, uid, since))
 
-    def _lose(self, uid: str, since: float) -> Callable[[], None]:
-        def lose() -> None:
-            job = self.world.store.jobs[uid]
-            if self._meter.stalled_since(uid) == since:
-                self.world.fail_job(job.spec.namespace, job.spec.name)
-
-        return lose
+    def _lose(self, uid: str, since: float) -> None:
+        job = self.world.store.jobs[uid]
+        if self._meter.stalled_since(uid) == since:
+            self.world.fail_job(job.spec.namespace, job.spec.name)

@@ -65,7 +65,7 @@ class KubeScheduler:
     def __init__(
         self,
         world: World,
-        engine: Engine[Callable[[], None]],
+        engine: Engine[Callable[[], object]],
         chooser: Chooser,
         name: str,
         settings: SchedulerSettings,

@@ -68,7 +68,7 @@ class Service:
     def __init__(
         self,
         world: World,
-        engine: Engine[Callable[[], None]],
+        engine: Engine[Callable[[], object]],
         policy: Policy,
         settings: ServiceSettings,
         on_step: Callable[[Step], None],
