@@ -271,7 +271,7 @@ class World:
 
 
 __all__ = [
-    "GIB", "START", "Admit", "Bind", "BindDone", "BindDropped", "BindHeld", "BindRefused", "BindUnknown", "JobGone",
+    "GIB", "START", "Admit", "Bind", "BindDone", "BindDropped", "BindHeld", "BindRefused", "BindUnknown", "JobGone", "JobSeen",
     "Led", "NodeGone", "NodeNotOffered", "NodeSeen", "PodGone", "PodSeen", "RefuseBind", "Released", "Resize", "Rules",
     "State", "Synced", "Tick", "World", "guest", "job", "members", "node", "pod", "ps", "res", "slots", "taint", "w",
 ]  # fmt: skip

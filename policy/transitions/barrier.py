@@ -11,7 +11,7 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Pod, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import demand
+from policy.cluster.snapshot import Rules, demand
 from policy.transitions.facts import land
 from policy.transitions.gangs import (
     any_holds_room,
@@ -25,6 +25,8 @@ from policy.transitions.gangs import (
     pod_of,
     rules_of,
 )
+
+FIRST_REFUSAL_SECONDS = 1.0
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:
@@ -169,7 +171,8 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     gang = draft.gang(pod.job_uid)
     if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
         return []
-    draft.edit("not_offered")[pod.job_uid, node] = now + rules_of(draft).refusal_memory_seconds
+    draft.edit("not_offered")[pod.job_uid, node] = now + _memory(rules_of(draft), gang.misses)
+    gang = replace(gang, misses=gang.misses + 1)
     if gang.state is State.PLANNED and not any_holds_room(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     effects: list[Effect] = []
@@ -178,3 +181,8 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
         gang = let_go(draft, gang, uid)
     draft.put_gang(replace(gang, nodes={slot: other for slot, other in gang.nodes.items() if slot != pod.slot}))
     return effects
+
+
+def _memory(rules: Rules, misses: int) -> float:
+    """Short at first: kube-scheduler's cache may only be a moment behind the room that was just freed."""
+    return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))

@@ -40,7 +40,8 @@ def _admit(draft: Draft, action: Admit, now: float) -> None:
     patience = rules.freeing_seconds if action.waits_for else rules.plan_seconds
     move(
         draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
-        workers=action.workers, least=job.min_workers if job else 0, whole=action.whole, waits_for=action.waits_for, retried=False,
+        workers=action.workers, least=job.min_workers if job else 0, whole=action.whole,
+        waits_for=action.waits_for, retried=False,
         deadline=now + patience if action.whole else None,
     )  # fmt: skip
 

@@ -140,7 +140,10 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
 
 def cleared(gang: Gang) -> Gang:
     """The gang without its plan; bindings in flight, what it has tried and when it may try again stay."""
-    return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, attempts=gang.attempts, not_before=gang.not_before)
+    return Gang(
+        gang.job_uid, gang.state, in_flight=gang.in_flight, attempts=gang.attempts, misses=gang.misses,
+        not_before=gang.not_before,
+    )  # fmt: skip
 
 
 def _pause(rules: Rules, attempts: int) -> float:

@@ -50,12 +50,15 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
         return _finish(draft, gang, now)
     if gang.state is State.COMPLETED:
         return []
-    if gang.state is State.RELEASING or (gang.state is State.REPAIRING and not _anything(draft, gang)):
+    if gang.state is State.RELEASING:
         return _gone(draft, gang)
     if not queued(job):
         return _withdraw(draft, job, gang, now)
     effects = _obey_bounds(draft, job, gang, now)
-    return effects + _follow_pods(draft, job, draft.gang(job.uid), now)
+    gang = draft.gang(job.uid)
+    if gang.state is State.REPAIRING and not _anything(draft, gang):
+        return effects + _gone(draft, gang)
+    return effects + _follow_pods(draft, job, gang, now)
 
 
 def _finish(draft: Draft, gang: Gang, now: float) -> list[Effect]:
@@ -112,8 +115,8 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     if whole:
         return send_held(
-            draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, not_before=0.0,
-            retried=False, waits_for=frozenset(), admitted_at=gang.admitted_at or now,
+            draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, misses=0,
+            not_before=0.0, retried=False, waits_for=frozenset(), admitted_at=gang.admitted_at or now,
         )  # fmt: skip
     if gang.state is State.PLANNED and gang.whole and missing_pods(draft.view(), job):
         return give_up(draft, gang, now, Reason.WAITING_FOR_PODS, back_off=_cost_somebody(draft, job.uid))

@@ -1,0 +1,222 @@
+"""Binds are held until the minimum has passed the scheduler's checks; then all are made, or none."""
+
+from dataclasses import replace
+
+from policy.cluster.gang import State
+from policy.cluster.model import Phase
+from policy.cluster.reasons import Reason
+from tests.builders import (
+    Bind,
+    BindDropped,
+    BindHeld,
+    BindRefused,
+    BindUnknown,
+    NodeNotOffered,
+    PodGone,
+    RefuseBind,
+    Released,
+    World,
+    guest,
+    job,
+    node,
+    ps,
+    w,
+)  # fmt: skip
+
+GANG = job("a").ps().workers(2)
+PODS = ("uid-a-ps-0", "uid-a-worker-0", "uid-a-worker-1")
+
+
+def planned() -> World:
+    world = World().nodes("n1", "n2")
+    world.submit(GANG)
+    assert world.state("a") is State.PLANNED
+    return world
+
+
+def test_binds_are_held_until_the_last_of_the_minimum() -> None:
+    world = planned()
+    assert world.hold(PODS[0]) == ()
+    assert world.hold(PODS[1]) == ()
+    effects = world.hold(PODS[2])
+    assert [e.slot for e in effects if isinstance(e, Bind)] == [ps(), w(0), w(1)]
+    assert {e.plan for e in effects if isinstance(e, Bind)} == {world.gang("a").plan}
+    assert world.state("a") is State.BINDING
+    assert set(world.gang("a").in_flight) == set(PODS)
+    world.answer(effects)
+    assert world.state("a") is State.RUNNING
+    assert not world.gang("a").in_flight
+
+
+def test_surplus_workers_follow_without_a_barrier() -> None:
+    world = World().nodes("n1")
+    world.submit(job("a").ps().workers(1, 3, asked=3))
+    for uid in ("uid-a-ps-0", "uid-a-worker-0"):
+        effects = world.hold(uid)
+    world.answer(effects)
+    assert [type(e) for e in world.hold("uid-a-worker-2")] == [Bind]
+
+
+def test_a_window_that_ends_refuses_all_keeps_the_plan_and_is_tried_once_more() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    plan = world.plan("a")
+    assert world.pass_time(7.9) == ()
+    assert world.pass_time(0.2) == (RefuseBind(PODS[0], Reason.BARRIER_TIMEOUT),)
+    assert world.state("a") is State.PLANNED
+    assert world.plan("a") == plan
+    world.hold(PODS[0])
+    effects = world.pass_time(8.1)
+    assert RefuseBind(PODS[0], Reason.BARRIER_TIMEOUT) in effects
+    assert world.state("a") is State.WAITING
+    assert world.reason("a") == "BackingOff"
+    assert not world.snapshot.charged
+
+
+def test_back_off_doubles_and_ends_with_success() -> None:
+    world = planned()
+    for pause in (5, 10, 20):
+        world.pass_time(30.1)
+        assert world.state("a") is State.WAITING
+        assert world.gang("a").not_before == world.now + pause
+        world.pass_time(pause)
+        assert world.state("a") is State.PLANNED
+    world.bind(GANG)
+    assert (world.state("a"), world.gang("a").attempts) == (State.RUNNING, 0)
+
+
+def test_a_dropped_check_no_longer_counts() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    world.do(BindDropped(PODS[0]))
+    assert world.gang("a").window_ends is None
+    assert world.hold(PODS[1]) == world.hold(PODS[2]) == ()
+    assert len(world.hold(PODS[0])) == 3
+
+
+def test_k_of_n_fail_the_rest_is_retried_and_at_the_deadline_the_gang_is_released_whole() -> None:
+    world = planned()
+    effects = [e for uid in PODS for e in world.hold(uid)]
+    world.answer(effects[:1])
+    world.do(*(BindRefused(uid, "conflict") for uid in PODS[1:]))
+    assert world.state("a") is State.BINDING
+    assert [type(e) for e in world.hold(PODS[1])] == [Bind]
+    world.do(BindRefused(PODS[1], "conflict"))
+    effects2 = world.pass_time(30.1)
+    assert [e.reason for e in effects2 if isinstance(e, Released)] == [Reason.BARRIER_TIMEOUT]
+    assert world.state("a") is State.RELEASING
+    world.do(PodGone(PODS[0]))
+    assert world.state("a") is State.WAITING
+
+
+def test_an_unknown_outcome_keeps_the_room_until_the_watch_decides() -> None:
+    world = planned()
+    effects = [e for uid in PODS for e in world.hold(uid)]
+    world.answer(effects[:2])
+    world.do(BindUnknown(PODS[2]))
+    taken = dict(world.snapshot.charged)
+    assert PODS[2] in world.gang("a").in_flight
+    assert world.snapshot.charged == taken
+    world.see(replace(world.snapshot.pods[PODS[2]], node="n1", phase=Phase.RUNNING))
+    assert (world.state("a"), dict(world.gang("a").in_flight)) == (State.RUNNING, {})
+    assert world.snapshot.charged == taken
+
+
+def test_room_of_a_binding_in_flight_stays_charged_while_the_gang_is_released() -> None:
+    world = planned()
+    _ = [world.hold(uid) for uid in PODS]
+    world.do(BindUnknown(PODS[0]), BindRefused(PODS[1], ""), BindRefused(PODS[2], ""))
+    world.pass_time(30.1)
+    assert world.state("a") is State.RELEASING
+    assert world.snapshot.charged["n1"] == world.snapshot.pods[PODS[0]].requests
+    world.pass_time(4.9)
+    assert world.snapshot.charged["n1"] == world.snapshot.pods[PODS[0]].requests
+    world.pass_time(3.2)
+    assert world.state("a") is State.PLANNED
+    assert not world.gang("a").in_flight
+
+
+def test_only_so_many_gangs_at_once() -> None:
+    world = World().rules(gangs_at_once=1).nodes("n1", "n2")
+    world.submit(GANG, job("b").workers(2))
+    world.hold(PODS[0])
+    assert world.hold("uid-b-worker-0") == (RefuseBind("uid-b-worker-0", Reason.BARRIER_FULL),)
+    assert world.hold(PODS[1]) == ()
+
+
+def test_a_bind_to_another_node_than_planned_is_refused() -> None:
+    world = planned()
+    assert world.hold(PODS[0], "n2") == (RefuseBind(PODS[0], Reason.PLAN_CHANGED),)
+
+
+def test_ranked_the_plan_follows_the_schedulers_choice_where_there_is_room() -> None:
+    world = World().rules(ranked=True).nodes("n1", node("n2", cpu=1.5))
+    world.submit(GANG)
+    assert world.hold(PODS[0], "n2") == ()
+    assert world.plan("a")["ps-0"] == "n2"
+    assert world.hold(PODS[1], "n2") == (RefuseBind(PODS[1], Reason.PLAN_CHANGED),)
+    assert world.over() == []
+
+
+def test_a_pod_that_is_gone_cannot_be_bound() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    assert RefuseBind(PODS[0], Reason.POD_GONE) in world.do(PodGone(PODS[0]))
+    assert world.do(BindHeld(PODS[0], "n1")) == (RefuseBind(PODS[0], Reason.POD_GONE),)
+
+
+def test_binding_is_idempotent_once_bound() -> None:
+    world = World().nodes("n1", "n2").start(GANG)
+    (again,) = world.do(BindHeld(PODS[0], "n1"))
+    assert isinstance(again, Bind)
+    assert again.node == "n1"
+    assert world.do(BindHeld(PODS[0], "n2")) == (RefuseBind(PODS[0], Reason.PLAN_CHANGED),)
+
+
+def test_a_held_bind_is_answered_when_the_watch_shows_the_pod_bound() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    effects = world.see(replace(world.snapshot.pods[PODS[0]], node="n1"))
+    assert [e.uid for e in effects if isinstance(e, Bind)] == [PODS[0]]
+    assert not world.gang("a").held
+
+
+def test_held_binds_go_through_when_the_minimum_is_lowered_to_what_is_bound_and_held() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    world.hold(PODS[1])
+    effects = world.see(job("a").ps().workers(1, 2, asked=2))
+    assert {e.uid for e in effects if isinstance(e, Bind)} == {PODS[0], PODS[1]}
+
+
+def test_a_node_that_is_not_offered_is_avoided_and_the_gang_planned_anew_at_once() -> None:
+    world = planned()
+    world.hold(PODS[1])
+    effects = world.do(NodeNotOffered(PODS[0], "n1"))
+    assert RefuseBind(PODS[1], Reason.NODE_NOT_OFFERED) in effects
+    assert (world.state("a"), set(world.plan("a").values())) == (State.PLANNED, {"n2"})
+    world.do(NodeNotOffered(PODS[0], "n2"))
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "PlannedNodeNotOffered")
+    assert sorted(until - world.now for until in world.snapshot.not_offered.values()) == [1, 2]
+    world.pass_time(1.1)
+    assert set(world.plan("a").values()) == {"n1"}
+    world.do(NodeNotOffered(PODS[0], "n1"))
+    assert max(until - world.now for until in world.snapshot.not_offered.values()) == 4
+
+
+def test_a_plan_whose_pods_are_deleted_is_given_up_at_once_and_made_again_when_they_are_back() -> None:
+    world = planned()
+    effects = world.do(PodGone(PODS[1]))
+    assert [e.reason for e in effects if isinstance(e, Released)] == [Reason.WAITING_FOR_PODS]
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
+    assert world.gang("a").not_before == 0.0
+    world.see(world.fresh(replace(world.snapshot.pods[PODS[2]], uid="uid-new", name="a-worker-0", slot=w(0))))
+    assert world.state("a") is State.PLANNED
+
+
+def test_room_stolen_by_a_stranger_does_not_break_the_sums() -> None:
+    world = planned()
+    world.see(guest("thief", "n1", cpu=9))
+    assert len(world.over()) == 1
+    # The plan stays until kube-scheduler no longer offers the node, which is what decides.
+    assert world.state("a") is State.PLANNED

@@ -1,0 +1,157 @@
+"""Where a gang goes: one node by best fit, else the fewest nodes, the ps with most of its workers, never in part."""
+
+import pytest
+
+from policy.cluster.model import Constraints, Node, Requirement, Term, Toleration
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot
+from policy.placement.fit import accepts
+from policy.placement.gang import ask_of, cross_node_pairs, place
+from policy.placement.room import Room
+from policy.placement.spread import spread
+from tests.builders import GIB, JobBuilder, job, node, ps, res, slots, taint, w
+
+
+def placed(of: JobBuilder, workers: int, *nodes: Node) -> dict[str, str] | None:
+    snapshot = Snapshot(nodes={n.name: n for n in nodes})
+    found = place(Room.of(snapshot), ask_of(snapshot, of.done(), workers))
+    return slots(found) if found is not None else None
+
+
+SMALL = job("a").ps(cpu=1).workers(1, 9, cpu=2).with_(elastic=False)
+PLACES = {
+    "one node takes all: the tightest that does": (
+        SMALL, 2, [node("big"), node("tight", cpu=5), node("narrow", cpu=4)],
+        {"ps-0": "tight", "worker-0": "tight", "worker-1": "tight"},
+    ),
+    "an elastic gang: the node on which most of its later workers would fit": (
+        SMALL.with_(elastic=True), 2, [node("big"), node("tight", cpu=5)],
+        {"ps-0": "big", "worker-0": "big", "worker-1": "big"},
+    ),
+    "equal nodes: the first by name": (SMALL, 1, [node("n2"), node("n1")], {"ps-0": "n1", "worker-0": "n1"}),
+    "no single node: as few as possible, the ps with most of its workers": (
+        SMALL, 6, [node("n1", cpu=5), node("n2", cpu=9), node("n3", cpu=5)],
+        {"ps-0": "n2", **{f"worker-{i}": "n2" for i in range(4)}, "worker-4": "n1", "worker-5": "n1"},
+    ),
+    "the last node is the tightest that suffices": (
+        SMALL, 5, [node("n1", cpu=9), node("n2", cpu=8), node("n3", cpu=2)],
+        {"ps-0": "n1", **{f"worker-{i}": "n1" for i in range(4)}, "worker-4": "n3"},
+    ),
+    "shrink-aware: the highest indices sit off the ps's node": (
+        SMALL, 4, [node("n1", cpu=5), node("n2", cpu=4)],
+        {"ps-0": "n1", "worker-0": "n1", "worker-1": "n1", "worker-2": "n2", "worker-3": "n2"},
+    ),
+    "never in part": (SMALL, 6, [node("n1", cpu=5), node("n2", cpu=6)], None),
+    "the sum would fit, the members do not": (SMALL, 2, [node(f"n{i}", cpu=1.5) for i in range(4)], None),
+    "chief, master and evaluator are members like any other": (
+        job("b").role("chief", 1).role("evaluator", 1).workers(1, cpu=2), 1, [node("n1", cpu=4), node("n2", cpu=3)],
+        {"chief-0": "n1", "evaluator-0": "n1", "worker-0": "n1"},
+    ),
+    "rigid members that find no room on the first node go to the idlest": (
+        job("b").ps(2, cpu=4).workers(1, cpu=1), 1, [node("n1", cpu=5), node("n2", cpu=6)],
+        {"ps-0": "n1", "ps-1": "n2", "worker-0": "n1"},
+    ),
+    "a cordoned or unready node takes nobody": (
+        SMALL, 1, [node("n1", unschedulable=True), node("n2", ready=False), node("n3")],
+        {"ps-0": "n3", "worker-0": "n3"},
+    ),
+    "workers only": (job("b").workers(2), 2, [node("n1")], {"worker-0": "n1", "worker-1": "n1"}),
+    "chief only": (job("b").role("chief", 1), 0, [node("n1")], {"chief-0": "n1"}),
+    "a host port once per node": (
+        job("b").workers(2, **{"hostport/TCP/80": 1}), 2, [node("n1"), node("n2")],
+        {"worker-0": "n1", "worker-1": "n2"},
+    ),
+    "memory counts as cpu does": (job("b").workers(1, memory=40), 1, [node("n1")], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "workers", "nodes", "want"), PLACES.values(), ids=PLACES.keys())
+def test_place(of: JobBuilder, workers: int, nodes: list[Node], want: dict[str, str] | None) -> None:
+    assert placed(of, workers, *nodes) == want
+
+
+def test_place_leaves_the_room_as_it_was() -> None:
+    snapshot = Snapshot(nodes={"n1": node("n1")})
+    room = Room.of(snapshot)
+    place(room, ask_of(snapshot, SMALL.done(), 2))
+    assert room.free("n1") == node("n1").allocatable
+
+
+def test_spread_takes_the_idlest_node_at_each_turn() -> None:
+    snapshot = Snapshot(nodes={n: node(n) for n in ("n1", "n2", "n3")})
+    found = spread(Room.of(snapshot), ask_of(snapshot, SMALL.done(), 3))
+    assert found is not None
+    assert slots(found) == {"ps-0": "n1", "worker-0": "n2", "worker-1": "n3", "worker-2": "n1"}
+    assert spread(Room.of(snapshot), ask_of(snapshot, SMALL.done(), 16)) is None
+
+
+def test_cross_node_pairs_counts_what_crosses_the_network() -> None:
+    assert cross_node_pairs({ps(0): "a", ps(1): "b", w(0): "a", w(1): "c"}) == 3
+
+
+def labelled(operator: str, *values: str) -> Constraints:
+    return Constraints(terms=(Term((Requirement("disk", operator, values),), ()),))
+
+
+SSD = node("n1", labels={"disk": "ssd", "size": "7"})
+FITS = {
+    "anywhere": (SSD, Constraints(), True),
+    "selector that holds": (SSD, Constraints((("disk", "ssd"),)), True),
+    "selector that does not": (SSD, Constraints((("disk", "hdd"),)), False),
+    "In": (SSD, labelled("In", "hdd", "ssd"), True),
+    "In, not among them": (SSD, labelled("In", "hdd"), False),
+    "NotIn": (SSD, labelled("NotIn", "hdd"), True),
+    "NotIn holds without the label": (node("n1"), labelled("NotIn", "hdd"), True),
+    "Exists": (SSD, labelled("Exists"), True),
+    "DoesNotExist": (SSD, labelled("DoesNotExist"), False),
+    "Gt": (SSD, Constraints(terms=(Term((Requirement("size", "Gt", ("6",)),), ()),)), True),
+    "Lt is strict": (SSD, Constraints(terms=(Term((Requirement("size", "Lt", ("7",)),), ()),)), False),
+    "Gt of no number": (SSD, labelled("Gt", "6"), False),
+    "an unknown operator never holds": (SSD, labelled("Near", "ssd"), False),
+    "by the node's name": (SSD, Constraints(terms=(Term((), (Requirement("metadata.name", "In", ("n1",)),)),)), True),
+    "an empty term matches nothing": (SSD, Constraints(terms=(Term((), ()),)), False),
+    "one of two terms is enough": (SSD, Constraints(terms=(Term((), ()), *labelled("Exists").terms)), True),
+    "a taint": (node("n1", taints=(taint("gpu"),)), Constraints(), False),
+    "a preference is no bar": (node("n1", taints=(taint("gpu", "", "PreferNoSchedule"),)), Constraints(), True),
+    "a toleration for all": (
+        node("n1", taints=(taint("gpu"),)), Constraints(tolerations=(Toleration("", "Exists", "", ""),)), True,
+    ),
+    "a toleration of another value": (
+        node("n1", taints=(taint("gpu", "a"),)), Constraints(tolerations=(Toleration("gpu", "Equal", "b", ""),)), False,
+    ),
+    "a toleration of another effect": (
+        node("n1", taints=(taint("gpu", "a"),)),
+        Constraints(tolerations=(Toleration("gpu", "Equal", "a", "NoExecute"),)), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "constraints", "want"), FITS.values(), ids=FITS.keys())
+def test_accepts(where: Node, constraints: Constraints, want: bool) -> None:
+    assert accepts(where, constraints) is want
+
+
+def test_resources_are_exact_and_order_free() -> None:
+    assert res(1, 2) + res(2) - res(3) == Resources({"memory": 2 * GIB})
+    assert hash(Resources({"cpu": 1, "gpu": 0})) == hash(Resources({"cpu": 1}))
+    assert res(1).times(3) == res(3)
+
+
+SIZES = {
+    "what is not asked for is not compared": (res(1), Resources({"cpu": 1000, "memory": -5}), 1),
+    "exactly": (res(2), res(4), 2),
+    "an over-charged node": (res(1), res(-1), 0),
+    "a request of nothing": (Resources(), res(4), 0),
+    "a free host port": (res(1, **{"hostport/TCP/80": 1}), res(9), 1),
+    "a taken host port": (res(1, **{"hostport/TCP/80": 1}), res(9, **{"hostport/TCP/80": -1}), 0),
+}
+
+
+@pytest.mark.parametrize(("wanted", "free", "count"), SIZES.values(), ids=SIZES.keys())
+def test_how_many_and_fits_agree(wanted: Resources, free: Resources, count: int) -> None:
+    assert wanted.how_many(free) == count
+    assert wanted.fits(free) is (count > 0 or not wanted)
+
+
+def test_shortfall_names_only_what_is_missing() -> None:
+    assert res(4, 2).shortfall(res(1, 8)) == res(3)
