@@ -41,6 +41,7 @@ class Training:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self.progress: dict[str, Progress] = {}
+        self._ending: set[str] = set()
         ground.pod_listeners.append(lambda pod: self._look(pod.owner))
         ground.job_listeners.append(lambda job: self._look(job.uid))
         ground.node_listeners.append(self._node_changed)
@@ -58,7 +59,10 @@ class Training:
             return
         workers, servers, members = self._layout(job)
         old = self.progress.get(job_uid, Progress())
-        if members == old.members or old.done >= job.spec.work_seconds:
+        if old.done >= job.spec.work_seconds:
+            self._end_members(job_uid)
+            return
+        if members == old.members:
             return
         rate = training_rate(workers, servers, job.spec.contention, self._ground.settings.remote) if members else 0.0
         self._go_on(job, old, members, rate)
@@ -93,13 +97,20 @@ class Training:
         self.progress[job.uid] = Progress(done, rate, now, paused, members, old.restarts + restarted, asked, ticket)
 
     def _finish(self, job_uid: str) -> None:
-        """The work is done: every member but the ps ends by itself; a ps serves until somebody deletes it."""
-        now, job = self._ground.now, self._ground.store.jobs[job_uid]
-        old = self.progress[job_uid]
-        self.progress[job_uid] = replace(old, done=job.spec.work_seconds, rate=0.0, since=now, members=())
+        """The work is done."""
+        done, old = self._ground.store.jobs[job_uid].spec.work_seconds, self.progress[job_uid]
+        self.progress[job_uid] = replace(old, done=done, rate=0.0, since=self._ground.now, members=())
+        self._end_members(job_uid)
+
+    def _end_members(self, job_uid: str) -> None:
+        """Every member but the ps ends by itself, also one that starts only now; a ps serves until it is deleted."""
+        if job_uid in self._ending:
+            return  # we are told of our own writes
+        self._ending.add(job_uid)
         for pod in self._ground.store.pods_of(job_uid):
             if self._works(pod) and pod.slot is not None and pod.slot.role != PS:
-                self._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=now))
+                self._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=self._ground.now))
+        self._ending.discard(job_uid)
 
     def _stop(self, job_uid: str) -> None:
         old = self.progress.get(job_uid)

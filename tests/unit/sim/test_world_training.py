@@ -4,7 +4,7 @@ import pytest
 
 from policy.sim.objects import JobPhase
 from policy.sim.world import World
-from tests.unit.sim.worlds import bind_all, done, job, running, spec, submitted
+from tests.unit.sim.worlds import SUCCEEDED, bind_all, done, job, running, slots, spec, submitted
 
 
 def ended(made: World) -> float | None:
@@ -102,3 +102,14 @@ def test_a_job_that_ends_otherwise_stops_computing() -> None:
     made.fail_job("default", "a")
     made.advance(5000.0)
     assert (done(made), job(made).phase) == (10.0, JobPhase.FAILED)
+
+
+def test_a_member_that_is_replaced_just_before_the_end_ends_when_it_starts() -> None:
+    made = running(spec(workers=2, work=100.0))
+    made.advance(50.0)
+    made.delete_pod("default", "a-worker-0")
+    made.advance(200.0)
+    assert slots(made)["worker-1"] == SUCCEEDED
+    bind_all(made)
+    made.advance(300.0)
+    assert (job(made).phase, slots(made)) == (JobPhase.SUCCEEDED, {"worker-0": SUCCEEDED, "worker-1": SUCCEEDED})
