@@ -59,10 +59,13 @@ def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
 
 
 def _refuse_slot(job: Job, gang: Gang, slot: Slot | None) -> Reason | None:
-    if slot is None or job.role(slot.role) is None:
+    role = job.role(slot.role) if slot is not None else None
+    if slot is None or role is None:
         return Reason.INVALID
     if slot in gang.nodes:
         return None
+    if slot.role != WORKER and slot.index >= role.replicas:
+        return Reason.INVALID  # the job asks for no such member
     if slot.role == WORKER and slot.index >= gang.workers:
         return Reason.SURPLUS
     return Reason.NO_ROOM

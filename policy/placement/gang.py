@@ -39,6 +39,12 @@ class Ask:
         """The sum over all members."""
         return total(requests for _, requests, _ in self.rigid) + self.worker.times(self.workers)
 
+    @property
+    def text(self) -> str:
+        """The sum in words, for a verdict's detail."""
+        whole = self.whole
+        return ", ".join(f"{name} {whole[name]}" for name in whole if name != "pods")
+
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
         """Every member: the rigid ones, then the workers from index 0."""
         workers = (Slot(WORKER, index) for index in range(self.workers))

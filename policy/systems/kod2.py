@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import could_be_together, grow, leaving, sheds
+from policy.placement.grow import grow, leaving, sheds
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Shrink, plan_shrink
@@ -208,8 +208,7 @@ class Pass:
     def _no_room(self, ask: Ask) -> Verdict:
         if self.mending is not None:
             return Verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
-        whole = ask.whole
-        return Verdict(Reason.NO_ROOM, ", ".join(f"{name} {whole[name]}" for name in whole if name != "pods"))
+        return Verdict(Reason.NO_ROOM, ask.text)
 
     def _heavier_running(self, job: Job) -> Job | None:
         """Line 5: the heaviest running job that has more weight than this one."""
@@ -282,8 +281,8 @@ class Pass:
         jobs = [job for uid in self.gangs if self._may_grow(job := self.snapshot.jobs[uid])]
         full: set[Resources] = set()
         for job in sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key)):
-            home = self.policy.scale_out is ScaleOut.TOGETHER and could_be_together(self.snapshot, self.room, job)
-            added = grow(self.snapshot, self.room, job, self.gangs[job.uid], full, at_home=home)
+            together = self.policy.scale_out is ScaleOut.TOGETHER
+            added = grow(self.snapshot, self.room, job, self.gangs[job.uid], full, together=together)
             if added:
                 self.actions.append(Resize(job.uid, self.gangs[job.uid].workers + len(added), added))
 

@@ -35,6 +35,7 @@ class Feasible:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._running: Room | None = None
+        self._empty: Room | None = None
         self._known: dict[Ask, Reason | None] = {}
 
     def __call__(self, job: Job) -> Reason | None:
@@ -49,7 +50,9 @@ class Feasible:
             self._running = Room.without_running(self._snapshot)
         if place(self._running, ask) is not None:
             return None
-        if place(Room.without_jobs(self._snapshot), ask) is not None:
+        if self._empty is None:
+            self._empty = Room.without_jobs(self._snapshot)
+        if place(self._empty, ask) is not None:
             return Reason.ROOM_HELD
         return Reason.NODE_NOT_OFFERED if ask.barred else Reason.TOO_LARGE
 
@@ -68,4 +71,4 @@ def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict
     if now < gang.not_before:
         return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
     never = feasible(job)
-    return Verdict(never) if never is not None else None
+    return Verdict(never, ask_of(snapshot, job, job.min_workers).text) if never is not None else None
