@@ -151,10 +151,8 @@ class Verbs:
 
     async def _prioritize(self, request: Request) -> Answered:
         args = wire.decode_prioritize(await request.body())
-        ours = args.pod.scheduler_name == self._scheduler_name
-        names = args.node_names
-        scores = prioritize_pod(self._ledger.snapshot, args.pod.uid, names) if ours else dict.fromkeys(names, 0)
-        return wire.encode_prioritize(scores), ""
+        # A pod that did not opt in has no slot in any plan, and so no score.
+        return wire.encode_prioritize(prioritize_pod(self._ledger.snapshot, args.pod.uid, args.node_names)), ""
 
     async def _bind(self, request: Request) -> Answered:
         args = wire.decode_bind(await request.body())

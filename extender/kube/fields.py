@@ -117,10 +117,8 @@ def amount(name: str, value: object, field: str) -> int:
 @lru_cache(maxsize=4096)
 def _units(text: str, units: int) -> int:
     value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
-    value *= units
-    if abs(value) > MOST:  # before it becomes an integer of a thousand digits
-        return MOST + 1 if value > 0 else -1
-    return int(value.to_integral_value(ROUND_CEILING)) if value > 0 else (-1 if value < 0 else 0)
+    # The syntax bounds the exponent, so that this cannot become an integer of a million digits.
+    return -1 if value < 0 else int((value * units).to_integral_value(ROUND_CEILING))
 
 
 # -- loosely -------------------------------------------------------------------------------------
