@@ -16,7 +16,7 @@ from rich.text import Text
 
 from extender.app import Live as Service
 from extender.embedded.observer import Observer, computes
-from extender.present import decision_view, job_view, queue_view
+from extender.present import decisions_view, job_view, queue_view
 from policy.cluster.model import PS, Node
 from policy.sim.objects import JobObject, PodObject
 from policy.sim.report import Result
@@ -25,6 +25,7 @@ FRAMES_PER_SECOND: Final = 4
 LINE_EVERY: Final = 120.0  # seconds of the clusters' time between two plain lines
 NARROWEST: Final = 150  # columns that both sides beside one another need
 DECISIONS: Final = 6
+MOST: Final = 10_000
 SHOWN: Final = ("Admit", "Resize", "Released", "Reject")
 COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_green", "bright_magenta", "white")
 TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, pod by pod"}
@@ -178,7 +179,7 @@ def _queue(service: Service) -> RenderableType:
 
 def _decisions(service: Service, started: float) -> Group:
     snapshot = service.ledger.snapshot
-    views = [decision_view(snapshot, entry) for entry in service.ledger.journal.since(0)]
+    views = decisions_view(snapshot, service.ledger.journal.since(0), 0, MOST)
     told = [view for view in views if view.action in SHOWN][-DECISIONS:]
     lines = [f"{_clock(view.at - started)}  {view.job.name if view.job else '-'}: {view.text}" for view in told]
     return Group(Text("decisions", "bold"), *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))

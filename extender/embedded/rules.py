@@ -122,8 +122,8 @@ def patched(resource: Resource, item: Json, patch: Any, content_type: str, subre
 def _check_preconditions(resource: Resource, item: Json, patch: Any) -> None:
     wanted, have = (patch.get("metadata") or {}), item["metadata"]
     if wanted.get("uid") not in (None, have["uid"]):
-        why = f"Precondition failed: UID in precondition: {wanted['uid']}, UID in object meta: {have['uid']}"
-        raise conflict(resource, have["name"], why)
+        why = f'metadata.uid: Invalid value: "{wanted["uid"]}": field is immutable'
+        raise invalid(resource, have["name"], why)
     if wanted.get("resourceVersion") not in (None, have["resourceVersion"]):
         why = "the object has been modified; please apply your changes to the latest version and try again"
         raise conflict(resource, have["name"], why)

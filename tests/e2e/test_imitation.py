@@ -6,6 +6,8 @@ The sentences are those of the extender protocol's study; a row that only one si
 from __future__ import annotations
 
 import itertools
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -382,81 +384,81 @@ def told(answer: Any) -> tuple[int, str]:
 
 
 def a_binding_is_made_once_also_to_the_same_node(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
-    assert side.bind("pod", "node-1").status_code == 201
-    assert told(side.bind("pod", "node-1")) == (409, "Conflict")
-    assert told(side.bind("pod", "node-2")) == (409, "Conflict")
+    side.create("twice", scheduler="nobody")
+    assert side.bind("twice", "node-1").status_code == 201
+    assert told(side.bind("twice", "node-1")) == (409, "Conflict")
+    assert told(side.bind("twice", "node-2")) == (409, "Conflict")
 
 
 def a_binding_of_another_uid_is_refused(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
-    assert told(side.bind("pod", "node-1", "00000000-0000-4000-8000-000000000000")) == (409, "Conflict")
-    assert side.node_of("pod") == ""
+    side.create("other-uid", scheduler="nobody")
+    assert told(side.bind("other-uid", "node-1", "00000000-0000-4000-8000-000000000000")) == (409, "Conflict")
+    assert side.node_of("other-uid") == ""
 
 
 def a_binding_of_a_gated_pod_is_refused(side: Side) -> None:
-    side.create("pod", scheduler="nobody", gated=True)
-    assert told(side.bind("pod", "node-1")) == (409, "Conflict")
+    side.create("gated-bind", scheduler="nobody", gated=True)
+    assert told(side.bind("gated-bind", "node-1")) == (409, "Conflict")
 
 
 def a_binding_does_not_ask_whether_the_node_exists(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
-    assert side.bind("pod", "no-such-node").status_code == 201
-    assert side.node_of("pod") == "no-such-node"
+    side.create("lost", scheduler="nobody")
+    assert side.bind("lost", "no-such-node").status_code == 201
+    assert side.node_of("lost") == "no-such-node"
 
 
 def a_binding_merges_annotations_and_clears_the_nomination(side: Side) -> None:
-    uid = side.create("pod", scheduler="nobody")["metadata"]["uid"]
-    side.annotate("pod", "kept")
-    side.nominate("pod", "node-2")
-    assert side.bind("pod", "node-1", uid, plan="p1").status_code == 201
-    found = side.pod("pod")
+    uid = side.create("merged", scheduler="nobody")["metadata"]["uid"]
+    side.annotate("merged", "kept")
+    side.nominate("merged", "node-2")
+    assert side.bind("merged", "node-1", uid, plan="p1").status_code == 201
+    found = side.pod("merged")
     assert found["metadata"]["annotations"] == {"test": "kept", "plan": "p1"}
     assert "nominatedNodeName" not in found["status"]
-    assert side.scheduled("pod")[0] == "True"
+    assert side.scheduled("merged")[0] == "True"
 
 
 def a_merge_patch_with_an_old_version_conflicts(side: Side) -> None:
-    version = side.create("pod", scheduler="nobody")["metadata"]["resourceVersion"]
-    side.annotate("pod", "newer")
+    version = side.create("old-version", scheduler="nobody")["metadata"]["resourceVersion"]
+    side.annotate("old-version", "newer")
     change = {"metadata": {"resourceVersion": version, "annotations": {"test": "late"}}}
-    assert told(side.patch_pod("pod", change)) == (409, "Conflict")
-    assert side.pod("pod")["metadata"]["annotations"] == {"test": "newer"}
+    assert told(side.patch_pod("old-version", change)) == (409, "Conflict")
+    assert side.pod("old-version")["metadata"]["annotations"] == {"test": "newer"}
 
 
-def a_merge_patch_with_another_uid_conflicts(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
+def a_merge_patch_with_another_uid_is_invalid(side: Side) -> None:
+    side.create("patched-uid", scheduler="nobody")
     change = {"metadata": {"uid": "00000000-0000-4000-8000-000000000000", "annotations": {"test": "late"}}}
-    assert told(side.patch_pod("pod", change)) == (409, "Conflict")
+    assert told(side.patch_pod("patched-uid", change)) == (422, "Invalid")
 
 
 def a_json_patch_whose_test_fails_is_422(side: Side) -> None:
-    side.create("pod", scheduler="nobody", gated=True)
+    side.create("tested", scheduler="nobody", gated=True)
     change = [
         {"op": "test", "path": "/spec/schedulingGates/0/name", "value": "another"},
         {"op": "remove", "path": "/spec/schedulingGates/0"},
     ]
-    assert side.patch_pod("pod", change, "json").status_code == 422
-    assert len(side.pod("pod")["spec"]["schedulingGates"]) == 1
+    assert side.patch_pod("tested", change, "json").status_code == 422
+    assert len(side.pod("tested")["spec"]["schedulingGates"]) == 1
 
 
 def a_gate_cannot_be_added(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
+    side.create("late-gate", scheduler="nobody")
     change = {"spec": {"schedulingGates": [{"name": "late.kohort.dev/gate"}]}}
-    assert told(side.patch_pod("pod", change)) == (422, "Invalid")
+    assert told(side.patch_pod("late-gate", change)) == (422, "Invalid")
 
 
 def status_changes_only_through_its_subresource(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
-    assert side.patch_pod("pod", {"status": {"nominatedNodeName": "node-1"}}).is_success
-    assert "nominatedNodeName" not in side.pod("pod")["status"]
+    side.create("status", scheduler="nobody")
+    assert side.patch_pod("status", {"status": {"nominatedNodeName": "node-1"}}).is_success
+    assert "nominatedNodeName" not in side.pod("status")["status"]
 
 
 def a_deletion_of_another_uid_conflicts(side: Side) -> None:
-    side.create("pod", scheduler="nobody")
-    assert told(side.delete("pod", uid="00000000-0000-4000-8000-000000000000")) == (409, "Conflict")
-    assert side.delete("pod", uid=side.pod("pod")["metadata"]["uid"]).status_code == 200
-    assert told(side.delete("pod")) == (404, "NotFound")
+    side.create("deleted-uid", scheduler="nobody")
+    assert told(side.delete("deleted-uid", uid="00000000-0000-4000-8000-000000000000")) == (409, "Conflict")
+    assert side.delete("deleted-uid", uid=side.pod("deleted-uid")["metadata"]["uid"]).status_code == 200
+    assert told(side.delete("deleted-uid")) == (404, "NotFound")
 
 
 def a_paged_list_is_one_consistent_read(side: Side) -> None:
@@ -472,12 +474,17 @@ def a_paged_list_is_one_consistent_read(side: Side) -> None:
 
 
 def a_watch_resumes_and_ends_with_a_bookmark(side: Side) -> None:
-    version = side.create("pod", scheduler="nobody")["metadata"]["resourceVersion"]
-    side.annotate("pod", "changed")
-    query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "3", "allowWatchBookmarks": "true"}
+    """The real one sends none where nothing happened: it promises none (cacher.go)."""
+    version = side.create("watched", scheduler="nobody")["metadata"]["resourceVersion"]
+    side.annotate("watched", "changed")
+    threading.Timer(1, side.annotate, ("watched", "changed again")).start()
+    query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "5", "allowWatchBookmarks": "true"}
     lines = side.http.get("/api/v1/pods", params=query).text.splitlines()
-    kinds = [line.split('"type":"')[1].split('"')[0] for line in lines]
-    assert (kinds[0], kinds[-1]) == ("MODIFIED", "BOOKMARK")
+    events = [json.loads(line) for line in lines]
+    kinds = [event["type"] for event in events]
+    assert kinds[:3] == ["MODIFIED", "MODIFIED", "BOOKMARK"]
+    assert set(kinds[2:]) == {"BOOKMARK"}
+    assert events[2]["object"]["metadata"]["resourceVersion"] == events[1]["object"]["metadata"]["resourceVersion"]
 
 
 API_SERVER: list[Behaviour] = [
@@ -487,7 +494,7 @@ API_SERVER: list[Behaviour] = [
     a_binding_does_not_ask_whether_the_node_exists,
     a_binding_merges_annotations_and_clears_the_nomination,
     a_merge_patch_with_an_old_version_conflicts,
-    a_merge_patch_with_another_uid_conflicts,
+    a_merge_patch_with_another_uid_is_invalid,
     a_json_patch_whose_test_fails_is_422,
     a_gate_cannot_be_added,
     status_changes_only_through_its_subresource,
