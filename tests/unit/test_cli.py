@@ -20,7 +20,7 @@ from extender.kube.api import ClusterError
 from extender.settings import Settings
 
 WAITS = {
-    "reason": "WaitingForRoom", "text": "kohort: the gang waits for room", "detail": "needs 3 cpu", "behind": "",
+    "reason": "WaitingForRoom", "text": "kohort: the gang waits for room", "detail": "[red]3\x1b[2J cpu", "behind": "",
 }  # fmt: skip
 JOB: dict[str, Any] = {
     "namespace": "team", "name": "big", "kind": "TFJob", "uid": "u", "state": "waiting", "min_workers": 2,
@@ -112,12 +112,12 @@ TABLES = {
     "queue": (
         ("queue",),
         ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS GATED WHY",
-         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi 3 WaitingForRoom (needs 3 cpu)"],
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi 3 WaitingForRoom ([red]3?[2J cpu)"],
     ),
     "jobs": (
         ("jobs",),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
-         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom (needs 3 cpu)",
+         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
          "team run TFJob 0 (2-4) running 3m12s -"],
     ),
     "nodes": (
@@ -137,7 +137,7 @@ TABLES = {
     "explain": (
         ("explain", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
-         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail needs 3 cpu", "",
+         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail [red]3?[2J cpu", "",
          "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated"],
     ),
 }  # fmt: skip

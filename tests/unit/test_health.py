@@ -13,7 +13,7 @@ from extender.metrics import ControllerMetrics, Metrics, health_app
 from extender.resizes import Workers
 from extender.settings import Settings
 from policy.cluster.actions import Admit, Effect, Released, Resize
-from policy.cluster.events import BindHeld, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Pod, Role, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
@@ -24,6 +24,7 @@ ONE = Resources({"cpu": 1000})
 LONE = Job("team/u", "team", "j", "TFJob", 0.0, (Role("worker", 1, ONE),), 1, 1)
 MEMBER = Pod("p", "team", "j-worker-0", ONE, job_uid="team/u", slot=Slot("worker", 0), opted_in=True)
 GATED = Pod("g", "team", "k-worker-0", opted_in=True, gated=True)
+OTHERS = Pod("o", "x", "of-another-scheduler", gated=True)
 
 
 class HandClock(Clock):
@@ -91,7 +92,7 @@ def test_the_extender_is_ready_when_its_facts_are_whole_and_fresh(
 
 
 def test_a_dead_controller_warns_with_the_number_of_gated_pods_and_keeps_the_extender_ready(clock: HandClock) -> None:
-    heartbeat, snapshot = Heartbeat(clock), Snapshot(synced=True, pods={"g": GATED})
+    heartbeat, snapshot = Heartbeat(clock), Snapshot(synced=True, pods={"g": GATED, "o": OTHERS})
     heartbeat.beat()
     clock.time += 10
     assert extender_readiness(snapshot, [], True, heartbeat, clock).warnings == ()
@@ -197,6 +198,14 @@ def test_the_time_from_admission_to_bound_is_measured(clock: HandClock) -> None:
     assert value(metrics, "kohort_gangs", state="running") == 1
 
 
+def test_a_job_that_goes_before_it_is_bound_is_forgotten(clock: HandClock) -> None:
+    metrics, ledger, _ = live(clock)
+    ledger.step(NodeSeen(Node("n1", Resources({"cpu": 4000}))), JobSeen(LONE), PodSeen(MEMBER), Synced())
+    ledger.step(JobGone(LONE.uid))
+    assert metrics._admitted_at == {}
+    assert value(metrics, "kohort_gang_admission_to_bound_seconds_count") == 0
+
+
 def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
     metrics, ledger, part = live(clock)
     ledger.step(NodeSeen(Node("n1", ONE)), JobSeen(LONE), PodSeen(GATED), Synced())
@@ -218,6 +227,7 @@ async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(
     status, text = await get(health_app(metrics, Settings()), "/metrics")
     assert status == 200
     assert "kohort_invalid_jobs 1.0" in text
+    assert value(metrics, "kohort_gangs", state="waiting") == 0
     assert "secret" not in text
 
 

@@ -73,7 +73,7 @@ def test_a_reader_that_does_not_read_costs_lines_not_time() -> None:
     with os.fdopen(writer, "w") as stream:
         pipe = Pipe(stream, lines=10)
         record = logging.LogRecord("x", logging.INFO, "", 0, "a" * 10_000, (), None)
-        done = threading.Thread(target=lambda: [*map(pipe.emit, [record] * 200)])
+        done = threading.Thread(target=lambda: [*map(pipe.emit, [record] * 200)], daemon=True)
         done.start()
         done.join(5)
         assert not done.is_alive()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from extender.views import amounts, quantity
 from policy.cluster.actions import Admit, Effect, Resize
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
+from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules
 from policy.systems import make_policy
@@ -171,14 +173,14 @@ async def test_the_queue_says_position_need_and_reason() -> None:
 
 
 async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
-    jobs = [job("light", 1, cpu=3900), job("heavy", 3, cpu=3900), job("starving", 1, cpu=3900, arrival=NOW - 9999)]
+    jobs = [job("a-light", 1, cpu=3900), job("heavy", 3, cpu=3900), job("starving", 1, cpu=3900, arrival=NOW - 9999)]
     events = [event for one in jobs for event in (JobSeen(one), *pods(one))]
     service = Service(NodeSeen(node("n1")), *events, Synced())
     found = (await service.ask("/queue"))["jobs"]
     assert [(j["name"], j["position"], j["starving"]) for j in found] == [
         ("starving", 1, True),
         ("heavy", 2, False),
-        ("light", 3, False),
+        ("a-light", 3, False),
     ]
 
 
@@ -198,6 +200,22 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     )
     found = await service.ask("/queue")
     assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
+
+
+async def test_a_job_that_waits_behind_another_names_it() -> None:
+    service = running()
+    verdicts = {BIG.uid: Verdict(Reason.BEHIND, "", A.uid)}
+    service.ledger.snapshot = replace(service.ledger.snapshot, verdicts=verdicts)
+    assert (await service.ask("/explain/team/big"))["waits"]["behind"] == "team/a"
+
+
+async def test_an_admitted_job_whose_room_is_being_freed_says_so_and_for_whom_it_waits() -> None:
+    service = running()
+    snapshot = service.ledger.snapshot
+    gang = replace(snapshot.gang(A.uid), waits_for=frozenset({"pod-big-ps-0"}))
+    service.ledger.snapshot = replace(snapshot, gangs={A.uid: gang})
+    assert (await service.ask("/jobs/team/a"))["waits"]["reason"] == "RoomBeingFreed"
+    assert (await service.ask("/plans"))["plans"][0]["waits_for"] == ["team/big-ps-0"]
 
 
 async def test_a_follower_says_whom_to_ask() -> None:
@@ -233,7 +251,9 @@ async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None
 async def test_a_node_shows_what_is_free_and_whose_members_it_has() -> None:
     other = Pod("o", "x", "other", SMALL, node="n2")
     service = Service(NodeSeen(node("n1")), JobSeen(A), *pods(A), Synced())
-    service.step(NodeSeen(node("n2")), PodSeen(other))
+    ended = pod(B, "worker", 0, node="n2", phase=Phase.SUCCEEDED)
+    ours = pod(B, "worker", 1, node="n2")
+    service.step(NodeSeen(node("n2")), PodSeen(other), JobSeen(B), PodSeen(ended), PodSeen(ours))
     first, second = (await service.ask("/nodes"))["nodes"]
     assert first["allocatable"]["memory"] == {"quantity": "8Gi", "exact": 8 * GIB}
     assert first["free"]["cpu"] == {"quantity": "2500m", "exact": 2500}
@@ -242,7 +262,8 @@ async def test_a_node_shows_what_is_free_and_whose_members_it_has() -> None:
         ("team/a", "worker", 0, "planned"),
         ("team/a", "worker", 1, "planned"),
     ]
-    assert (second["members"], second["other_pods"]) == ([], 1)
+    assert [(m["pod"], m["state"]) for m in second["members"]] == [("", "planned"), ("b-worker-1", "bound")]
+    assert second["other_pods"] == 1
 
 
 async def test_a_plan_shows_nodes_and_who_is_at_the_barrier() -> None:
@@ -349,6 +370,7 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
     ]
     service.ledger.journal.write(NOW, 1, [], effects)
     found = (await service.ask("/decisions?since=1"))["decisions"]
+    assert (await service.ask("/decisions?limit=2"))["latest"] == 2
     assert [(entry["direction"], entry["text"]) for entry in found] == [
         ("in", "scaled in to 2 workers for team/a"),
         ("out", "scaled out to 3 workers"),
