@@ -32,9 +32,13 @@ from extender.sidecar import http_fetch
 from policy.sim.report import Result
 from policy.sim.traces import kod2, rigid
 
-SPEED: Final = 60.0
-SEED: Final = 0
+SPEED: Final = 75.0
+SEED: Final = 5  # the default scheduler stands still with 5 and 6 of the seeds 0 to 9, and finishes with the others
 HORIZON: Final = 3600.0  # seconds of the clusters' time; a job that has not finished by then counts until then
+SEEDS: Final = (
+    "Other jobs: --seed K. Of the seeds 0 to 9, 5 (shown by default) and 6 leave the default scheduler at a standstill; "
+    "with the others it finishes, later than Kohort."
+)
 OURS, PLAIN = "kod2", "fifo-pod"
 
 
@@ -65,6 +69,7 @@ async def _run(speed: float, seed: int, wants_live: bool) -> list[Result]:
         await view.follow(sides, watching, speed, live=wants_live)
         results = [side.observer.result() for side in sides]
         view.print_table(results, sides, HORIZON)
+        view.console().print(SEEDS, soft_wrap=True)
     return results
 
 
@@ -96,6 +101,8 @@ async def kohort_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
         controller = Controller(api, http_fetch(client), settings, clock, live.lease, chance=chance)
         scheduler = cluster.scheduler(scheduler_config(url, settings))
         await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
+        while not (live.synced and scheduler.ready):
+            await clock.sleep(1)
         yield view.Side(Observer(OURS, cluster, clock, HORIZON), live)
 
 

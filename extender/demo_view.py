@@ -196,7 +196,7 @@ def _halves(observer: Observer) -> Group:
 def print_table(results: Sequence[Result], sides: Sequence[Side], horizon: float, to: Console | None = None) -> None:
     """Print the comparison, and in words what stands still."""
     to = to or console()
-    table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED", "")
+    table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED")
     for column in table.columns[1:7]:
         column.justify = "right"
     for result in results:
@@ -209,7 +209,6 @@ def print_table(results: Sequence[Result], sides: Sequence[Side], horizon: float
             f"{open_end}{_clock(result.makespan_seconds)}",
             f"{result.utilisation:.0%}",
             str(len(result.never_finished)),
-            TITLES[result.policy],
         )
     to.print()
     to.print(table)
@@ -219,6 +218,7 @@ def print_table(results: Sequence[Result], sides: Sequence[Side], horizon: float
 
 def footnotes(results: Sequence[Result], sides: Sequence[Side], horizon: float) -> Iterator[str]:
     """Say how to read the figures, and who is stuck."""
+    yield "; ".join(f"{result.policy}: {TITLES[result.policy]}" for result in results) + "."
     for result in results:
         if result.never_finished:
             yield f"{result.policy}: never finished: {', '.join(result.never_finished)}"

@@ -28,7 +28,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Cluster:
-    """A world in the clock's time behind an API server. Nothing moves before `run`."""
+    """A world in the clock's time behind an API server. The trace's time begins with `begin`."""
 
     def __init__(self, trace: Trace, clock: Clock, seed: int, settings: WorldSettings | None = None) -> None:
         chance, gate = random.Random(seed), GatePolicy()
@@ -42,14 +42,21 @@ class Cluster:
         self.api = EmbeddedApi(self.server, clock)
         self.bridge = Bridge(self.world, self.server, clock, gate)
         self._chance = chance
+        self._begun = asyncio.Event()
+
+    def begin(self) -> None:
+        """Let the trace begin now: everybody is there."""
+        self.started = self.clock.now()
+        self._begun.set()
 
     async def run(self) -> None:
-        """Let time pass and submit each job when it is due."""
+        """Let time pass, and once it has begun submit each job when it is due."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.bridge.run())
             tasks.create_task(self._submit())
 
     async def _submit(self) -> None:
+        await self._begun.wait()
         for spec in sorted(self.trace.jobs, key=lambda job: job.arrival):
             await self.clock.sleep(self.started + spec.arrival - self.clock.now())
             self.submit(spec)

@@ -47,6 +47,11 @@ class Informer:
                 tasks.create_task(reflector.run(self._deliver))
             tasks.create_task(self._hand_on())
 
+    @property
+    def ready(self) -> bool:
+        """Whether both lists have been taken in."""
+        return self._ready.is_set()
+
     async def synced(self) -> None:
         """Return once both lists have been taken in."""
         await self._ready.wait()

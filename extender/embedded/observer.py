@@ -12,6 +12,7 @@ from policy.sim.report import Result
 
 LOOK_SECONDS = 1.0
 STILL_SECONDS = 120.0  # nothing was written and no job computes for so long: nothing will move any more
+STILL_REAL_SECONDS = 4.0  # and at least that long as our own programs feel it
 
 
 class Observer:
@@ -25,7 +26,8 @@ class Observer:
         self.elapsed = 0.0  # seconds since the start, standing still at the end
         self._clock = clock
         self._horizon = horizon
-        self._moved = cluster.started
+        self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)
+        self._moved = clock.now()
         self._meter = Meter(cluster.world)
         cluster.bridge.observe = self._see
 
@@ -36,7 +38,10 @@ class Observer:
         self._moved = now
 
     async def run(self) -> None:
-        """Watch to the end."""
+        """Begin, and watch to the end."""
+        self.cluster.begin()
+        self.cluster.bridge.advance()
+        self._meter = Meter(self.cluster.world)
         while not self.ended:
             await self._clock.sleep(LOOK_SECONDS)
             self._look(self._clock.now())
@@ -47,7 +52,7 @@ class Observer:
         waits = len(cluster.jobs) < len(cluster.trace.jobs)
         if waits or any(computes(cluster, job) for job in cluster.jobs):
             self._moved = now
-        self.standstill = now - self._moved >= STILL_SECONDS and not cluster.all_ended
+        self.standstill = now - self._moved > self._still and not cluster.all_ended
         self.ended = cluster.all_ended or self.standstill or self.elapsed >= self._horizon
 
     @property

@@ -48,6 +48,11 @@ class Scheduler:
         self._start = 0  # where the next search over the nodes begins
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
+    @property
+    def ready(self) -> bool:
+        """Whether its watches have delivered their first lists."""
+        return self._informer.ready
+
     async def run(self) -> None:
         """Schedule until cancelled."""
         connector = aiohttp.TCPConnector(limit=0)  # binds have no cap in kube-scheduler
