@@ -1,0 +1,286 @@
+"""Malformed TFJobs and pods: each is refused with a clear reason, none is bound, and nobody else notices."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from policy.cluster.reasons import Reason
+from tests.controlplane import ControlPlane, ControlPlaneError
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.asking import explained, nodes_of, pods, refusal, until
+from tests.e2e.malformed import BadJob, bad_jobs, too_large
+from tests.e2e.observer import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, Observer
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+BAD = "bad"
+USUAL = 5.0  # seconds from a small gang's last pod to its last binding, also on a busy machine
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Without the controller manager: its garbage collector would remove the pods whose owner is made up."""
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("badinput")) as started:
+        for name in (BAD, "good"):
+            started.kubectl("create", "namespace", name)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane) -> Iterator[Kohort]:
+    started = start_kohort(plane, {"gate": "never"})  # what is said on a gated pod is not ours
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def good(plane: ControlPlane, kohort: Kohort) -> Json:
+    """A job that runs all the while."""
+    job = TFJob("good", "runs", workers=3)
+    made = plane.api.create(TFJOBS.format(namespace="good"), job.manifest())
+    until(lambda: len(nodes_of(plane, "good", "runs")) == 4, "the good job bound")
+    return made
+
+
+@dataclass(slots=True)
+class Faults:
+    """What became of the bad jobs."""
+
+    taken: list[BadJob] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def submit(plane: ControlPlane, jobs: list[BadJob], faults: Faults) -> None:
+    for job in jobs:
+        try:
+            plane.api.create(TFJOBS.format(namespace=BAD), job.manifest(BAD))
+        except ControlPlaneError as error:
+            faults.refused.append(job.name if ": 400 " in str(error) or ": 422 " in str(error) else str(error))
+        else:
+            faults.taken.append(job)
+
+
+def missing(job: BadJob, told: tuple[str, str]) -> str:
+    """What is not in the explanation that should be there; empty when all is."""
+    reason, detail = told
+    if reason != job.reason:
+        return f"{job.name}: {reason or 'nothing'} instead of {job.reason}: {detail}"
+    at = 0
+    for text in job.told:
+        at = detail.find(text, at)
+        if at < 0:
+            return f"{job.name}: {text!r} is missing in {detail!r}"
+        at += len(text)
+    return ""
+
+
+def wrong(kohort: Kohort, jobs: list[BadJob]) -> list[str]:
+    return [fault for job in jobs if (fault := missing(job, explained(kohort, BAD, job.name)))]
+
+
+def await_explained(kohort: Kohort, jobs: list[BadJob], limit: float = 30) -> None:
+    deadline = time.monotonic() + limit
+    while (faults := wrong(kohort, jobs)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert not faults, "\n".join(faults)
+
+
+def assert_unharmed(plane: ControlPlane, kohort: Kohort) -> None:
+    """Both processes live, and kube-scheduler never met an answer other than 200."""
+    assert kohort.extender.alive
+    assert kohort.controller.alive
+    assert "with extender at URL" not in kohort.scheduler.log.read_text()
+    for process in (kohort.extender, kohort.controller):
+        assert "Traceback" not in process.log.read_text(), process.tail()
+    assert httpx.get(f"{kohort.health}/readyz", trust_env=False).is_success
+    assert len(nodes_of(plane, "good", "runs")) == 4
+
+
+def ready_to_bound(observer: Observer, job: str, size: int) -> float:
+    """Seconds from the sight of the gang's last pod to that of its last binding."""
+    born: dict[str, float] = {}
+    bound: dict[str, float] = {}
+    for seen in observer.sightings:
+        if seen.job == job:
+            born.setdefault(seen.uid, seen.at)
+            if seen.bound:
+                bound.setdefault(seen.uid, seen.at)
+    assert len(bound) == size, f"{len(bound)} of {size} bound"
+    return max(bound.values()) - max(born.values())
+
+
+def test_jobs_that_no_cluster_could_take_are_told_so(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
+    faults = Faults()
+    submit(plane, too_large(), faults)
+    assert not faults.refused
+    await_explained(kohort, faults.taken)
+    for job in faults.taken:
+        plane.api.delete(f"{TFJOBS.format(namespace=BAD)}/{job.name}")
+    assert_unharmed(plane, kohort)
+
+
+@pytest.mark.timeout(180)
+def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
+    plane: ControlPlane, kohort: Kohort, good: Json
+) -> None:
+    jobs = [job for job in bad_jobs() if not job.heavy]
+    half, faults = len(jobs) // 2, Faults()
+    with Observer(plane, "good") as observer, Observer(plane, BAD) as witness:
+        for name in ("before", "during"):
+            if name == "during":
+                submit(plane, jobs[:half], faults)
+            plane.api.create(TFJOBS.format(namespace="good"), TFJob("good", name, workers=2).manifest())
+            if name == "during":
+                submit(plane, jobs[half:], faults)
+            until(lambda name=name: len(observer.bound_now(name)) == 3, f"{name} bound", 60)  # type: ignore[misc]
+        await_explained(kohort, faults.taken, 60)
+        born = {job.name for job in faults.taken if job.name.startswith(("min-", "max-", "utility-", "template-"))}
+        until(lambda: refusing(plane) >= born, "pods refused", 60, lambda: born - refusing(plane))
+        texts = refusals(plane, 3)
+        assert not [seen for seen in witness.sightings if seen.bound]
+    before, during = (ready_to_bound(observer, name, 3) for name in ("before", "during"))
+    print(f"{len(jobs)} malformed jobs: {len(faults.refused)} refused by the API server, {len(faults.taken)} by Kohort;"
+          f" a good gang bound {before:.2f} s after its last pod before, {during:.2f} s during")  # fmt: skip
+    assert faults.refused == [job.name for job in jobs if job.server]
+    assert len(faults.taken) >= 100
+    assert during < USUAL
+    assert {len(seen) for seen in texts.values()} == {1}, texts
+    assert observer.partial_seconds("during", 3) < 2
+    assert_unharmed(plane, kohort)
+
+
+def refusing(plane: ControlPlane) -> set[str]:
+    """The jobs of which a pod was told why it is not scheduled."""
+    return {pod["metadata"]["labels"][JOB_LABEL] for pod in pods(plane, BAD) if Reason.INVALID.text in refusal(pod)}
+
+
+def refusals(plane: ControlPlane, looks: int) -> dict[str, set[str]]:
+    """The different texts in each refused pod's condition, over a few looks."""
+    texts: dict[str, set[str]] = defaultdict(set)
+    for _ in range(looks):
+        for pod in pods(plane, BAD):
+            if text := refusal(pod):
+                texts[pod["metadata"]["name"]].add(text)
+        time.sleep(1)
+    return texts
+
+
+# -- pods ----------------------------------------------------------------------------------------
+
+
+def owned(kind: str, name: str, uid: str, version: str = "kubeflow.org/v1") -> Json:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def pod(namespace: str, name: str, owner: Json | None = None, role: str = "worker", index: str = "0") -> Json:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {ROLE_LABEL: role, INDEX_LABEL: index},
+            "ownerReferences": [owner] if owner else [],
+        },
+        "spec": {"schedulerName": "kohort", "containers": [container]},
+    }
+
+
+def forged(uid: str) -> list[Json]:
+    """Pods that claim to be somebody they are not; ``uid`` is the good job's."""
+    runs, nobody = owned("TFJob", "runs", uid), owned("TFJob", "nobody", "00000000-0000-0000-0000-000000000000")
+    return [
+        pod(BAD, "of-a-replicaset", owned("ReplicaSet", "web", uid, "apps/v1")),
+        pod(BAD, "of-another-group", owned("TFJob", "runs", uid, "example.com/v1")),
+        pod(BAD, "runs-worker-0", runs),  # the owner is in another namespace
+        pod(BAD, "nobody-worker-0", nobody),
+        pod("good", "a-wrong-name", runs, index="7"),
+        pod("good", "runs-worker-x", runs, index="x"),
+        pod("good", "runs-worker-00", runs, index="00"),
+        pod("good", "runs-worker-01", runs, index="01"),
+        pod("good", "runs-worker-99999999", runs, index="99999999"),
+        pod("good", "runs-boss-0", runs, role="boss"),
+        pod("good", "runs-ps-1", runs, role="ps", index="1"),
+        pod("good", "runs-worker-7", runs, index="7"),
+    ]
+
+
+def test_forged_pods_are_refused_and_do_no_harm_to_the_job_that_they_name(
+    plane: ControlPlane, kohort: Kohort, good: Json
+) -> None:
+    before = bound_members(kohort)
+    fakes = forged(good["metadata"]["uid"])
+    for fake in fakes:
+        plane.api.create(f"/api/v1/namespaces/{fake['metadata']['namespace']}/pods", fake)
+    names = {(fake["metadata"]["namespace"], fake["metadata"]["name"]) for fake in fakes}
+    texts: dict[tuple[str, str], str] = {}
+
+    def all_told() -> bool:
+        texts.clear()
+        for namespace in (BAD, "good"):
+            for found in pods(plane, namespace):
+                key = (namespace, found["metadata"]["name"])
+                if key in names:
+                    assert not found["spec"].get("nodeName"), key
+                    texts[key] = refusal(found)
+        return all(texts.values())
+
+    until(all_told, "every forged pod refused", seen=lambda: texts)
+    for key, text in sorted(texts.items()):
+        print(key, text)
+        assert any(reason.text in text for reason in (Reason.UNKNOWN_JOB, Reason.INVALID, Reason.SURPLUS)), (key, text)
+    assert texts[BAD, "runs-worker-0"].count(Reason.UNKNOWN_JOB.text)
+    assert bound_members(kohort) == before
+    for namespace, name in names:
+        plane.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}")
+    assert_unharmed(plane, kohort)
+
+
+def bound_members(kohort: Kohort) -> list[Json]:
+    return [member for member in kohort.get("/v1/jobs/good/runs")["members"] if member["state"] == "bound"]
+
+
+BROKEN_PODS: list[tuple[str, Json]] = [
+    ("quantity", {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "many"}}}]}),
+    ("negative", {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "-1"}}}]}),
+    ("fraction", {"containers": [{"name": "a", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "1.5"}}}]}),
+    ("port", {"containers": [{"name": "a", "image": "a", "ports": [{"containerPort": 80, "hostPort": 70000}]}]}),
+    ("nothing", {"containers": []}),
+    ("toleration", {"containers": [{"name": "a", "image": "a"}], "tolerations": [{"operator": "Bogus"}]}),
+]
+
+
+@pytest.mark.parametrize(("name", "spec"), BROKEN_PODS, ids=[name for name, _ in BROKEN_PODS])
+def test_the_server_itself_refuses_pods_with_wrong_quantities(plane: ControlPlane, name: str, spec: Json) -> None:
+    body = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": BAD},
+        "spec": {"schedulerName": "kohort", **spec},
+    }  # fmt: skip
+    with pytest.raises(ControlPlaneError, match=r": (400|422) "):
+        plane.api.create(f"/api/v1/namespaces/{BAD}/pods", json.loads(json.dumps(body)))
+
+
+# Last, for the operator may take a while to get over what it cannot read.
+def test_jobs_that_would_drown_the_operator_are_refused_too(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
+    jobs, faults = [job for job in bad_jobs() if job.heavy], Faults()
+    operator = plane.processes["training-operator"]
+    operator.pause()
+    try:
+        submit(plane, jobs, faults)
+        await_explained(kohort, faults.taken)
+        print(f"{[job.name for job in faults.taken]} refused by Kohort, {faults.refused} by the API server")
+        assert {job.name for job in faults.taken} >= {"workers-0", "workers-1"}
+    finally:
+        for job in faults.taken:
+            plane.api.delete(f"{TFJOBS.format(namespace=BAD)}/{job.name}")
+        operator.resume()
+    assert_unharmed(plane, kohort)
