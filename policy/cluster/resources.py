@@ -58,8 +58,9 @@ class Resources:
         """Whether a request of these amounts goes into ``free``; what is not asked for is not compared."""
         available = free.amounts
         for name, amount in self.amounts.items():
-            # The plain comparison settles nearly every name; only a host port may still be free below it.
-            if 0 < amount > available.get(name, 0) and amount > _available(available, name):
+            if 0 < amount > available.get(name, 0) and not (
+                name.startswith(HOST_PORT) and amount <= 1 + available.get(name, 0)
+            ):
                 return False
         return True
 

@@ -66,11 +66,12 @@ def worker_demand(snapshot: Snapshot, job: Job) -> Resources:
     role = job.worker
     if role is None:
         return NOTHING
-    largest = dict(role.requests.amounts)
-    for slot, uid in snapshot.members.get(job.uid, {}).items():
-        if slot.role == WORKER:
-            for name, amount in snapshot.pods[uid].requests.amounts.items():
-                largest[name] = max(largest.get(name, 0), amount)
+    pods, asked = snapshot.pods, role.requests
+    real = (pods[uid].requests for slot, uid in snapshot.members.get(job.uid, {}).items() if slot.role == WORKER)
+    largest = dict(asked.amounts)
+    for requests in real:
+        if requests.amounts != asked.amounts:
+            largest.update({name: max(largest.get(name, 0), amount) for name, amount in requests.amounts.items()})
     return Resources(largest)
 
 

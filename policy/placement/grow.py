@@ -62,19 +62,23 @@ def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
 
 
 def grow(
-    snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources], *, at_home: bool
+    snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources], *, together: bool
 ) -> dict[Slot, str]:
     """Nodes for more workers, up to the maximum, as far as there is room; takes from ``room``.
 
-    ``at_home``: only nodes that host the job already. ``full``: requests that no node at all has room for, found by
-    this call or an earlier one on the same room.
+    ``together``: only nodes that host the job already, if one node could hold all of it. ``full``: requests that no
+    node at all has room for, found by this call or an earlier one on the same room.
     """
-    requests, added = worker_demand(snapshot, job), dict[Slot, str]()
+    requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
+    at_home: bool | None = None
     while gang.workers + len(added) < job.max_workers and requests not in full:
         fitting = room.fitting(requests)
         if not fitting:
             full.add(requests)
-        home = set(gang.nodes.values())
+            break
+        if at_home is None:
+            at_home = together and could_be_together(snapshot, room, job)
+        home = {*gang.nodes.values(), *added.values()}
         usable = [name for name in fitting if name in home] if at_home else fitting
         node = _node_for_worker(snapshot, room, job, {**gang.nodes, **added}, usable)
         if node is None:
@@ -82,6 +86,17 @@ def grow(
         added[Slot(WORKER, gang.workers + len(added))] = node
         room.take(node, requests)
     return added
+
+
+def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
+    """Workers of an earlier shrink that have not gone yet: they stay where they are, and need no more room."""
+    there: dict[Slot, str] = {}
+    for index in range(gang.workers, job.max_workers):
+        pod = snapshot.member(job.uid, Slot(WORKER, index))
+        if pod is None or not pod.holds_room or pod.terminating or pod.node not in snapshot.nodes:
+            break
+        there[Slot(WORKER, index)] = pod.node
+    return there
 
 
 def _node_for_worker(

@@ -13,9 +13,13 @@ from policy.cluster.snapshot import Snapshot
 class Room:
     """Free resources of every usable node. ``branch`` makes a trial copy that leaves this one as it is."""
 
-    def __init__(self, nodes: Mapping[str, Node], free: dict[str, Resources]) -> None:
+    def __init__(
+        self, nodes: Mapping[str, Node], free: dict[str, Resources], most: dict[str, int] | None = None
+    ) -> None:
         self.nodes = nodes
         self._free = free
+        # No node has more than this: most requests that fit nowhere are turned away without looking at every node.
+        self._most = _most(free) if most is None else most
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Room:
@@ -62,11 +66,13 @@ class Room:
     def give(self, node: str, requests: Resources) -> None:
         """Free what was charged."""
         if node in self._free:
-            self._free[node] = self._free[node] + requests
+            free = self._free[node] = self._free[node] + requests
+            for name, amount in free.amounts.items():
+                self._most[name] = max(self._most.get(name, 0), amount)
 
     def branch(self) -> Room:
         """A copy to try things on."""
-        return Room(self.nodes, dict(self._free))
+        return Room(self.nodes, dict(self._free), dict(self._most))
 
     def but(self, closed: Iterable[str]) -> Room:
         """A copy without these nodes."""
@@ -78,6 +84,8 @@ class Room:
 
     def fitting(self, requests: Resources) -> list[str]:
         """The nodes whose free room takes the request."""
+        if not requests.fits(Resources(self._most)):
+            return []
         return [name for name, free in self._free.items() if requests.fits(free)]
 
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
@@ -89,3 +97,12 @@ class Room:
             if amount > 0 and name != "pods"
         ]
         return sum(shares) / len(shares) if shares else 0.0
+
+
+def _most(free: Mapping[str, Resources]) -> dict[str, int]:
+    most: dict[str, int] = {}
+    for resources in free.values():
+        for name, amount in resources.amounts.items():
+            if amount > most.get(name, 0):
+                most[name] = amount
+    return most

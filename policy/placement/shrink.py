@@ -72,7 +72,8 @@ def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer]) -> list[Offer] |
         for host in dict.fromkeys(shed.node for shed in offer.sheds):
             here[host].append(offer)
     plans = [plan for host in sorted(here) if (plan := _clear(room, ask, here[host], host)) is not None]
-    return min(plans, key=_removals, default=None)
+    rank = {offer.job_uid: place for place, offer in enumerate(offers)}
+    return min(plans, key=lambda plan: (_removals(plan), [rank[offer.job_uid] for offer in plan]), default=None)
 
 
 def _clear(room: Room, ask: Ask, offers: Sequence[Offer], host: str) -> list[Offer] | None:

@@ -18,22 +18,19 @@ from policy.transitions.gangs import any_holds_room, give_up, job_of, let_go, pl
 def repair(draft: Draft, now: float) -> list[Effect]:
     """Look at every gang with a member that needs a node. Runs before the policy: a running gang is completed first."""
     effects: list[Effect] = []
+    nodes: dict[str, Node] = draft.read("nodes")
+    usable = {name for name, node in nodes.items() if node.ready and not node.unschedulable}
     for uid, gang in sorted(draft.read("gangs").items()):
         job = job_of(draft, uid)
-        if job is not None and queued(job) and gang.state in ADMITTED and gang.whole and _needs(draft, job, gang):
+        if job is not None and queued(job) and gang.state in ADMITTED and gang.whole and _needs(job, gang, usable):
             effects += _mend(draft, job, gang, now)
     return effects
 
 
-def _needs(draft: Draft, job: Job, gang: Gang) -> bool:
+def _needs(job: Job, gang: Gang, usable: set[str]) -> bool:
     """Whether the plan has too few nodes or names one that nobody can be sent to."""
     target = sum(role.replicas for role in job.rigid) + gang.workers
-    return len(gang.nodes) < target or not all(_usable(draft, node) for node in set(gang.nodes.values()))
-
-
-def _usable(draft: Draft, name: str) -> bool:
-    node: Node | None = draft.read("nodes").get(name)
-    return node is not None and node.ready and not node.unschedulable
+    return len(gang.nodes) < target or not usable.issuperset(gang.nodes.values())
 
 
 def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:

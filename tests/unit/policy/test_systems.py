@@ -1,0 +1,82 @@
+"""The registry, and the baselines."""
+
+import pytest
+
+from policy.cluster.gang import State
+from policy.systems import SYSTEMS, make_policy
+from policy.systems.baselines import FifoPod, KubeflowSpread, Retry
+from policy.systems.kod2 import Gate, Kod2
+from tests.builders import World, job
+
+BAD = {
+    "an unknown name": ("kod3", {}, "policy 'kod3' is not known; known are fifo-pod, kod2, kubeflow-spread"),
+    "an unknown parameter": (
+        "kubeflow-spread",
+        {"x": 1},
+        "kubeflow-spread has no parameter 'x'; it has backfill",
+    ),
+    "a value that is no choice": ("kod2", {"gate": "wide"}, "kod2: gate is 'wide', must be one of loose, strict"),
+    "a value of another type": ("kod2", {"backfill": 1}, "kod2: backfill is 1, must be of type bool"),
+    "a truth value is no number": ("kod2", {"cooldown": True}, "kod2: cooldown is True, must be of type float"),
+}
+
+
+@pytest.mark.parametrize(("name", "parameters", "error"), BAD.values(), ids=BAD.keys())
+def test_make_policy_names_what_is_wrong(name: str, parameters: dict[str, object], error: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        make_policy(name, **parameters)
+    assert str(caught.value) == error
+
+
+def test_make_policy_from_plain_values() -> None:
+    assert make_policy("kod2", gate="strict", cooldown=5) == Kod2(gate=Gate.STRICT, cooldown=5.0)
+    assert make_policy("fifo-pod", retry="random", seed=7) == FifoPod(Retry.RANDOM, 7)
+    assert {make_policy(name).name for name in SYSTEMS} == set(SYSTEMS)
+
+
+def test_fifo_pod_places_half_jobs_which_hold_their_room() -> None:
+    world = World(FifoPod()).nodes("n1")
+    a, b = (job(name).ps().workers(3, cpu=2, memory=2) for name in ("a", "b"))
+    world.submit(a, b)
+    world.bind(a)
+    world.bind(b)
+    assert (world.state("a"), world.state("b")) == (State.RUNNING, State.BINDING)
+    assert set(world.plan("b")) == {"ps-0", "worker-0"}
+    world.pass_time(10_000)
+    assert world.state("b") is State.BINDING
+    world.end(a)
+    world.bind(b)
+    assert world.state("b") is State.RUNNING
+
+
+def test_fifo_pod_binds_each_pod_at_once() -> None:
+    world = World(FifoPod()).nodes("n1")
+    world.submit(job("a").ps().workers(3))
+    assert len(world.hold("uid-a-worker-2")) == 1
+
+
+def test_the_random_retry_order_is_the_seeds_and_the_generations() -> None:
+    def order(seed: int) -> list[str]:
+        world = World(FifoPod(Retry.RANDOM, seed)).nodes("n1")
+        world.submit(*(job(f"j{i}").workers(1, cpu=4) for i in range(8)))
+        return [name for name in (f"j{i}" for i in range(8)) if world.state(name) is not State.WAITING]
+
+    assert order(1) == order(1)
+    assert len({tuple(order(seed)) for seed in range(6)}) > 1
+
+
+def test_kubeflow_spread_admits_whole_jobs_spreads_them_and_never_scales() -> None:
+    world = World(KubeflowSpread()).nodes("n1", "n2", "n3")
+    world.submit(job("a").ps(cpu=2).workers(1, 6, asked=2, cpu=2))
+    assert world.plan("a") == {"ps-0": "n1", "worker-0": "n2", "worker-1": "n3"}
+    world.bind(job("a"))
+    world.pass_time(100)
+    assert (world.state("a"), world.gang("a").workers) == (State.RUNNING, 2)
+
+
+@pytest.mark.parametrize(("backfill", "state"), [(True, State.PLANNED), (False, State.WAITING)])
+def test_kubeflow_spread_order(backfill: bool, state: State) -> None:
+    world = World(KubeflowSpread(backfill)).nodes("n1")
+    world.start(job("a").workers(1, cpu=6))
+    world.submit(job("b").workers(1, cpu=6).arrived(1), job("c").workers(1, cpu=2).arrived(2))
+    assert (world.state("b"), world.state("c")) == (State.WAITING, state)
