@@ -1,0 +1,8 @@
+"""Makes views of a snapshot, a plan and the journal: pure functions, no I/O; ``now`` is an argument."""
+
+from extender.present.cluster import nodes_view, plans_view
+from extender.present.decisions import decisions_view
+from extender.present.jobs import job_detail, job_view, queue_view
+from extender.present.orders import desired_view
+
+__all__ = ["decisions_view", "desired_view", "job_detail", "job_view", "nodes_view", "plans_view", "queue_view"]

@@ -1,0 +1,91 @@
+"""The journal in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from extender.journal import Entry
+from extender.present.names import named, rigid_first
+from extender.resizes import Direction, Workers
+from extender.views import DecisionView, JobName
+from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Reject, Released, Remember, Resize
+from policy.cluster.snapshot import Snapshot
+
+
+def decisions_view(snapshot: Snapshot, entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
+    """The entries after ``since`` in words; the earlier ones tell which way a resize goes."""
+    workers, views = Workers(), list[DecisionView]()
+    for entry in entries:
+        way = workers.follow(entry.effect)
+        if entry.sequence > since and len(views) < most:
+            views.append(_decision(snapshot, entry, way))
+    return tuple(views)
+
+
+def _decision(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
+    """One entry; names are those of jobs that still exist."""
+    effect = entry.effect
+    job = snapshot.jobs.get(_job_of(snapshot, effect))
+    base = DecisionView(
+        sequence=entry.sequence,
+        at=entry.at,
+        generation=entry.generation,
+        cause=entry.cause,
+        action=type(effect).__name__,
+        job=JobName(**named(job)) if job is not None else None,
+        text="",
+    )
+    return base.model_copy(update=_told(snapshot, effect, way))
+
+
+def _job_of(snapshot: Snapshot, effect: Effect) -> str:
+    match effect:
+        case Admit() | Resize() | Reject() | Released():
+            return effect.job_uid
+        case Bind() | RefuseBind():
+            pod = snapshot.pods.get(effect.uid)
+            return pod.job_uid if pod is not None else ""
+        case Remember():
+            return ""
+        case _:
+            assert_never(effect)
+
+
+def _told(snapshot: Snapshot, effect: Effect, way: Direction) -> dict[str, object]:
+    match effect:
+        case Admit():
+            hosts = len(set(effect.nodes.values()))
+            text = f"started with {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}"
+            return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
+        case Resize():
+            return _resized(snapshot, effect, way)
+        case Reject() | Released():
+            return {"reason": effect.reason.value, "text": effect.reason.text}
+        case Bind():
+            return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": f"bound to {effect.node}"}
+        case RefuseBind():
+            pod = snapshot.pods.get(effect.uid)
+            name = pod.name if pod is not None else effect.uid
+            return {"pod": name, "reason": effect.reason.value, "text": effect.reason.text}
+        case Remember():
+            return {"text": f"remembered {effect.key}"}
+        case _:
+            assert_never(effect)
+
+
+def _resized(snapshot: Snapshot, resize: Resize, way: Direction) -> dict[str, object]:
+    rival = snapshot.jobs.get(resize.on_behalf_of)
+    ahead = rival.key if rival is not None else ""
+    scaled = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
+    text = scaled if way else f"{_count(len(resize.nodes), 'member')} placed anew"
+    named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
+    return {**named, "on_behalf_of": ahead, "text": text}
+
+
+def _by_member(effect: Admit | Resize) -> dict[str, str]:
+    return {str(slot): effect.nodes[slot] for slot in sorted(effect.nodes, key=rigid_first)}
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,171 @@
+"""Jobs, their members, the queue, and why each waits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, Protocol, runtime_checkable
+
+from extender.present.names import named, rigid_first
+from extender.views import JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.snapshot import Snapshot, reason_of
+from policy.systems.base import Policy
+
+MemberState = Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
+
+
+@runtime_checkable
+class Weighs(Protocol):
+    """A policy that orders its queue by weight."""
+
+    def weight(self, job: Job, snapshot: Snapshot) -> float:
+        """The weight that is published."""
+        ...
+
+    def raw_weight(self, job: Job, snapshot: Snapshot) -> float:
+        """The weight that is compared."""
+        ...
+
+    def starving(self, job: Job, now: float) -> bool:
+        """Whether the job goes before every weight."""
+        ...
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobView:
+    """One job with its bounds and where it stands."""
+    gang = snapshot.gang(job.uid)
+    admitted = gang.state in ADMITTED
+    return JobView(
+        **named(job),
+        state=_state(job, gang),
+        min_workers=job.min_workers,
+        workers=gang.workers,
+        max_workers=job.max_workers,
+        replicas=job.worker.replicas if job.worker else 0,
+        elastic=job.elastic,
+        utility=job.utility,
+        weight=_weight(snapshot, job, policy),
+        arrival=job.arrival,
+        waited_seconds=max(0.0, now - job.arrival) if _in_queue(job, gang) else None,
+        admitted_at=gang.admitted_at,
+        scaled_at=gang.scaled_at,
+        keeps_pods=job.keeps_pods,
+        gated_pods=_gated(snapshot, job),
+        waits=None if admitted and not gang.waits_for else waits(snapshot, job),
+    )
+
+
+def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobDetail:
+    """One job with its roles and members."""
+    roles = tuple(
+        RoleView(role=role.name, replicas=role.replicas, requests=amounts(role.requests)) for role in job.roles
+    )
+    view = job_view(snapshot, job, policy, now)
+    return JobDetail(**dict(view), roles=roles, members=tuple(members_view(snapshot, job)))
+
+
+def _state(job: Job, gang: Gang) -> str:
+    if job.invalid:
+        return "invalid"
+    if job.suspended and gang.state is State.WAITING:
+        return "suspended"
+    return gang.state.value
+
+
+def _in_queue(job: Job, gang: Gang) -> bool:
+    return not (job.invalid or job.finished) and gang.state in (State.WAITING, State.RELEASING)
+
+
+def _weight(snapshot: Snapshot, job: Job, policy: Policy) -> float | None:
+    return policy.weight(job, snapshot) if isinstance(policy, Weighs) and not job.invalid else None
+
+
+def _gated(snapshot: Snapshot, job: Job) -> int:
+    return sum(1 for pod in snapshot.pods_of(job.uid) if pod.gated)
+
+
+def members_view(snapshot: Snapshot, job: Job) -> Iterator[MemberView]:
+    """The gang's members, planned and there, rigid ones first."""
+    gang = snapshot.gang(job.uid)
+    known = snapshot.members.get(job.uid, {})
+    for slot in sorted({*job.slots(gang.workers or job.min_workers), *known, *gang.nodes}, key=rigid_first):
+        pod = snapshot.member(job.uid, slot)
+        node = (pod.node if pod else "") or gang.nodes.get(slot, "")
+        name = pod.name if pod else ""
+        yield MemberView(role=slot.role, index=slot.index, pod=name, node=node, state=_member_state(gang, slot, pod))
+
+
+def _member_state(gang: Gang, slot: Slot, pod: Pod | None) -> MemberState:
+    planned = slot in gang.nodes
+    if pod is None:
+        return "planned" if planned else "waiting"
+    if pod.ended:
+        return "ended"
+    if pod.node:
+        return "bound"
+    if pod.uid in gang.held:
+        return "at barrier"
+    if pod.uid in gang.in_flight:
+        return "binding"
+    if pod.gated:
+        return "gated"
+    return "planned" if planned else "waiting"
+
+
+def waits(snapshot: Snapshot, job: Job) -> Waits:
+    """Why the job is not running."""
+    verdict = _verdict(snapshot, job)
+    ahead = snapshot.jobs.get(verdict.behind)
+    return Waits(
+        reason=verdict.reason.value,
+        text=verdict.reason.text,
+        detail=verdict.detail,
+        behind=ahead.key if ahead is not None else "",
+    )
+
+
+def _verdict(snapshot: Snapshot, job: Job) -> Verdict:
+    known = job.invalid or job.finished or job.suspended
+    if not known and not snapshot.synced:
+        return Verdict(Reason.NOT_SYNCED)
+    if not known and not snapshot.leading:
+        return Verdict(Reason.NOT_LEADING)
+    if snapshot.gang(job.uid).waits_for:
+        return Verdict(Reason.ROOM_BEING_FREED)
+    return reason_of(snapshot, job)
+
+
+# -- queue ---------------------------------------------------------------------------------------
+
+
+def queue_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[QueuedJob, ...]:
+    """The waiting jobs in the order in which the policy looks at them."""
+    ordered = sorted(snapshot.waiting(), key=lambda job: (-_urgency(snapshot, job, policy, now), job.arrival, job.key))
+    return tuple(
+        QueuedJob(
+            **named(job),
+            position=position,
+            weight=_weight(snapshot, job, policy),
+            starving=isinstance(policy, Weighs) and policy.starving(job, now),
+            waited_seconds=max(0.0, now - job.arrival),
+            members=job.size,
+            min_workers=job.min_workers,
+            max_workers=job.max_workers,
+            needs=amounts(job.requests(job.min_workers)),
+            gated_pods=_gated(snapshot, job),
+            waits=waits(snapshot, job),
+        )
+        for position, job in enumerate(ordered, start=1)
+    )
+
+
+def _urgency(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> float:
+    if not isinstance(policy, Weighs):
+        return 0.0
+    return math.inf if policy.starving(job, now) else policy.raw_weight(job, snapshot)

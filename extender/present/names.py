@@ -1,0 +1,20 @@
+"""Names that all views share."""
+
+from __future__ import annotations
+
+from policy.cluster.model import WORKER, Job, Slot
+
+
+def named(job: Job) -> dict[str, str]:
+    """The fields of a JobName."""
+    return {"namespace": job.namespace, "name": job.name, "kind": job.kind, "uid": api_uid(job.namespace, job.uid)}
+
+
+def api_uid(namespace: str, uid: str) -> str:
+    """The UID that the API gave the job; the ledger knows it by ``namespace/uid``."""
+    return uid.removeprefix(f"{namespace}/")
+
+
+def rigid_first(slot: Slot) -> tuple[bool, Slot]:
+    """Sort key: ps and other rigid members before workers."""
+    return slot.role == WORKER, slot

@@ -1,0 +1,40 @@
+"""What the controller should do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from extender.present.names import api_uid
+from extender.views import DesiredView, PodOrderView, ReplicaOrderView
+from policy.cluster.snapshot import Snapshot
+from policy.desired import Desired, PodOrder, ReplicaOrder
+
+GateSetting = Literal["when-queued", "always", "never"]
+
+
+def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instance: str) -> DesiredView:
+    """The controller's orders; ``gate`` is the setting. While nobody may decide, the gate stays as it is."""
+    decides = snapshot.synced and snapshot.leading
+    on = {"always": True, "never": False, "when-queued": wanted.gate}[gate]
+    return DesiredView(
+        instance=instance,
+        generation=snapshot.generation,
+        gate=on if decides else None,
+        ungate=_pod_orders(wanted.ungate),
+        wake=_pod_orders(wanted.wake),
+        nominate=_pod_orders(wanted.nominate),
+        replicas=tuple(_replica_order(order) for order in wanted.replicas),
+        release=_pod_orders(wanted.release),
+    )
+
+
+def _pod_orders(orders: Iterable[PodOrder]) -> tuple[PodOrderView, ...]:
+    return tuple(PodOrderView(uid=o.uid, namespace=o.namespace, name=o.name, value=o.value) for o in orders)
+
+
+def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
+    return ReplicaOrderView(
+        uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
+        workers=order.workers, replicas=order.replicas, version=order.version,
+    )  # fmt: skip
