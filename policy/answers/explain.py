@@ -1,4 +1,4 @@
-"""Why a job stands where it stands, for people: what it needs, what each node lacks, who is ahead, and what mends it."""
+"""Why a job stands where it stands, for people: its needs, what each node lacks, who is ahead, and what mends it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
         case State.PLANNED | State.BINDING | State.REPAIRING:
             return _progress(draft, job, gang, bound, whole, now)
         case State.RUNNING:
-            _watch_over(draft, job, gang, bound, whole, now)
+            return _watch_over(draft, job, gang, bound, whole, now)
         case _:
             pass
     return []
@@ -136,11 +136,13 @@ def _reached(job: Job, gang: Gang, bound: set[Slot]) -> int:
     return job.min_workers if complete(job, bound, job.min_workers) else min(gang.least, job.min_workers)
 
 
-def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> None:
+def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     if not whole and gang.whole:
-        move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
-    elif whole and gang.least != (least := _reached(job, gang, bound)):
+        gang = move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
+        return [] if _anything(draft, gang) else _gone(draft, gang)
+    if whole and gang.least != (least := _reached(job, gang, bound)):
         draft.put_gang(replace(gang, least=least))
+    return []
 
 
 def _await_room(draft: Draft, gang: Gang, now: float) -> None:

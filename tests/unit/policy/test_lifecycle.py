@@ -1,5 +1,7 @@
 """The table of moves: every edge, and no other."""
 
+from pathlib import Path
+
 import pytest
 
 from policy.cluster.gang import State
@@ -36,3 +38,8 @@ def test_a_running_gang_is_never_sent_back_to_the_queue() -> None:
 def test_the_diagram_has_every_edge() -> None:
     text = diagram()
     assert all(f"{state.value} --> {after.value}" in text for (state, _), after in TABLE.items())
+
+
+def test_the_documents_diagram_is_current() -> None:
+    page = Path(__file__).parents[3] / "docs" / "architecture.md"
+    assert diagram() in page.read_text()

@@ -1,0 +1,211 @@
+"""The verbs' answers, the controller's orders, and the explanation."""
+
+from dataclasses import replace
+
+import pytest
+
+from policy.answers.explain import explain, queue_rows
+from policy.answers.verdict import filter_pod, preempt_pod, prioritize_pod, refuse_pod
+from policy.cluster.gang import State
+from policy.cluster.reasons import TEXTS, Reason
+from policy.cluster.snapshot import Snapshot
+from policy.desired import Desired, desired
+from policy.systems.kod2 import Kod2
+from tests.builders import JobBuilder, Led, PodGone, World, guest, job, members, node, pod, res, w
+
+GANG = job("a").ps().workers(2)
+NODES = ("n1", "n2")
+
+
+def planned() -> World:
+    world = World().nodes("n1", "n2")
+    world.submit(GANG)
+    return world
+
+
+@pytest.mark.parametrize("reason", Reason, ids=lambda r: r.value)
+def test_every_reason_has_one_constant_text(reason: Reason) -> None:
+    assert TEXTS[reason].startswith("kohort: ")
+    assert not any(letter.isdigit() or letter in "{}%" for letter in reason.text)
+    assert list(TEXTS.values()).count(reason.text) == 1
+
+
+def test_filter_answers_with_exactly_the_planned_node() -> None:
+    world = planned()
+    assert filter_pod(world.snapshot, "uid-a-ps-0", NODES).nodes == ("n1",)
+
+
+def test_a_planned_node_that_is_not_offered_is_reported_as_missed() -> None:
+    offer = filter_pod(planned().snapshot, "uid-a-ps-0", ("n2",))
+    assert (offer.nodes, offer.reason, offer.missed) == ((), Reason.NODE_NOT_OFFERED, "n1")
+
+
+def test_ranked_every_node_on_which_the_plan_stays_feasible() -> None:
+    world = World().rules(ranked=True).nodes("n1", "n2", node("n3", cpu=0.5))
+    world.submit(GANG)
+    assert filter_pod(world.snapshot, "uid-a-ps-0", ("n1", "n2", "n3", "n9")).nodes == ("n1", "n2")
+
+
+def test_scores_prefer_the_planned_node_and_then_company() -> None:
+    world = World().nodes(node("n1", cpu=5), node("n2", cpu=5))
+    world.submit(job("a").ps().workers(4))
+    scores = prioritize_pod(world.snapshot, "uid-a-worker-3", ("n1", "n2", "n3"))
+    assert scores["n2"] == 10
+    assert 0 < scores["n1"] < 10
+    assert scores["n3"] == 0
+    assert prioritize_pod(world.snapshot, "uid-nobody", NODES) == {"n1": 0, "n2": 0}
+
+
+def refusal(world: World, name: str = "a-worker-0") -> Reason | None:
+    return refuse_pod(world.snapshot, world.snapshot.pods.get(f"uid-{name}"))
+
+
+def test_refusals() -> None:
+    assert refuse_pod(Snapshot(), None) is Reason.NOT_SYNCED
+    world = planned()
+    assert refusal(world) is None
+    assert refusal(world, "nobody") is Reason.UNKNOWN_JOB
+    world.submit(job("big").workers(1, cpu=9, memory=1).arrived(5), job("b2").workers(2, cpu=9, memory=1).arrived(6))
+    assert refusal(world, "b2-worker-0") is Reason.NO_ROOM
+    world.see(JobBuilder(world.snapshot.jobs["job-b2"]).with_(suspended=True))
+    assert refusal(world, "b2-worker-0") is Reason.SUSPENDED
+    world.see(JobBuilder(world.snapshot.jobs["job-b2"]).with_(deleting=True))
+    assert refusal(world, "b2-worker-0") is Reason.DELETING
+    world.do(Led(False))
+    assert refusal(world) is Reason.NOT_LEADING
+
+
+def test_a_worker_beyond_the_given_number_is_surplus() -> None:
+    world = World().nodes(node("n1", cpu=3))
+    world.submit(job("a").ps().workers(1, 3, asked=3))
+    assert refusal(world, "a-worker-2") is Reason.SURPLUS
+
+
+def test_preemption_spares_half_gangs_and_takes_whole_ones_and_strangers() -> None:
+    world = planned()
+    world.bind(GANG)
+    world.see(guest("g", "n1"))
+    whole = [p.uid for p in world.snapshot.pods_of("job-a")]
+    assert preempt_pod(world.snapshot, {"n1": ["uid-g"]}) == {"n1": ["uid-g"]}
+    assert preempt_pod(world.snapshot, {"n1": ["uid-a-worker-0", "uid-g"]}) == {}
+    assert preempt_pod(world.snapshot, {"n1": whole}) == {"n1": whole}
+
+
+# -- desired -----------------------------------------------------------------------------------------
+
+
+def test_a_follower_and_an_unsynced_ledger_order_nothing() -> None:
+    assert desired(Snapshot(), 0) == Desired(gate=False)
+    world = planned()
+    world.do(Led(False))
+    assert desired(world.snapshot, 0) == Desired(gate=False)
+
+
+def test_the_gate_closes_while_a_job_waits() -> None:
+    world = planned()
+    assert not desired(world.snapshot, 500).gate
+    world.submit(job("b").workers(9, cpu=2))
+    assert desired(world.snapshot, 500).gate
+
+
+def test_gated_members_are_ungated_once_they_are_planned() -> None:
+    world = World().nodes("n1")
+    world.see(GANG, *(replace(p, gated=True) for p in members(GANG.done())))
+    assert [o.name for o in desired(world.snapshot, 500).ungate] == ["a-ps-0", "a-worker-0", "a-worker-1"]
+    assert desired(world.snapshot, 500).wake == ()
+
+
+def test_refused_members_are_woken_once_per_plan() -> None:
+    world = planned()
+    plan = world.gang("a").plan
+    world.see(replace(world.pod("a-ps-0"), refused=True))
+    assert [(o.name, o.value) for o in desired(world.snapshot, 500).wake] == [("a-ps-0", plan)]
+    world.see(replace(world.pod("a-ps-0"), woken=plan))
+    assert desired(world.snapshot, 500).wake == ()
+    world.pass_time(31)
+    world.pass_time(6)
+    assert world.gang("a").plan != plan
+    assert [o.value for o in desired(world.snapshot, 500).wake] == [world.gang("a").plan]
+
+
+def test_nobody_is_woken_while_the_room_is_being_freed() -> None:
+    world = World().nodes("n1").start(job("light").ps().workers(1, 4, asked=4))
+    world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
+    world.see(replace(world.pod("heavy-worker-0"), refused=True))
+    assert desired(world.snapshot, 500).wake == ()
+    assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]
+
+
+def test_nominations_are_made_above_the_node_count_and_cleared_on_release() -> None:
+    world = planned()
+    assert desired(world.snapshot, 2).nominate == ()
+    assert {(o.name, o.value) for o in desired(world.snapshot, 1).nominate} == {
+        ("a-ps-0", "n1"), ("a-worker-0", "n1"), ("a-worker-1", "n1"),
+    }  # fmt: skip
+    world.see(replace(world.pod("a-ps-0"), nominated="n1"))
+    world.do(PodGone("uid-a-worker-1"))
+    assert world.state("a") is State.WAITING
+    assert [(o.name, o.value) for o in desired(world.snapshot, 1).nominate] == [("a-ps-0", "")]
+
+
+# -- explain -------------------------------------------------------------------------------------------
+
+
+def test_explain_names_needs_nodes_and_what_mends() -> None:
+    world = World().nodes(node("n1", cpu=4), node("n2", unschedulable=True)).start(job("runs").workers(1, cpu=3))
+    world.submit(job("b").ps().workers(2, cpu=1).arrived(5))
+    found = explain(world.snapshot, "job-b", Kod2(), world.now + 20)
+    assert found is not None
+    assert (found.state, found.reason, bool(found.mend)) == (State.WAITING, Reason.NO_ROOM, True)
+    assert [(need.role, need.members) for need in found.needs] == [("ps", 1), ("worker", 2)]
+    assert [(room.node, room.missing["cpu"], room.refused) for room in found.nodes] == [
+        ("n1", 2000, ""), ("n2", 0, "cordoned"),
+    ]  # fmt: skip
+    assert found.text == Reason.NO_ROOM.text
+    assert explain(world.snapshot, "job-nobody", Kod2(), 0) is None
+
+
+def test_explain_tells_for_whom_a_job_was_shrunk_and_what_is_being_freed() -> None:
+    world = World().nodes("n1").start(job("light").ps().workers(1, 4, asked=4))
+    world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
+    light, heavy = (explain(world.snapshot, f"job-{n}", Kod2(), world.now) for n in ("light", "heavy"))
+    assert light is not None
+    assert heavy is not None
+    assert (light.shrunk_for, light.reason) == ("team/heavy", None)
+    assert (heavy.reason, heavy.waits_for) == (
+        Reason.ROOM_BEING_FREED, ("team/light-worker-2", "team/light-worker-3"),
+    )  # fmt: skip
+    assert heavy.plan == (("worker-0", "n1"),)
+
+
+def test_explain_shows_the_room_that_finished_jobs_hold() -> None:
+    world = World().nodes("n1").start(job("keeper", keeps_pods=True).ps(cpu=4).workers(1, cpu=2))
+    world.see(JobBuilder(world.snapshot.jobs["job-keeper"]).with_(finished=True))
+    world.submit(job("head").workers(1, cpu=7).arrived(1))
+    found = explain(world.snapshot, "job-head", Kod2(), world.now)
+    assert found is not None
+    assert found.reason is Reason.ROOM_HELD
+    assert {(held.job, held.node) for held in found.held} == {("team/keeper", "n1")}
+    assert "cleanPodPolicy" in found.mend
+
+
+def test_the_queue_is_in_the_policys_own_order() -> None:
+    world = World(Kod2(starve_limit=100)).nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
+    world.submit(job("light").workers(1, cpu=4).arrived(-200), job("heavy").workers(2, cpu=2).arrived(1))
+    rows = queue_rows(world.snapshot, world.policy, world.now)
+    assert [(row.position, row.job, row.starving) for row in rows] == [
+        (1, "team/light", True),
+        (2, "team/heavy", False),
+    ]
+    assert rows[0].waited_seconds == 200
+    assert rows[1].needs == res(4, 8, pods=2)
+    found = explain(world.snapshot, "job-heavy", world.policy, world.now)
+    assert found is not None
+    assert found.ahead == ("team/light",)
+
+
+def test_a_pod_without_a_slot_is_malformed() -> None:
+    world = planned()
+    world.see(pod("odd", job_uid="job-a", opted_in=True))
+    assert refusal(world, "odd") is Reason.INVALID
+    assert w(0) in world.gang("a").nodes

@@ -1,0 +1,93 @@
+"""Lost nodes and members: planned anew at once, mended, or released whole and queued with the first arrival."""
+
+from dataclasses import replace
+
+import pytest
+
+from policy.cluster.gang import State
+from policy.cluster.model import Node
+from policy.desired import desired
+from policy.systems.kod2 import Kod2
+from tests.builders import START, NodeGone, PodGone, World, job, node
+
+GANG = job("a").ps().workers(2)
+GONE = {
+    "cordoned": node("n1", unschedulable=True),
+    "not ready": node("n1", ready=False),
+    "deleted": None,
+}
+
+
+@pytest.mark.parametrize("change", GONE.values(), ids=GONE.keys())
+def test_a_node_lost_before_the_bind_is_replanned_in_the_same_step(change: Node | None) -> None:
+    world = World().nodes("n1", "n2")
+    world.submit(GANG)
+    assert set(world.plan("a").values()) == {"n1"}
+    if change is None:
+        world.do(NodeGone("n1"))
+    else:
+        world.see(change)
+    assert (world.state("a"), set(world.plan("a").values())) == (State.PLANNED, {"n2"})
+
+
+def test_bound_pods_on_a_cordoned_node_stay() -> None:
+    world = World().nodes("n1", "n2").start(GANG)
+    world.see(node("n1", unschedulable=True))
+    assert (world.state("a"), set(world.plan("a").values())) == (State.RUNNING, {"n1"})
+
+
+def test_a_lost_member_is_restarted_in_its_place_without_a_barrier() -> None:
+    world = World().nodes("n1").start(GANG)
+    lost = world.pod("a-worker-1")
+    world.do(PodGone(lost.uid))
+    assert world.state("a") is State.REPAIRING
+    world.see(world.fresh(replace(lost, node="")))
+    world.bind(GANG)
+    assert world.state("a") is State.RUNNING
+
+
+def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_first_arrival() -> None:
+    world = World(Kod2(starve_limit=20)).nodes("n1").start(GANG)
+    world.do(PodGone("uid-a-worker-1"))
+    world.pass_time(29)
+    assert world.state("a") is State.REPAIRING
+    world.pass_time(2)
+    assert world.state("a") is State.RELEASING
+    orders = desired(world.snapshot, 500).release
+    assert {o.name for o in orders} == {"a-ps-0", "a-worker-0"}
+    world.do(*(PodGone(o.uid) for o in orders))
+    assert (world.state("a"), world.snapshot.jobs["job-a"].arrival) == (State.WAITING, START)
+
+
+def test_a_gang_in_repair_may_shrink_lighter_jobs() -> None:
+    world = World().nodes(node("n1", cpu=6), node("n2", cpu=5))
+    world.start(job("heavy").workers(2, cpu=3, memory=4).with_(utility=9.0))
+    world.start(job("light").workers(1, 2, asked=2, cpu=2, memory=2).arrived(1))
+    assert set(world.plan("heavy").values()) == {"n1"}
+    lost = world.pod("heavy-worker-1")
+    world.do(PodGone(lost.uid))
+    world.see(node("n1", cpu=6, unschedulable=True))
+    assert world.gang("light").workers == 1
+    assert world.gang("heavy").waits_for == {"uid-light-worker-1"}
+    world.do(PodGone("uid-light-worker-1"))
+    assert not world.gang("heavy").waits_for
+    assert world.plan("heavy")["worker-1"] == "n2"
+
+
+def test_room_that_a_gang_in_repair_could_use_is_given_to_nobody_else() -> None:
+    world = World().nodes("n1", node("n2", cpu=4))
+    world.start(job("a").workers(2, cpu=5))
+    lost = world.pod("a-worker-1")
+    world.see(node("n1", unschedulable=True))
+    world.do(PodGone(lost.uid))
+    world.submit(job("small").workers(1, cpu=1).arrived(5))
+    assert (world.state("small"), world.reason("small")) == (State.WAITING, "BehindHeavierJob")
+    assert world.snapshot.verdicts["job-small"].behind == "job-a"
+    world.pass_time(31)
+    assert world.state("small") is State.PLANNED
+
+
+def test_a_gang_that_has_lost_every_member_queues_at_once() -> None:
+    world = World().nodes("n1").start(job("a").workers(1))
+    world.do(PodGone("uid-a-worker-0"))
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
