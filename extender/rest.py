@@ -20,6 +20,7 @@ from extender.ledger import Ledger
 from extender.present import (
     decisions_view,
     desired_view,
+    explain_view,
     job_detail,
     job_view,
     nodes_view,
@@ -33,6 +34,7 @@ from extender.views import (
     DecisionsView,
     DesiredView,
     ErrorView,
+    ExplainView,
     JobDetail,
     JobsView,
     NodesView,
@@ -211,9 +213,10 @@ class Rest:
         latest = found[-1].sequence if found else parameters.since
         return DecisionsView(instance=self.instance, latest=latest, decisions=found)
 
-    async def explain(self, namespace: str, name: str) -> JobDetail:
-        """Why the job is where it is."""
-        return await self.job(namespace, name)
+    async def explain(self, namespace: str, name: str) -> ExplainView:
+        """Why the job is where it is, and what would mend it."""
+        ledger = self._ledger
+        return explain_view(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.clock.now())
 
     def _find(self, namespace: str, name: str) -> Job:
         """The job of that name; of several kinds with one name, the one that came last."""

@@ -121,6 +121,45 @@ class JobDetail(JobView):
     members: tuple[MemberView, ...]
 
 
+class NeedView(View):
+    """What one role of the gang's minimum asks for, each member."""
+
+    role: str
+    members: int
+    requests: Amounts
+
+
+class NodeRoomView(View):
+    """A node as the job sees it: what is free, what it lacks for the whole gang, and why it is no choice at all."""
+
+    node: str
+    free: Amounts
+    missing: Amounts
+    refused: str = ""
+
+
+class HeldView(View):
+    """Room that a pod of a finished job still holds."""
+
+    job: str
+    pod: str
+    node: str
+    requests: Amounts
+
+
+class ExplainView(JobDetail):
+    """GET /v1/explain: a job with its story. ``ahead``: namespace/name of the jobs that are looked at first."""
+
+    mend: str = Field("", description="What a person can do about it.")
+    needs: tuple[NeedView, ...] = ()
+    ahead: tuple[str, ...] = ()
+    missing_pods: str = ""
+    shrunk_for: str = ""
+    waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) that must go first.")
+    nodes: tuple[NodeRoomView, ...] = ()
+    held: tuple[HeldView, ...] = ()
+
+
 class JobsView(View):
     """GET /v1/jobs."""
 

@@ -186,10 +186,10 @@ def explain(
     with _errors():
         from extender.cli import tables
         from extender.cli.service import path_of
-        from extender.views import JobDetail
+        from extender.views import ExplainView
 
         path = path_of("explain", *_job_of(job, namespace))
-        _ask(context, server, output, path, {}, JobDetail, tables.show_job)
+        _ask(context, server, output, path, {}, ExplainView, tables.show_explanation)
 
 
 def _job_of(job: str, namespace: str | None) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,9 +19,10 @@ from rich.table import Table
 from extender.views import (
     Amounts,
     DecisionsView,
-    JobDetail,
+    ExplainView,
     JobsView,
     JobView,
+    NodeRoomView,
     NodesView,
     PlansView,
     QueueView,
@@ -29,6 +30,7 @@ from extender.views import (
 )
 
 PIPE_WIDTH: Final = 400
+CLOSEST_NODES: Final = 20
 SHOWN: Final = ("cpu", "memory", "nvidia.com/gpu")
 _BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
@@ -167,25 +169,51 @@ def show_decisions(view: DecisionsView, to: Console) -> None:
     _table(to, ("#", "TIME", "ACTION", "JOB", "POD", "WHAT"), rows)
 
 
-def show_job(job: JobDetail, to: Console) -> None:
-    """Where the job stands, why, and each member."""
-    lines = [
-        ("job", f"{job.key} ({job.kind})"),
-        ("state", job.state),
-        ("workers", f"{job.workers} given, {job.replicas} asked for, {job.min_workers} to {job.max_workers} allowed"),
-        ("weight", "-" if job.weight is None else f"{job.weight:.4f}"),
-        ("waited", _age(job.waited_seconds)),
-    ]
-    if job.waits is not None:
-        lines += [("reason", job.waits.reason), ("", job.waits.text)]
-        lines += [("detail", job.waits.detail)] * bool(job.waits.detail)
-        lines += [("behind", job.waits.behind)] * bool(job.waits.behind)
-    for name, text in lines:
-        to.print(f"{name:9}{clean(text)}")
+def show_explanation(job: ExplainView, to: Console) -> None:
+    """Where the job stands, why, what mends it; each member, and what each node lacks for the gang."""
+    for name, text in _story(job):
+        if text:
+            to.print(f"{name:9}{clean(text)}")
     if job.members:
         to.print()
         rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in job.members)
         _table(to, ("MEMBER", "POD", "NODE", "STATE"), rows)
+    if job.nodes:
+        to.print()
+        _table(to, ("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE"), _rooms(job.nodes))
+
+
+def _story(job: ExplainView) -> Iterator[tuple[str, str]]:
+    yield "job", f"{job.key} ({job.kind})"
+    yield "state", job.state
+    yield "workers", f"{job.workers} given, {job.replicas} asked for, {job.min_workers} to {job.max_workers} allowed"
+    yield "weight", "" if job.weight is None else f"{job.weight:.4f}"
+    yield "waited", "" if job.waited_seconds is None else _age(job.waited_seconds)
+    yield "needs", ", ".join(f"{need.members} {need.role} of {_short(need.requests)}" for need in job.needs)
+    if job.waits is not None:
+        yield "reason", job.waits.reason
+        yield "", job.waits.text
+        yield "detail", job.waits.detail
+    yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
+    yield "ahead", ", ".join(job.ahead)
+    yield "shrunk", f"for {job.shrunk_for}" if job.shrunk_for else ""
+    yield "freeing", ", ".join(job.waits_for)
+    for held in job.held:
+        yield "held", f"{_short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
+    yield "mend", job.mend
+
+
+def _rooms(nodes: Sequence[NodeRoomView]) -> Iterator[tuple[str, str, str, str]]:
+    """The nodes that come closest, nearest first."""
+    ordered = sorted(nodes, key=lambda node: (bool(node.refused), _lack(node), node.node))
+    for node in ordered[:CLOSEST_NODES]:
+        yield node.node, _short(node.free), _short(node.missing), node.refused or "-"
+    if len(ordered) > CLOSEST_NODES:
+        yield f"and {len(ordered) - CLOSEST_NODES} more", "", "", "-o json shows all"
+
+
+def _lack(node: NodeRoomView) -> int:
+    return node.missing["cpu"].exact if "cpu" in node.missing else 0
 
 
 def _why(waits: Waits | None) -> str:

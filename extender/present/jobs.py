@@ -8,9 +8,10 @@ from typing import Literal, Protocol, runtime_checkable
 
 from extender.present.names import named, rigid_first
 from extender.views import JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
-from policy.cluster.gang import ADMITTED, Gang, State
+from policy.answers.explain import verdict_of
+from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Pod, Slot
-from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.reasons import Verdict
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 
@@ -40,7 +41,6 @@ class Weighs(Protocol):
 def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobView:
     """One job with its bounds and where it stands."""
     gang = snapshot.gang(job.uid)
-    admitted = gang.state in ADMITTED
     return JobView(
         **named(job),
         state=_state(job, gang),
@@ -57,7 +57,7 @@ def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobVie
         scaled_at=gang.scaled_at,
         keeps_pods=job.keeps_pods,
         gated_pods=_gated(snapshot, job),
-        waits=None if admitted and not gang.waits_for else waits(snapshot, job),
+        waits=waits(snapshot, job),
     )
 
 
@@ -118,9 +118,13 @@ def _member_state(gang: Gang, slot: Slot, pod: Pod | None) -> MemberState:
     return "planned" if planned else "waiting"
 
 
-def waits(snapshot: Snapshot, job: Job) -> Waits:
-    """Why the job is not running."""
-    verdict = _verdict(snapshot, job)
+def waits(snapshot: Snapshot, job: Job) -> Waits | None:
+    """Why the job is not simply running; None if it is."""
+    verdict = verdict_of(snapshot, job)
+    return None if verdict is None else _in_words(snapshot, verdict)
+
+
+def _in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
     ahead = snapshot.jobs.get(verdict.behind)
     return Waits(
         reason=verdict.reason.value,
@@ -128,17 +132,6 @@ def waits(snapshot: Snapshot, job: Job) -> Waits:
         detail=verdict.detail,
         behind=ahead.key if ahead is not None else "",
     )
-
-
-def _verdict(snapshot: Snapshot, job: Job) -> Verdict:
-    known = job.invalid or job.finished or job.suspended
-    if not known and not snapshot.synced:
-        return Verdict(Reason.NOT_SYNCED)
-    if not known and not snapshot.leading:
-        return Verdict(Reason.NOT_LEADING)
-    if snapshot.gang(job.uid).waits_for:
-        return Verdict(Reason.ROOM_BEING_FREED)
-    return reason_of(snapshot, job)
 
 
 # -- queue ---------------------------------------------------------------------------------------
@@ -159,7 +152,7 @@ def queue_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[QueuedJo
             max_workers=job.max_workers,
             needs=amounts(job.requests(job.min_workers)),
             gated_pods=_gated(snapshot, job),
-            waits=waits(snapshot, job),
+            waits=_in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
         )
         for position, job in enumerate(ordered, start=1)
     )

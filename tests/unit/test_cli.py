@@ -72,8 +72,15 @@ ANSWERS: dict[str, Any] = {
         ],
     },
     "/v1/explain/team/big": {
-        **JOB, "roles": [],
+        **JOB, "roles": [], "mend": "add nodes", "ahead": ["team/run", "team/other"], "missing_pods": "worker 1 of 2",
+        "needs": [{"role": "ps", "members": 1, "requests": AMOUNTS}], "shrunk_for": "team/run",
+        "waits_for": ["team/run-worker-1"],
         "members": [{"role": "ps", "index": 0, "pod": "big-ps-0", "node": "", "state": "gated"}],
+        "nodes": [
+            {"node": "n1", "free": AMOUNTS, "missing": {}, "refused": "cordoned"},
+            {"node": "n2", "free": AMOUNTS, "missing": AMOUNTS},
+        ],
+        "held": [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}],
     },
 }  # fmt: skip
 
@@ -137,8 +144,12 @@ TABLES = {
     "explain": (
         ("explain", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
-         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail [red]3?[2J cpu", "",
-         "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated"],
+         "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
+         "detail [red]3?[2J cpu", "pods missing: worker 1 of 2", "ahead team/run, team/other", "shrunk for team/run",
+         "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
+         "mend add nodes", "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
+         "NODE FREE LACKS FOR THE GANG NO CHOICE BECAUSE", "n2 1.5 cpu 8Gi 1.5 cpu 8Gi -",
+         "n1 1.5 cpu 8Gi - cordoned"],
     ),
 }  # fmt: skip
 
@@ -251,8 +262,8 @@ def test_check_config_exits_by_its_verdict(kohort: Callable[..., Result], tmp_pa
 def test_the_demo_gets_its_options(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(demo, "run", lambda *args, **others: asked.append((args, others)))
-    kohort("demo", "--json", "out.json", "--speed", "20", "--no-live")
-    assert asked == [((Path("out.json"),), {"speed": 20.0, "seed": 0, "live": False})]
+    kohort("demo", "--json", "out.json", "--speed", "20", "--seed", "3", "--no-live")
+    assert asked == [((Path("out.json"),), {"speed": 20.0, "seed": 3, "live": False})]
 
 
 ENDS = {

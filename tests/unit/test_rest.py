@@ -202,6 +202,18 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
 
 
+async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_it() -> None:
+    found = await running().ask("/explain/team/big")
+    assert [(need["role"], need["members"], need["requests"]["cpu"]["exact"]) for need in found["needs"]] == [
+        ("ps", 1, 3500),
+        ("worker", 2, 3500),
+    ]
+    lacks = {node["node"]: (node["free"]["cpu"]["exact"], node["missing"]["cpu"]["exact"]) for node in found["nodes"]}
+    assert sorted(lacks.values()) == [(2500, 8000), (4000, 6500)]
+    assert "lower kohort.dev/min-workers" in found["mend"]
+    assert found["waits"]["reason"] == "GangExceedsCluster"
+
+
 async def test_a_job_that_waits_behind_another_names_it() -> None:
     service = running()
     verdicts = {BIG.uid: Verdict(Reason.BEHIND, "", A.uid)}

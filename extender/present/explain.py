@@ -1,0 +1,40 @@
+"""Why a job stands where it stands."""
+
+from __future__ import annotations
+
+from extender.present.jobs import job_detail
+from extender.views import ExplainView, HeldView, NeedView, NodeRoomView, amounts
+from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+
+
+def explain_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> ExplainView:
+    """The job with what it needs, what each node lacks for it, who is ahead, and what mends it."""
+    told = explain(snapshot, job.uid, policy, now)
+    base = dict(job_detail(snapshot, job, policy, now))
+    return ExplainView(**base) if told is None else ExplainView(**base, **_story(told))
+
+
+def _story(told: Explanation) -> dict[str, object]:
+    return {
+        "mend": told.mend,
+        "needs": tuple(
+            NeedView(role=need.role, members=need.members, requests=amounts(need.requests)) for need in told.needs
+        ),
+        "ahead": told.ahead,
+        "missing_pods": told.missing_pods,
+        "shrunk_for": told.shrunk_for,
+        "waits_for": told.waits_for,
+        "nodes": tuple(_room(node) for node in told.nodes),
+        "held": tuple(_held(held) for held in told.held),
+    }
+
+
+def _room(node: NodeRoom) -> NodeRoomView:
+    return NodeRoomView(node=node.node, free=amounts(node.free), missing=amounts(node.missing), refused=node.refused)
+
+
+def _held(held: HeldRoom) -> HeldView:
+    return HeldView(job=held.job, pod=held.pod, node=held.node, requests=amounts(held.requests))
