@@ -16,12 +16,3 @@ __all__ = [
     "plans_view",
     "queue_view",
 ]
-    "decisions_view",
-    "desired_view",
-    "explain_view",
-    "job_detail",
-    "job_view",
-    "nodes_view",
-    "plans_view",
-    "queue_view",
-]
