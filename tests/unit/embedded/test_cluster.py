@@ -1,0 +1,183 @@
+"""The world behind the API: what is shown of it, and what writes of clients do to it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from extender.clock import Clock
+from extender.embedded.api import EmbeddedApi
+from extender.embedded.apiserver import ApiServer, GatePolicy
+from extender.embedded.bridge import RESOURCE_OF, Bridge
+from extender.embedded.store import Store
+from extender.kube.api import CONFIGMAPS, NODES, PODS, TFJOBS, Done, Json, Ref, Refused
+from extender.kube.translate import Translator
+from policy.cluster.events import JobSeen, NodeSeen, PodSeen
+from policy.sim.ground import WorldSettings
+from policy.sim.objects import Change, facts
+from policy.sim.traces import kod2
+from policy.sim.world import World
+
+
+class HeldClock(Clock):
+    """Time that stands until a test moves it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 1_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Bench:
+    """KOD2's nodes and its first job, behind an API, with time by hand."""
+
+    def __init__(self) -> None:
+        self.clock = HeldClock()
+        self.world = World(WorldSettings(), self.clock.now())
+        self.changes: list[Change] = []
+        trace = kod2(0)
+        for node in trace.nodes:
+            self.world.add_node(node)
+        gate = GatePolicy()
+        self.store = Store()
+        server = ApiServer(self.store, self.clock, random.Random(0), gate)
+        self.bridge = Bridge(self.world, server, self.clock, gate)
+        self.bridge.observe = lambda now, changes: self.changes.extend(changes)
+        self.api = EmbeddedApi(server, self.clock)
+        self.spec = trace.jobs[0]
+        self.bridge.do(lambda world: world.submit(self.spec))
+        self.wait(5)
+
+    def wait(self, seconds: float) -> None:
+        self.clock.time += seconds
+        self.bridge.advance()
+
+    def pod(self, name: str) -> Json:
+        found = self.store.get(PODS, "default", name)
+        assert found is not None
+        return found
+
+    @property
+    def pods(self) -> list[str]:
+        return [item["metadata"]["name"] for item in self.store.all(PODS)]
+
+    async def patch(self, name: str, patch: Any, **options: Any) -> object:
+        return await self.api.patch(Ref(PODS, "default", name), patch, **options)
+
+
+def same(event: object) -> object:
+    """A fact without what legitimately differs: versions, parts of seconds, and the namespace in a job's identity."""
+    match event:
+        case NodeSeen(node):
+            return replace(node, version=0)
+        case JobSeen(job):
+            return replace(job, version=0, arrival=int(job.arrival), uid=job.uid.rpartition("/")[2])
+        case PodSeen(pod):
+            shown = pod.refusal if pod.refused else ""
+            owner = pod.job_uid.rpartition("/")[2]
+            return replace(pod, version=0, since=int(pod.since), job_uid=owner, refusal=shown)
+        case _:
+            return event
+
+
+async def test_what_the_live_translator_reads_is_what_the_simulator_takes_for_facts() -> None:
+    bench = Bench()
+    await bench.api.bind("default", "job-0-ps-0", "", "node-1", {"kohort.dev/plan": "p"})
+    bench.wait(5)
+    read = Translator("kohort")
+    latest = {getattr(change.object, "uid", ""): change for change in bench.changes}
+    for change in latest.values():
+        resource, found = RESOURCE_OF[change.kind], change.object
+        namespace = "" if resource == NODES else "default"
+        name = getattr(found, "name", "") or getattr(getattr(found, "spec", None), "name", "")
+        shown = {"type": "MODIFIED", "object": bench.store.get(resource, namespace, name)}
+        assert [same(event) for event in read.events(resource, shown)] == [same(facts(change))]
+    assert len(latest) == 1 + len(bench.spec.slots)
+
+
+def test_pods_carry_the_operators_labels_and_their_job_as_controller() -> None:
+    bench = Bench()
+    meta = bench.pod("job-0-worker-0")["metadata"]
+    assert meta["labels"] == {
+        "training.kubeflow.org/job-name": "job-0",
+        "training.kubeflow.org/operator-name": "tfjob-controller",
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": "0",
+        "training.kubeflow.org/job-role": "master",
+    }
+    job = bench.store.get(TFJOBS, "default", "job-0")
+    assert job is not None
+    owner = meta["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("TFJob", job["metadata"]["uid"], True)
+
+
+async def test_a_binding_starts_the_pod_on_its_node() -> None:
+    bench = Bench()
+    uid = bench.pod("job-0-ps-0")["metadata"]["uid"]
+    assert isinstance(await bench.api.bind("default", "job-0-ps-0", uid, "node-1", {"plan": "p"}), Done)
+    again = await bench.api.bind("default", "job-0-ps-0", uid, "node-1", {})
+    assert isinstance(again, Refused)
+    assert again.status == 409
+    bench.wait(5)
+    pod = bench.pod("job-0-ps-0")
+    assert (pod["spec"]["nodeName"], pod["status"]["phase"]) == ("node-1", "Running")
+    assert pod["metadata"]["annotations"]["plan"] == "p"
+
+
+async def test_fewer_replicas_take_the_highest_index_away() -> None:
+    bench = Bench()
+    ref = Ref(TFJOBS, "default", "job-0")
+    version = str((await bench.api.get(ref) or {})["metadata"]["resourceVersion"])
+    patch = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}}
+    assert isinstance(await bench.api.patch(ref, patch, resource_version=version), Done)
+    bench.wait(5)
+    assert bench.pods == ["job-0-ps-0", "job-0-worker-0", "job-0-worker-1"]
+    late = await bench.api.patch(ref, patch, resource_version=version)
+    assert isinstance(late, Refused)
+    assert late.status == 409
+
+
+async def test_the_gate_is_switched_by_its_config_map_and_removed_by_a_patch() -> None:
+    bench = Bench()
+    await bench.api.patch(Ref(CONFIGMAPS, "kohort-system", "kohort-gate"), {"data": {"gate": "on"}})
+    bench.bridge.do(lambda world: world.submit(replace(bench.spec, name="late")))
+    bench.wait(5)
+    pod = bench.pod("late-ps-0")
+    assert pod["spec"]["schedulingGates"] == [{"name": "kohort.dev/admission"}]
+    assert pod["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    gate = "/spec/schedulingGates/0"
+    guarded = [
+        {"op": "test", "path": f"{gate}/name", "value": "kohort.dev/admission"},
+        {"op": "remove", "path": gate},
+    ]
+    await bench.patch("late-ps-0", guarded, kind="json", uid=pod["metadata"]["uid"])
+    assert "schedulingGates" not in bench.pod("late-ps-0")["spec"]
+    assert "schedulingGates" not in bench.pod("job-0-ps-0")["spec"]
+
+
+async def test_one_patch_of_several_fields_reaches_the_world_whole() -> None:
+    bench = Bench()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    await bench.patch("job-0-ps-0", {"metadata": {"annotations": {"a": "1"}}})
+    status = {"status": {"conditions": [refused], "nominatedNodeName": "node-2"}}
+    await bench.patch("job-0-ps-0", status, subresource="status")
+    pod = bench.world.store.pod_named("default", "job-0-ps-0")
+    assert pod is not None
+    assert pod.annotations["a"] == "1"
+    assert (pod.nominated, pod.scheduled) == ("node-2", (False, "Unschedulable", "no room"))
+
+
+async def test_a_deleted_bound_pod_goes_after_its_kubelet_and_another_takes_its_place() -> None:
+    bench = Bench()
+    first = bench.pod("job-0-ps-0")["metadata"]["uid"]
+    await bench.api.bind("default", "job-0-ps-0", first, "node-1", {})
+    bench.wait(5)
+    await bench.api.delete_pod("default", "job-0-ps-0", first)
+    assert bench.pod("job-0-ps-0")["metadata"]["deletionTimestamp"]
+    bench.wait(5)
+    second = bench.pod("job-0-ps-0")
+    assert second["metadata"]["uid"] != first
+    assert "nodeName" not in second["spec"]
