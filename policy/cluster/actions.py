@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from policy.cluster.model import Slot
@@ -20,7 +20,7 @@ class Admit:
     job_uid: str
     workers: int
     nodes: Mapping[Slot, str]
-    waits_for: frozenset[str] = frozenset()
+    waits_for: Collection[str] = ()
     whole: bool = True
 
 
@@ -35,7 +35,7 @@ class Resize:
     workers: int
     nodes: Mapping[Slot, str] = field(default_factory=dict)
     on_behalf_of: str = ""
-    waits_for: frozenset[str] = frozenset()
+    waits_for: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

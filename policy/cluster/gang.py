@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,7 +29,7 @@ class Gang:
     workers: how many workers the job was given (0 while it waits).
     least: the minimum of workers under which it was bound; a user who raises the minimum does not break what runs.
     whole: whether its members are bound together or not at all; only the baseline fifo-pod has gangs that are not.
-    waits_for: uids of pods that must be gone before the plan's nodes are handed out (room that is being freed).
+    waits_for: uids, sorted, of pods that must be gone before the plan's nodes are handed out (room being freed).
     held: pods at the barrier: kube-scheduler has passed them and waits in bind.
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
     window_ends: when the held binds are refused; deadline: when the plan is given up.
@@ -47,7 +47,7 @@ class Gang:
     workers: int = 0
     least: int = 0
     whole: bool = True
-    waits_for: frozenset[str] = frozenset()
+    waits_for: Collection[str] = ()
     held: Mapping[str, Slot] = field(default_factory=dict)
     in_flight: Mapping[str, str] = field(default_factory=dict)
     window_ends: float | None = None

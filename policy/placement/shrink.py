@@ -34,7 +34,7 @@ class Shrink:
 
     taken: Mapping[str, int]
     nodes: Mapping[Slot, str]
-    waits_for: frozenset[str]
+    waits_for: tuple[str, ...]
     room: Room
 
 
@@ -47,7 +47,7 @@ def plan_shrink(room: Room, ask: Ask, offers: Sequence[Offer]) -> Shrink | None:
     if nodes is None:
         return None
     taken = {offer.job_uid: len(offer.sheds) for offer in kept if offer.job_uid != NOBODY and offer.sheds}
-    pods = frozenset(shed.pod_uid for offer in kept for shed in offer.sheds if shed.pod_uid)
+    pods = tuple(sorted(shed.pod_uid for offer in kept for shed in offer.sheds if shed.pod_uid))
     return Shrink(taken, nodes, pods, _given(room, kept))
 
 

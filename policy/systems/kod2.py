@@ -6,7 +6,7 @@ Section numbers are those of the paper; where its text is silent the decision is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -197,7 +197,7 @@ class Pass:
         nodes = None if ask in self.misfits else place(self.room, ask)
         if nodes is not None:
             charge(self.room, ask, nodes)
-            self._take(job, nodes, frozenset())
+            self._take(job, nodes, ())
             return True
         self.misfits.add(ask)
         if head and self._scale_in(job, ask, may_shrink=heavier is None):
@@ -219,7 +219,7 @@ class Pass:
             return None
         return heaviest
 
-    def _take(self, job: Job, nodes: Mapping[Slot, str], waits_for: frozenset[str]) -> None:
+    def _take(self, job: Job, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
         self.actions.append(Admit(job.uid, job.min_workers, nodes, waits_for))
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=job.min_workers, waits_for=waits_for)
 

@@ -116,7 +116,7 @@ def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool,
     if whole:
         return send_held(
             draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, misses=0,
-            not_before=0.0, retried=False, waits_for=frozenset(), admitted_at=gang.admitted_at or now,
+            not_before=0.0, retried=False, waits_for=(), admitted_at=gang.admitted_at or now,
         )  # fmt: skip
     if gang.state is State.PLANNED and gang.whole and missing_pods(draft.view(), job):
         return give_up(draft, gang, now, Reason.WAITING_FOR_PODS, back_off=_cost_somebody(draft, job.uid))
@@ -148,8 +148,8 @@ def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: boo
 def _await_room(draft: Draft, gang: Gang, now: float) -> None:
     """Drop those that are gone from what the plan waits for; its time starts when the room is free."""
     pods = draft.read("pods")
-    left = frozenset(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
-    if left != gang.waits_for:
+    left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
+    if left != tuple(gang.waits_for):
         deadline = gang.deadline if left else now + rules_of(draft).plan_seconds
         draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
 

@@ -131,6 +131,7 @@ def test_refused_members_are_woken_once_per_plan() -> None:
 def test_nobody_is_woken_while_the_room_is_being_freed() -> None:
     world = World().nodes("n1").start(job("light").ps().workers(1, 4, asked=4))
     world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
+    assert refusal(world, "heavy-worker-0") is Reason.ROOM_BEING_FREED
     world.see(replace(world.pod("heavy-worker-0"), refused=True))
     assert desired(world.snapshot, 500).wake == ()
     assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]

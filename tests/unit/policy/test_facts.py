@@ -9,6 +9,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from tests.builders import (
     START,
+    BindHeld,
     JobBuilder,
     JobGone,
     JobSeen,
@@ -125,6 +126,13 @@ def test_our_own_earlier_order_that_is_shown_late_is_nobodys_edit() -> None:
     assert world.gang("a").workers == 2
     world.see(JobBuilder(world.snapshot.jobs["job-a"]).replicas(3))
     assert world.gang("a").workers == 2
+    # Our order of 3 is shown only after a second shrink, to 1.
+    world.snapshot = replace(
+        world.snapshot, gangs={**world.snapshot.gangs, "job-a": replace(world.gang("a"), workers=3, targets=(2,))}
+    )
+    world.checked = False
+    world.see(JobBuilder(world.snapshot.jobs["job-a"]).replicas(2))
+    assert world.gang("a").workers == 3
 
 
 def test_bounds_that_change_are_obeyed_at_once() -> None:
@@ -201,7 +209,9 @@ def test_a_replica_that_stops_leading_forgets_its_plans_and_concludes_nothing_fr
     assert world.state("a") is State.RUNNING
     world.see(JobBuilder(this).replicas(1))
     assert world.gang("a").workers == 1
-    assert world.do(Led(True)) is not None
+    world.see(replace(world.fresh(world.pod("a-worker-1")), node="", slot=w(0)))
+    fresh = next(p for p in world.snapshot.pods_of("job-a") if not p.node)
+    assert world.do(BindHeld(fresh.uid, "n1")) == (RefuseBind(fresh.uid, Reason.NOT_LEADING),)
 
 
 def test_foreign_pods_are_counted_apart() -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from policy.cluster.actions import Admit, Resize
 from policy.cluster.gang import State
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.kod2 import Gate, Kod2, ScaleOut, WeightMode
-from tests.builders import START, JobBuilder, JobGone, PodGone, World, job, node
+from tests.builders import START, JobBuilder, JobGone, PodGone, RefuseBind, World, guest, job, node
 
 ONE_NODE = Snapshot(nodes={"n1": node("n1", cpu=10, memory=32)})
 WEIGHTS = {
@@ -55,7 +56,7 @@ def test_a_heavier_job_takes_the_fewest_workers_and_never_the_ps() -> None:
     effects = world.submit(HEAVY)
     assert Resize("job-light", 1, on_behalf_of="job-heavy") in effects
     assert world.state("heavy") is State.PLANNED
-    assert world.gang("heavy").waits_for == {f"uid-light-worker-{i}" for i in (1, 2, 3)}
+    assert set(world.gang("heavy").waits_for) == {f"uid-light-worker-{i}" for i in (1, 2, 3)}
     assert world.plan("light") == {"ps-0": "n1", "worker-0": "n1"}
 
 
@@ -63,7 +64,7 @@ def test_only_as_many_as_are_needed_highest_index_first() -> None:
     world = full_of_light()
     world.submit(job("heavy").workers(1, cpu=3, memory=1).with_(utility=9.0).arrived(10))
     assert world.gang("light").workers == 3
-    assert world.gang("heavy").waits_for == {"uid-light-worker-3"}
+    assert set(world.gang("heavy").waits_for) == {"uid-light-worker-3"}
 
 
 def test_nothing_is_applied_if_all_together_do_not_suffice() -> None:
@@ -113,11 +114,35 @@ def test_freed_room_goes_to_its_beneficiary_and_to_nobody_else() -> None:
         world.do(PodGone(f"uid-light-worker-{index}"))
         world.submit(job(f"small{index}").workers(1, cpu=1, memory=1).arrived(11))
         assert world.state(f"small{index}") is State.WAITING
+    assert world.hold("uid-heavy-ps-0") == (RefuseBind("uid-heavy-ps-0", Reason.ROOM_BEING_FREED),)
     world.do(PodGone("uid-light-worker-1"))
     assert not world.gang("heavy").waits_for
     world.bind(HEAVY)
     assert world.state("heavy") is State.RUNNING
     assert world.over() == []
+
+
+def test_nobody_grows_while_room_is_being_freed() -> None:
+    world = World(Kod2()).nodes("n1", node("n2", cpu=3))
+    world.start(LIGHT)
+    world.see(guest("g2", "n2", cpu=2))
+    world.start(job("other").workers(1, 2, cpu=1, memory=15).arrived(1))
+    world.now += 10
+    world.submit(HEAVY)
+    world.do(PodGone("uid-g2"))
+    assert (world.gang("other").workers, world.state("heavy")) == (1, State.PLANNED)
+    for index in (3, 2, 1):
+        world.do(PodGone(f"uid-light-worker-{index}"))
+    assert world.gang("other").workers == 2
+
+
+def test_a_removal_that_a_later_one_made_needless_is_taken_back() -> None:
+    world = World(Kod2()).nodes("n1")
+    world.start(job("first").workers(1, 2, asked=2, cpu=1, memory=1).with_(utility=0.1))
+    world.start(job("second").workers(1, 2, asked=2, cpu=4, memory=1).arrived(1))
+    world.now += 10
+    world.submit(job("heavy").workers(1, cpu=4, memory=1).with_(utility=99.0).arrived(10))
+    assert (world.gang("first").workers, world.gang("second").workers) == (2, 1)
 
 
 def test_room_that_leaves_anyway_is_counted_before_anybody_is_shrunk() -> None:
@@ -126,7 +151,7 @@ def test_room_that_leaves_anyway_is_counted_before_anybody_is_shrunk() -> None:
     world.see(replace(last, terminating=True))
     world.submit(job("heavy").workers(1, cpu=3, memory=1).with_(utility=9.0).arrived(10))
     assert world.gang("light").workers == 4
-    assert world.gang("heavy").waits_for == {"uid-light-worker-3"}
+    assert set(world.gang("heavy").waits_for) == {"uid-light-worker-3"}
 
 
 def test_pods_that_never_go_the_plan_is_given_up_and_the_victim_grows_back_after_its_cool_down() -> None:

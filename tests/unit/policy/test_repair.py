@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.gang import State
-from policy.cluster.model import Node
+from policy.cluster.model import Node, Phase
+from policy.cluster.reasons import Reason
 from policy.desired import desired
 from policy.systems.kod2 import Kod2
-from tests.builders import START, NodeGone, PodGone, World, job, node
+from tests.builders import START, NodeGone, PodGone, RefuseBind, World, job, node
 
 GANG = job("a").ps().workers(2)
 GONE = {
@@ -68,7 +69,7 @@ def test_a_gang_in_repair_may_shrink_lighter_jobs() -> None:
     world.do(PodGone(lost.uid))
     world.see(node("n1", cpu=6, unschedulable=True))
     assert world.gang("light").workers == 1
-    assert world.gang("heavy").waits_for == {"uid-light-worker-1"}
+    assert set(world.gang("heavy").waits_for) == {"uid-light-worker-1"}
     world.do(PodGone("uid-light-worker-1"))
     assert not world.gang("heavy").waits_for
     assert world.plan("heavy")["worker-1"] == "n2"
@@ -91,3 +92,19 @@ def test_a_gang_that_has_lost_every_member_queues_at_once() -> None:
     world = World().nodes("n1").start(job("a").workers(1))
     world.do(PodGone("uid-a-worker-0"))
     assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
+
+
+def test_members_that_only_succeeded_do_not_make_a_waiting_job_run() -> None:
+    world = World().nodes(node("n1", cpu=3))
+    world.submit(job("a").workers(3, cpu=2))
+    world.see(replace(world.pod("a-worker-0"), phase=Phase.SUCCEEDED))
+    assert world.state("a") is State.WAITING
+
+
+def test_a_held_member_whose_node_is_lost_is_refused_because_its_check_was_for_that_node() -> None:
+    world = World().nodes("n1", "n2")
+    world.submit(GANG)
+    world.see(replace(world.pod("a-ps-0"), node="n2"))
+    world.hold("uid-a-worker-0")
+    assert RefuseBind("uid-a-worker-0", Reason.PLAN_CHANGED) in world.see(node("n1", unschedulable=True))
+    assert set(world.plan("a").values()) == {"n2"}
