@@ -23,10 +23,11 @@ from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.ledger import Ledger
 from extender.limits import HeldBinds, Limits
-from extender.server import Endpoint, serve as serve_endpoints
+from extender.server import Endpoint
+from extender.server import serve as serve_endpoints
 from extender.settings import Settings
-from extender.verbs import Verbs
-from policy.cluster.events import Synced
+from extender.verbs import Verbs, too_long
+from policy.cluster.events import Event, PodGone, Synced
 from policy.cluster.snapshot import Rules
 from policy.systems import make_policy
 from policy.systems.base import Policy
@@ -80,7 +81,8 @@ class Live:
         self.metrics = metrics.Metrics()
         self.ledger = Ledger(policy_of(settings), rules_of(settings), clock, Journal(), settings.coalesce_seconds)
         self.ledger.carry_with(self.metrics.observe_effects)
-        self.barrier = Barrier(self.ledger, api, HeldBinds(limits_of(settings)))
+        places = HeldBinds(limits_of(settings))
+        self.barrier = Barrier(self.ledger, api, places, self.metrics.observe_binding)
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
         self.lease = lease.Lease(api, settings.lease, clock)
@@ -98,11 +100,18 @@ class Live:
         """Facts from a watch: a list at once, changes gathered for a moment."""
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "replace":
-            self.ledger.step(*events)
+            self.ledger.step(*self._unlisted(batch), *events)
         else:
             self.ledger.post(*events)
         if self.synced and not self.ledger.snapshot.synced:
             self.ledger.step(Synced())
+
+    def _unlisted(self, batch: Batch) -> list[Event]:
+        """Pods that only a filter call has shown, and that are gone before any watch saw them."""
+        if batch.resource != PODS:
+            return []
+        listed = {change["object"].get("metadata", {}).get("uid") for change in batch.events}
+        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in listed]
 
     def app(self) -> FastAPI:
         """The verbs and REST, for the loopback listener."""
@@ -143,7 +152,7 @@ def endpoints(live: Live) -> Sequence[Endpoint]:
     """The two listeners."""
     server, limits = live.settings.server, limits_of(live.settings)
     return (
-        Endpoint(live.app(), server.host, server.port, limits),
+        Endpoint(live.app(), server.host, server.port, limits, too_long),
         Endpoint(live.health(), server.health_host, server.health_port, limits),
     )
 
