@@ -108,3 +108,4 @@ def test_a_held_member_whose_node_is_lost_is_refused_because_its_check_was_for_t
     world.hold("uid-a-worker-0")
     assert RefuseBind("uid-a-worker-0", Reason.PLAN_CHANGED) in world.see(node("n1", unschedulable=True))
     assert set(world.plan("a").values()) == {"n2"}
+    assert not world.gang("a").held
