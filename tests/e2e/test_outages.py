@@ -1,0 +1,312 @@
+"""Kohort down, stopped, killed in the middle, or fed with nonsense: others do not notice, and no gang is left half."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
+from tests.e2e.asking import metric, namespace_of, nodes_of, pods, until
+from tests.e2e.bodies import GOOD, broken_texts, missing_fields
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+WINDOW = 8.0
+STRANGERS = 120  # pods of the default scheduler in one measurement
+ROUNDS = 5
+LEAST_RATIO = 0.7
+BIG = 40
+FAST = {"clientConnection": {"qps": 5000, "burst": 5000}, "leaderElection": {"leaderElect": False}}
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Four wide nodes; the default scheduler is a process of its own whose client does not slow it down."""
+    workdir = tmp_path_factory.mktemp("outages")
+    wide = NodeShape(count=4, cpu="20", pods=500)
+    with ControlPlane.start(wide, workdir=workdir, controller_manager=True) as started:
+        config = workdir / "fast.yaml"
+        config.write_text(yaml.safe_dump(FAST))
+        started.start_scheduler(config)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane) -> Iterator[Kohort]:
+    started = start_kohort(plane)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def space(plane: ControlPlane, kohort: Kohort, request: pytest.FixtureRequest) -> Iterator[str]:
+    with namespace_of(plane, request.node.name.removeprefix("test_")) as name:
+        yield name
+
+
+def submit(plane: ControlPlane, job: TFJob) -> TFJob:
+    plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
+    return job
+
+
+def size(job: TFJob) -> int:
+    return job.ps + job.workers
+
+
+def whole(plane: ControlPlane, *jobs: TFJob) -> bool:
+    return all(len(nodes_of(plane, job.namespace, job.name)) == size(job) for job in jobs)
+
+
+# -- pods that did not opt in --------------------------------------------------------------------
+
+
+def stranger(namespace: str, name: str) -> Json:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m"}}}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [container]},
+    }  # fmt: skip
+
+
+def rate(plane: ControlPlane, namespace: str, name: str) -> float:
+    """Pods a second of the default scheduler, from its first sight of them all to the last binding.
+
+    It is stopped while they are created, so that the figure is its own and not that of our client.
+    """
+    default = plane.processes["kube-scheduler"]
+    default.pause()
+    for n in range(STRANGERS):
+        plane.api.create(f"/api/v1/namespaces/{namespace}/pods", stranger(namespace, f"{name}-{n}"))
+    default.resume()
+    began = time.monotonic()
+    until(lambda: len(nodes_of(plane, namespace, name)) == STRANGERS, f"{name} scheduled", 60)
+    found = STRANGERS / (time.monotonic() - began)
+    plane.kubectl("delete", "pods", "--all", "-n", namespace, "--wait=false")
+    until(lambda: not pods(plane, namespace), "the strangers gone", 60)
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    """Extender up, killed, stopped: three rounds of each in turn, so that a busy machine hits all alike."""
+    rates: dict[str, list[float]] = {"up": [], "down": [], "stopped": []}
+    plane.kubectl("create", "namespace", "strangers")
+    waiting: list[TFJob] = []
+    for n in range(ROUNDS):
+        rates["up"].append(rate(plane, "strangers", f"up-{n}"))
+        for state in ("down", "stopped"):
+            kohort.extender.crash() if state == "down" else kohort.extender.pause()
+            waiting.append(submit(plane, TFJob(space, f"{state}-{n}", workers=2)))
+            until(lambda job=waiting[-1]: members(plane, job) == 3, "the gang's pods created")  # type: ignore[misc]
+            rates[state].append(rate(plane, "strangers", f"{state}-{n}"))
+            assert not nodes_of(plane, space, waiting[-1].name), "bound by somebody else"
+            kohort.extender.start() if state == "down" else kohort.extender.resume()
+            kohort.wait_ready()
+            until(lambda: whole(plane, *waiting), "all gangs whole again", 60)
+    shown = ", ".join(f"{state} {statistics.median(found):.0f} pods/s" for state, found in rates.items())
+    ratios = {
+        state: statistics.median(now / before for now, before in zip(rates[state], rates["up"], strict=True))
+        for state in ("down", "stopped")
+    }
+    print(f"medians: {shown}; ratio {ratios['down']:.2f} down, {ratios['stopped']:.2f} stopped")
+    assert min(ratios.values()) >= LEAST_RATIO
+
+
+def members(plane: ControlPlane, job: TFJob) -> int:
+    return sum(1 for pod in pods(plane, job.namespace) if pod["metadata"]["name"].startswith(f"{job.name}-"))
+
+
+# -- nonsense ------------------------------------------------------------------------------------
+
+
+def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    job = submit(plane, TFJob(space, "runs", workers=2))
+    until(lambda: whole(plane, job), "a gang whole")
+    before = kohort.get("/v1/plans")["plans"]
+    asked = 0
+    with httpx.Client(base_url=f"{kohort.url}/scheduler/v1", timeout=10, trust_env=False) as client:
+        for verb in GOOD:
+            for name, body in (*broken_texts().items(), *missing_fields(verb)):
+                answer = client.post(f"/{verb}", content=body, headers={"content-type": "application/json"})
+                assert answer.status_code == httpx.codes.OK, (verb, name, answer.status_code, answer.text)
+                assert refuses(verb, answer.json()), (verb, name, answer.text)
+                asked += 1
+    print(f"{asked} malformed bodies, each 200 with an error")
+    assert asked > 150
+    assert kohort.extender.alive
+    assert "Traceback" not in kohort.extender.log.read_text()
+    assert kohort.get("/v1/plans")["plans"] == before
+    after = submit(plane, TFJob(space, "after", workers=2))
+    until(lambda: whole(plane, after), "the next gang whole")
+
+
+def refuses(verb: str, answer: Any) -> bool:
+    """Two verbs have no field for an error: there are no scores, and nobody is preempted."""
+    match verb:
+        case "prioritize":
+            return bool(answer == [])
+        case "preempt":
+            return not answer["NodeNameToMetaVictims"]
+        case _:
+            return bool(answer["Error"])
+
+
+# -- killed in the middle ------------------------------------------------------------------------
+
+
+def lasting(jobs: Json) -> dict[str, Json]:
+    """What of /v1/jobs must survive a restart."""
+    kept = ("state", "min_workers", "max_workers", "workers", "replicas", "elastic", "utility", "arrival", "uid")
+    return {f"{job['namespace']}/{job['name']}": {key: job[key] for key in kept} for job in jobs["jobs"]}
+
+
+def held(kohort: Kohort) -> int:
+    return sum(len(plan["at_barrier"]) for plan in kohort.get("/v1/plans")["plans"])
+
+
+MOMENTS = ("planned", "at-the-barrier", "first-bound")
+
+
+def reached(moment: str, kohort: Kohort, observer: Observer) -> bool:
+    match moment:
+        case "planned":
+            return any(plan["name"] == "big" for plan in kohort.get("/v1/plans")["plans"])
+        case "at-the-barrier":
+            return held(kohort) > 0
+        case _:
+            return bool(observer.bound_now("big"))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_gang_is_whole_after_the_extender_was_killed_in_its_middle(
+    plane: ControlPlane, kohort: Kohort, space: str, moment: str
+) -> None:
+    runs = submit(plane, TFJob(space, "runs", workers=3, least=1, most=3))
+    until(lambda: whole(plane, runs), "the first gang whole", seen=lambda: kohort.get(f"/v1/jobs/{space}/runs"))
+    until(lambda: kohort.get(f"/v1/jobs/{space}/runs")["state"] == "running", "its state")
+    before = lasting(kohort.get("/v1/jobs"))
+    nodes = nodes_of(plane, space)
+    with Observer(plane, space) as observer:
+        big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m"))
+        deadline = time.monotonic() + 60
+        while not reached(moment, kohort, observer):  # no pause: the moment is short
+            assert time.monotonic() < deadline, f"never {moment}"
+        kohort.extender.crash()
+        left = len(observer.bound_now("big"))
+        kohort.extender.start()
+        kohort.wait_ready()
+        rebuilt = lasting(kohort.get("/v1/jobs"))
+        took = until(lambda: whole(plane, big), "the gang whole", 90, lambda: kohort.get(f"/v1/jobs/{space}/big"))
+        partial = observer.partial_seconds("big", BIG + 1)
+        print(f"killed {moment} with {left} of {BIG + 1} bound; whole {took:.1f} s after the restart, "
+              f"partly bound for {partial:.2f} s")  # fmt: skip
+    assert {key: rebuilt[key] for key in before} == before
+    assert {name: node for name, node in nodes_of(plane, space).items() if name in nodes} == nodes
+    assert partial <= WINDOW + START_SECONDS
+
+
+START_SECONDS = 10.0  # the extender's own start on a busy machine, in which it cannot bind
+
+
+# -- the controller dead -------------------------------------------------------------------------
+
+
+OPERATIONS = CHECKOUT / "docs" / "operations.md"
+
+
+def commands() -> tuple[str, str]:
+    """The shell lines of docs/operations.md: the gate off, and all gated pods let go."""
+    text = OPERATIONS.read_text().partition("## When the controller is dead")[2].partition("\n## ")[0]
+    block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert block, "docs/operations.md says how to let gated pods go"
+    first, _, all_of_them = block[1].partition("# 2.")
+    return first, all_of_them.partition("# 3.")[2].partition("\n")[2]
+
+
+def shell(plane: ControlPlane, script: str) -> str:
+    """Run the lines as an administrator would, with kubectl on PATH."""
+    home = plane.workdir / "bin"
+    home.mkdir(exist_ok=True)
+    link = home / "kubectl"
+    if not link.exists():
+        link.symlink_to(Path(plane.layout.binaries["kubectl"]))
+    environment = os.environ | {
+        "PATH": f"{home}:{os.environ['PATH']}",
+        "KUBECONFIG": str(plane.admin_kubeconfig),
+        "KUBECACHEDIR": str(plane.workdir / "kubectl-cache"),
+    }
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=False,
+                          env=environment)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def gated(plane: ControlPlane, namespace: str) -> int:
+    return sum(1 for pod in pods(plane, namespace) if pod["spec"].get("schedulingGates"))
+
+
+def kohort_says(kohort: Kohort, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "extender", *words, "--server", kohort.url], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_gated_pods_are_seen_and_let_go_by_hand_when_the_controller_is_dead(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    submit(plane, TFJob(space, "blocker", workers=1, ps=0, worker_cpu="1000"))
+    until(lambda: gate(plane) == "on", "the gate on while a job waits")
+    kohort.controller.crash()
+    late = submit(plane, TFJob(space, "late", workers=3))
+    until(lambda: members(plane, late) == size(late), "all pods created")
+    count = gated(plane, space)
+    assert count >= size(late)
+    until(lambda: metric(kohort.health, "kohort_gated_pods") == count, "counted in the metrics")
+    until(lambda: f"({count} now)" in probe(kohort), "the probe's warning")
+    assert "[!]controller" in probe(kohort)
+    assert httpx.get(f"{kohort.health}/readyz", trust_env=False).is_success
+    assert metric(kohort.health, "kohort_controller_last_heard_seconds") > 10
+    said = kohort_says(kohort, "queue")
+    print(said)
+    assert "warning: controller" in said
+    assert f"({count} now)" in said
+    # There is room, a plan even, and nobody to let them go.
+    assert [plan["name"] for plan in kohort.get("/v1/plans")["plans"]] == ["late"]
+    assert gated(plane, space) == count
+    off, let_go = commands()
+    shell(plane, off)
+    assert gate(plane) == "off"
+    assert shell(plane, let_go).count("patched") == count
+    assert gated(plane, space) == 0
+    until(lambda: whole(plane, late), "the gang that was gated whole")
+    kohort.controller.start()
+    until(lambda: gate(plane) == "on", "the gate switched by a controller again")
+    after = submit(plane, TFJob(space, "after", workers=2))
+    until(lambda: whole(plane, after), "the next gang whole")
+
+
+def gate(plane: ControlPlane) -> str:
+    found = plane.api.get("/api/v1/namespaces/kohort-system/configmaps/kohort-gate")["data"]["gate"]
+    return str(found)
+
+
+def probe(kohort: Kohort) -> str:
+    return httpx.get(f"{kohort.health}/readyz", params={"verbose": ""}, trust_env=False).text
