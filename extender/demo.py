@@ -36,8 +36,8 @@ SPEED: Final = 75.0
 SEED: Final = 6
 HORIZON: Final = 3600.0  # seconds of the clusters' time; a job that has not finished by then counts until then
 SEEDS: Final = (
-    "Other jobs: --seed K. The default scheduler stands still with the jobs of 5 and 6 (the default), now and then with "
-    "those of 7; with the others of 0 to 9 it finishes, later than Kohort."
+    "Other jobs: --seed K. The default scheduler stands still with the jobs of 5 and 6 (the default), now and then "
+    "with those of 7; with the others of 0 to 9 it finishes, later than Kohort."
 )
 OURS, PLAIN = "kod2", "fifo-pod"
 

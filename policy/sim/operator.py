@@ -13,6 +13,7 @@ from policy.sim.ground import OPERATOR, Do, Ground
 from policy.sim.objects import CleanPods, JobObject, JobPhase, Kind, PodObject
 
 REQUESTS_PER_POD = 2.0  # the pod and its service
+SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end
 
 
 class Bucket:
@@ -28,7 +29,7 @@ class Bucket:
             return 0.0
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
-        if self._tokens + 1e-9 >= cost:
+        if self._tokens + SLACK >= cost:
             self._tokens -= cost
             return 0.0
         return (cost - self._tokens) / self._rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from extender.clock import Clock
@@ -181,3 +182,13 @@ async def test_a_deleted_bound_pod_goes_after_its_kubelet_and_another_takes_its_
     second = bench.pod("job-0-ps-0")
     assert second["metadata"]["uid"] != first
     assert "nodeName" not in second["spec"]
+
+
+def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
+    """Seconds since the epoch are coarse floats: a wait below their step must not stop the world's time."""
+    bench = Bench()
+    bench.wait(1_793_000_000.123 - bench.clock.time)
+    for spec in [replace(bench.spec, name=f"burst-{index}") for index in range(8)]:
+        bench.bridge.do(partial(World.submit, spec=spec))
+    bench.wait(10)
+    assert len(bench.pods) == 9 * len(bench.spec.slots)
