@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from policy.cluster.gang import Gang, State
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Pod, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
@@ -36,16 +36,27 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
 def leaving(snapshot: Snapshot) -> list[Shed]:
     """Room of Kohort's own pods that are on their way out, and that nobody waits for yet.
 
-    Terminating ones, workers beyond what their job was given, and those of finished jobs whose operator removes them.
+    Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
+    operator removes them.
     """
     claimed = {uid for gang in snapshot.gangs.values() for uid in gang.waits_for}
-    going = [pod for pod in snapshot.pods.values() if pod.terminating and pod.job_uid and pod.holds_room]
+    going = [
+        pod
+        for pod in snapshot.pods.values()
+        if pod.terminating and pod.job_uid and pod.holds_room and not _comes_back(snapshot, pod)
+    ]
     for uid, gang in snapshot.gangs.items():
         job = snapshot.jobs.get(uid)
         if job is not None and (gang.state is State.RUNNING or (gang.state is State.COMPLETED and not job.keeps_pods)):
             going += [pod for pod in snapshot.every_pod_of(uid) if pod.holds_room and _surplus(gang, pod.slot)]
     found = {pod.uid: Shed(pod.node, pod.requests, pod.uid) for pod in going if pod.uid not in claimed}
     return [found[uid] for uid in sorted(found)]
+
+
+def _comes_back(snapshot: Snapshot, pod: Pod) -> bool:
+    """A member of a gang that keeps its plan is restarted in its own place: the room is not anybody else's."""
+    gang = snapshot.gang(pod.job_uid)
+    return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
 
 
 def _surplus(gang: Gang, slot: Slot | None) -> bool:

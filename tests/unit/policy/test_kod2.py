@@ -145,13 +145,24 @@ def test_a_removal_that_a_later_one_made_needless_is_taken_back() -> None:
     assert (world.gang("first").workers, world.gang("second").workers) == (2, 1)
 
 
-def test_room_that_leaves_anyway_is_counted_before_anybody_is_shrunk() -> None:
+def test_the_room_of_a_member_that_is_restarted_is_not_given_to_another() -> None:
+    """Its successor has the same place. Only a job that may be shrunk gives it up, and then it has one worker less."""
     world = full_of_light()
     last = world.pod("light-worker-3")
     world.see(replace(last, terminating=True))
     world.submit(job("heavy").workers(1, cpu=3, memory=1).with_(utility=9.0).arrived(10))
-    assert world.gang("light").workers == 4
+    assert world.gang("light").workers == 3
     assert set(world.gang("heavy").waits_for) == {"uid-light-worker-3"}
+
+
+def test_a_rigid_job_whose_member_is_restarted_keeps_its_room() -> None:
+    world = World().nodes("n1", "n2").start(job("rigid").ps(1, cpu=10).workers(1, cpu=10))
+    last = world.pod("rigid-worker-0")
+    world.see(replace(last, terminating=True))
+    world.submit(job("heavy").workers(1, cpu=3, memory=1).with_(utility=9.0).arrived(10))
+    world.do(PodGone(last.uid))
+    assert world.state("heavy") is State.WAITING
+    assert world.over() == []
 
 
 def test_pods_that_never_go_the_plan_is_given_up_and_the_victim_grows_back_after_its_cool_down() -> None:
