@@ -1,0 +1,367 @@
+"""What the tests of sizes, modes, profiles and recovery have in common: gangs, holds, refusals, and a fresh Kohort."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+from zlib import crc32
+
+import httpx
+
+from tests.controlplane import ControlPlane, ControlPlaneError
+from tests.controlplane.kohort import Kohort, shipped, start_kohort
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
+GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
+OUR_GATE = "kohort.dev/admission"
+HOLD = "tests.kohort.dev/hold"  # annotation of a pod template, and the gate that its pods then have
+ROLE, INDEX, JOB = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index", "job-name"))
+OPERATOR = "training-operator"
+
+
+def until(look: Callable[[], object], what: str, limit: float = 60) -> float:
+    """Wait until ``look()`` is true; return the seconds it took."""
+    began = time.monotonic()
+    while not (seen := look()):
+        assert time.monotonic() - began < limit, f"not {what} within {limit} s (last: {seen!r})"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def never(look: Callable[[], object], what: str, seconds: float) -> None:
+    """Watch for ``seconds`` that ``look()`` stays false."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen = look()
+        assert not seen, f"{what}: {seen!r}"
+        time.sleep(0.1)
+
+
+# -- Kohort --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def fresh_kohort(
+    plane: ControlPlane, settings: Json, name: str, scheduler: Mapping[str, Any] | None = None
+) -> Iterator[Kohort]:
+    """Start the three parts under ``name`` and stop them; nobody waits for the Lease of those that ran before."""
+    forget_lease(plane)
+    kohort = start_kohort(plane, settings, scheduler, name)
+    try:
+        until(lambda: is_leading(kohort), "leading", 30)
+        yield kohort
+    finally:
+        kohort.stop()
+
+
+def forget_lease(plane: ControlPlane) -> None:
+    """Delete the Lease, else a new scheduler waits until the old one's has run out."""
+    if plane.api.ok(LEASE):
+        plane.api.delete(LEASE)
+
+
+def is_leading(kohort: Kohort) -> bool:
+    """Tell whether the extender decides."""
+    answer = httpx.get(f"{kohort.health}/readyz/leading", timeout=5, trust_env=False)
+    return "yes" in answer.text
+
+
+def window(seconds: float, pods_per_second: float = 60) -> Json:
+    """Settings for a barrier of that length, with the httpTimeout that it needs."""
+    barrier = {"window_seconds": seconds, "http_timeout_seconds": seconds + 10}
+    return {"barrier": barrier, "scheduler": {"pods_per_second": pods_per_second}}
+
+
+def scheduler_changes(*, weight: int | None = None, preemption: bool = False) -> Json:
+    """Changes to the shipped KubeSchedulerConfiguration: the extender's weight, DefaultPreemption left on."""
+    config = shipped("kohort-scheduler-config", "kube-scheduler.yaml")
+    if weight is not None:
+        config["extenders"][0]["weight"] = weight
+    if preemption:
+        del config["profiles"][0]["plugins"]
+    return {"extenders": config["extenders"], "profiles": config["profiles"]}
+
+
+def job_view(kohort: Kohort, job: TFJob) -> Json:
+    """What Kohort says of the job and its members; empty while it does not know it."""
+    try:
+        view: Json = kohort.get(f"/v1/jobs/{job.namespace}/{job.name}")
+    except httpx.HTTPStatusError:
+        return {}
+    return view
+
+
+def reason(kohort: Kohort, job: TFJob) -> str:
+    """Why the job waits, as Kohort says; empty when it does not."""
+    waits = job_view(kohort, job).get("waits") or {}
+    return str(waits.get("reason", ""))
+
+
+def plan_of(kohort: Kohort, job: TFJob) -> Json:
+    """The job's plan; empty where it has none."""
+    plans = kohort.get("/v1/plans")["plans"]
+    mine = (plan for plan in plans if (plan["namespace"], plan["name"]) == (job.namespace, job.name))
+    return next(mine, {})
+
+
+def at_barrier(kohort: Kohort, job: TFJob) -> int:
+    """How many members are held in bind."""
+    return len(plan_of(kohort, job).get("at_barrier", ()))
+
+
+def summary(kohort: Kohort, namespace: str) -> Json:
+    """State, workers and the members' nodes of every job of a namespace: what a restart must find again."""
+    jobs = [job for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace]
+    details = [kohort.get(f"/v1/jobs/{job['namespace']}/{job['name']}") for job in jobs]
+    return {
+        job["name"]: (
+            job["state"],
+            job["workers"],
+            sorted((m["role"], m["index"], m["node"], m["state"]) for m in job["members"]),
+        )
+        for job in details
+    }
+
+
+def total(kohort: Kohort, metric: str, **labels: str) -> float:
+    """The sum of a metric of the extender over all its series that have these labels."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    text = httpx.get(f"{kohort.health}/metrics", timeout=10, trust_env=False).text
+    lines = (line for line in text.splitlines() if line.split("{")[0].split(" ")[0] == metric)
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
+
+
+# -- pods and jobs -------------------------------------------------------------------------------
+
+
+@contextmanager
+def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
+    """A namespace for one test; afterwards it is emptied, so that the next test finds empty nodes."""
+    name = re.sub(r"[^a-z0-9]+", "-", name.removeprefix("test_").lower())
+    name = f"{name[:50].strip('-')}-{crc32(name.encode()) % 10_000}"
+    plane.kubectl("create", "namespace", name)
+    try:
+        yield name
+    finally:
+        _empty(plane, name)
+
+
+def _empty(plane: ControlPlane, namespace: str) -> None:
+    """Delete jobs, then pods one by one but several at once: a collection is deleted in series, 1,000 take minutes."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    plane.api.delete(TFJOBS.format(namespace=namespace))
+
+    def delete(name: str) -> None:
+        with suppress(ControlPlaneError):  # gone meanwhile
+            plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
+
+    def empty() -> bool:
+        left = [pod["metadata"]["name"] for pod in plane.api.get(path)["items"]]
+        with ThreadPoolExecutor(8) as deleters:
+            list(deleters.map(delete, left))
+        return not left
+
+    until(empty, "no pod left", 90)
+
+
+def pods(plane: ControlPlane, namespace: str, job: str = "") -> list[Json]:
+    """The pods of a namespace (of one job), which are not going."""
+    query = {"labelSelector": f"{JOB}={job}"} if job else {}
+    items: list[Json] = plane.api.get(f"/api/v1/namespaces/{namespace}/pods", **query)["items"]
+    return [item for item in items if "deletionTimestamp" not in item["metadata"]]
+
+
+def nodes_of(plane: ControlPlane, namespace: str, job: str = "") -> dict[str, str]:
+    """The node of each bound pod, by the pod's name."""
+    found = pods(plane, namespace, job)
+    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in found if pod["spec"].get("nodeName")}
+
+
+def is_gated(pod: Json, gate: str = OUR_GATE) -> bool:
+    """Tell whether the pod waits behind that gate."""
+    return any(held["name"] == gate for held in pod["spec"].get("schedulingGates", ()))
+
+
+def lone_pod(name: str, cpu: str = "1", scheduler: str = "kohort", **spec: Any) -> Json:
+    """A pod without an owner."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+    }
+
+
+def on_node(name: str) -> Json:
+    """Spec of a pod that may go to that node only."""
+    return {"nodeSelector": {"kubernetes.io/hostname": name}}
+
+
+def create_pod(plane: ControlPlane, namespace: str, pod: Json) -> Json:
+    """Create it."""
+    return plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
+
+
+HOLD_POLICY = f"""
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: tests-hold}}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
+  matchConditions:
+  - {{name: asked-for, expression: '"{HOLD}" in object.metadata.?annotations.orValue({{}})'}}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: 'Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: "{HOLD}"}}]}}}}'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: tests-hold}}
+spec: {{policyName: tests-hold}}
+"""
+
+
+def allow_holds(plane: ControlPlane) -> None:
+    """Let a test hold members back behind a gate of somebody else's, which Kohort leaves alone.
+
+    The gate is in no template, where Kohort would refuse it: an admission policy puts it into the pods.
+    """
+    plane.apply(HOLD_POLICY)
+    probe = lone_pod("probe", scheduler="nobody")
+    probe["metadata"]["annotations"] = {HOLD: "yes"}
+    dry_run = "/api/v1/namespaces/default/pods?dryRun=All"
+    until(lambda: is_gated(plane.api.create(dry_run, probe), HOLD), "the gate of the tests", 30)
+
+
+def submit(plane: ControlPlane, job: TFJob, *, hold: str = "", dynamic: bool = False, stop_seconds: float = 0) -> TFJob:
+    """Create the job.
+
+    ``hold``: members of that role (PS or Worker) wait until `let_go`; needs `allow_holds`. ``dynamic``: the operator
+    does not take the end of a worker for a failure of the job. ``stop_seconds``: how long a deleted member takes to go.
+    """
+    manifest = job.manifest()
+    manifest["spec"]["enableDynamicWorker"] = dynamic
+    for role, spec in manifest["spec"]["tfReplicaSpecs"].items():
+        notes = spec["template"]["metadata"]["annotations"]
+        notes |= {HOLD: "yes"} if role == hold else {}
+        notes |= {"demo.kohort.dev/stop-seconds": f"{stop_seconds:g}"} if stop_seconds else {}
+    plane.api.create(TFJOBS.format(namespace=job.namespace), manifest)
+    return job
+
+
+def failed(plane: ControlPlane, job: TFJob) -> str:
+    """Why the operator has given the job up; empty when it has not."""
+    conditions = plane.api.get(job.path).get("status", {}).get("conditions", [])
+    return next((str(c["message"]) for c in conditions if (c["type"], c["status"]) == ("Failed", "True")), "")
+
+
+def let_go(plane: ControlPlane, namespace: str) -> None:
+    """Remove the hold from every pod of the namespace."""
+    for pod in pods(plane, namespace):
+        if is_gated(pod, HOLD):
+            left = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != HOLD]
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
+            plane.api.patch(path, {"spec": {"schedulingGates": left or None}})
+
+
+def operator_pods(plane: ControlPlane, job: TFJob) -> list[Json]:
+    """The pods that the training operator would create for a job that exists: ps first, then workers by index."""
+    item = plane.api.get(job.path)
+    owner = {
+        "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job.name, "uid": item["metadata"]["uid"],
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+    made = []
+    for role, spec in sorted(item["spec"]["tfReplicaSpecs"].items()):
+        for index in range(spec["replicas"]):
+            labels = {JOB: job.name, ROLE: role.lower(), INDEX: str(index)}
+            labels["training.kubeflow.org/operator-name"] = "tfjob-controller"
+            meta = {"name": f"{job.name}-{role.lower()}-{index}", "labels": labels, "ownerReferences": [owner]}
+            meta["annotations"] = dict(spec["template"].get("metadata", {}).get("annotations", {}))
+            inside = {**spec["template"]["spec"], "restartPolicy": "OnFailure"}
+            made.append({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": inside})
+    return made
+
+
+@contextmanager
+def paused_operator(plane: ControlPlane) -> Iterator[None]:
+    """Stop the training operator in its tracks: the test makes the pods itself."""
+    plane.processes[OPERATOR].pause()
+    try:
+        yield
+    finally:
+        plane.processes[OPERATOR].resume()
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+PROBE = "probe"
+
+
+@contextmanager
+def refused_bindings(plane: ControlPlane, namespace: str, expression: str) -> Iterator[None]:
+    """Have the API server refuse bindings in a namespace for which a CEL expression on ``name`` holds.
+
+    Returns when the policy is in force, and ends when it is no more: both asked by a dry run on a pod of our own.
+    """
+    name = f"refuse-{namespace}"
+    variables = [{"name": "podname", "expression": "object.metadata.name"}]
+    condition = f"!(variables.podname == '{PROBE}' || ({expression.replace('name', 'variables.podname')}))"
+    plane.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                    "resourceRules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                         "resources": ["pods/binding"]},
+                    ],
+                },
+                "variables": variables,
+                "validations": [{"expression": condition, "message": "refused by the test"}],
+            },
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    )  # fmt: skip
+    create_pod(plane, namespace, lone_pod(PROBE, cpu="1m", scheduler="nobody"))
+    try:
+        until(lambda: not _may_bind(plane, namespace), "the policy in force", 30)
+        yield
+    finally:
+        kinds = "validatingadmissionpolicybinding,validatingadmissionpolicy"
+        plane.kubectl("delete", kinds, name)
+        until(lambda: _may_bind(plane, namespace), "the policy lifted", 30)
+        plane.api.delete(f"/api/v1/namespaces/{namespace}/pods/{PROBE}")
+
+
+def _may_bind(plane: ControlPlane, namespace: str) -> bool:
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": PROBE}, "target": target}
+    try:
+        plane.api.create(f"/api/v1/namespaces/{namespace}/pods/{PROBE}/binding?dryRun=All", binding)
+    except ControlPlaneError as error:
+        if "refused by the test" not in str(error):
+            raise
+        return False
+    return True

@@ -1,0 +1,328 @@
+"""Answer modes, gate modes, nominations: each setting does what its description says, on the real kube-scheduler."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.controlplane.kohort import Kohort
+from tests.controlplane.ports import free_ports
+from tests.e2e.gangs import (
+    GATE_MAP,
+    HOLD,
+    OUR_GATE,
+    allow_holds,
+    create_pod,
+    fresh_kohort,
+    is_gated,
+    job_view,
+    let_go,
+    lone_pod,
+    nodes_of,
+    on_node,
+    operator_pods,
+    own_namespace,
+    paused_operator,
+    plan_of,
+    pods,
+    reason,
+    scheduler_changes,
+    submit,
+    until,
+    window,
+)
+from tests.e2e.observer import Observer
+from tests.e2e.podlog import PodLog
+from tests.e2e.recorder import recorded
+from tests.e2e.tfjobs import TFJob
+
+Json = dict[str, Any]
+WINDOW = 8.0
+CORES = 10
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Three empty nodes of ten cores."""
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("modes"), controller_manager=True) as started:
+        allow_holds(started)
+        yield started
+
+
+@pytest.fixture
+def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    with own_namespace(plane, request.node.name) as name:
+        yield name
+
+
+def is_bound(plane: ControlPlane, namespace: str, job: TFJob) -> bool:
+    return len(nodes_of(plane, namespace, job.name)) == job.workers + job.ps
+
+
+def prefers(node: str) -> Json:
+    """Pod spec: a preference, no more, for one node."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    terms = [{"weight": 100, "preference": term}]
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def cores_by_node(plane: ControlPlane) -> dict[str, int]:
+    """What the pods on each node ask for."""
+    taken: dict[str, int] = defaultdict(int)
+    for pod in plane.api.get("/api/v1/pods")["items"]:
+        if node := pod["spec"].get("nodeName"):
+            taken[node] += sum(int(c["resources"]["requests"]["cpu"]) for c in pod["spec"]["containers"])
+    return taken
+
+
+# -- answer: one-node, ranked --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "weight", "node"),
+    [("one-node", 1, "node-0"), ("ranked", 1, "node-2"), ("ranked", 20, "node-0")],
+)
+def test_kube_schedulers_scores_count_where_they_are_asked_for(
+    plane: ControlPlane, space: str, answer: str, weight: int, node: str
+) -> None:
+    """The plan is node-0. Only ranked lets a preference for node-2 count, and only with a small extender weight."""
+    changes = scheduler_changes(weight=weight)
+    name = f"{answer}-{weight}"
+    with fresh_kohort(plane, {"answer": answer}, name, changes) as kohort, Observer(plane, space) as observer:
+        job = submit(plane, TFJob(space, "gang", workers=4, extra=prefers("node-2")))
+        until(lambda: is_bound(plane, space, job), "bound", 40)
+        assert set(nodes_of(plane, space).values()) == {node}
+        until(lambda: job_view(kohort, job)["state"] == "running", "known as running", 10)
+        assert set(plan_of(kohort, job)["nodes"].values()) == {node}
+        assert observer.partial_seconds(job.name, 5) <= WINDOW
+
+
+@pytest.fixture(scope="class")
+def ranked(plane: ControlPlane) -> Iterator[Kohort]:
+    with fresh_kohort(plane, {"answer": "ranked"}, "ranked", scheduler_changes(weight=1)) as started:
+        yield started
+
+
+class TestRanked:
+    """One Kohort with ``answer: ranked`` and an extender weight at which the plugins' scores count."""
+
+    def test_a_preference_is_followed_as_far_as_there_is_room(
+        self, plane: ControlPlane, ranked: Kohort, space: str
+    ) -> None:
+        create_pod(plane, space, lone_pod("filler", cpu="7", **on_node("node-2")))
+        until(lambda: nodes_of(plane, space), "filled", 20)
+        job = submit(plane, TFJob(space, "gang", workers=4, extra=prefers("node-2")))
+        until(lambda: is_bound(plane, space, job), "bound", 40)
+        placed = nodes_of(plane, space, job.name)
+        assert list(placed.values()).count("node-2") == 3, placed
+        until(lambda: job_view(ranked, job)["state"] == "running", "known as running", 10)
+        plan = plan_of(ranked, job)["nodes"]
+        assert {f"gang-{slot}": node for slot, node in plan.items()} == placed
+
+    def test_gangs_at_the_same_time_are_whole_and_no_node_is_overcommitted(
+        self, plane: ControlPlane, ranked: Kohort, space: str
+    ) -> None:
+        with Observer(plane, space) as observer:
+            jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4, extra=prefers("node-2"))) for n in range(6)]
+            until(lambda: all(is_bound(plane, space, job) for job in jobs), "all bound", 60)
+            assert max(observer.partial_seconds(job.name, 5) for job in jobs) <= WINDOW
+        assert max(cores_by_node(plane).values()) <= CORES
+
+
+# -- gate: when-queued, always, never ------------------------------------------------------------
+
+
+def gate(plane: ControlPlane) -> str:
+    return str(plane.api.get(GATE_MAP)["data"]["gate"])
+
+
+def fill(plane: ControlPlane, space: str) -> TFJob:
+    """A job that takes every core: three members of ten."""
+    job = submit(plane, TFJob(space, "full", workers=2, worker_cpu="10", ps_cpu="10"))
+    until(lambda: is_bound(plane, space, job), "the cluster full", 40)
+    return job
+
+
+def ungated_at_birth(log: PodLog, job: str) -> list[str]:
+    """Pods of the job whose first version had no gate of ours."""
+    return [name for name, seen in log.versions.items() if name.startswith(f"{job}-") and not is_gated(seen[0])]
+
+
+def test_pods_are_gated_while_jobs_wait_and_not_before_or_after(plane: ControlPlane, space: str) -> None:
+    port = free_ports(1)[0]
+    with (
+        fresh_kohort(plane, {"server": {"port": port}}, "queued") as kohort,
+        recorded(kohort, port) as recorder,
+        PodLog(plane, space) as log,
+    ):
+        until(lambda: gate(plane) == "off", "the gate off", 10)
+        full = fill(plane, space)
+        until(lambda: gate(plane) == "off", "the gate off while nobody waits", 10)
+        first = submit(plane, TFJob(space, "first", workers=2))
+        until(lambda: gate(plane) == "on" and reason(kohort, first) == "WaitingForRoom", "the gate on", 20)
+        until(lambda: len(pods(plane, space, first.name)) == 3, "its pods there", 20)
+        second = submit(plane, TFJob(space, "second", workers=2))
+        until(lambda: job_view(kohort, second).get("gated_pods") == 3, "the second job's pods gated", 20)
+        members = [f"second-{member}" for member in ("ps-0", "worker-0", "worker-1")]
+        assert [recorder.of("filter", pod) for pod in members] == [[], [], []]
+        plane.api.delete(full.path)
+        until(lambda: is_bound(plane, space, first) and is_bound(plane, space, second), "both bound", 40)
+        asked = {pod: len(recorder.of("filter", pod)) for pod in members}
+        assert all(asked.values()), asked
+        until(lambda: gate(plane) == "off", "the gate off again", 20)
+        last = submit(plane, TFJob(space, "last", workers=2))
+        until(lambda: is_bound(plane, space, last), "bound", 30)
+        assert ungated_at_birth(log, "second") == []
+
+
+def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane: ControlPlane, space: str) -> None:
+    """The operator is paused and we restart its workers: it fails a job of which it sees a running pod go.
+
+    Both new workers are gated as the queue is not empty. One is held back by the test: the other is bound alone.
+    """
+    with fresh_kohort(plane, {}, "restarted") as kohort:
+        full = fill(plane, space)
+        waits = submit(plane, TFJob(space, "waits", workers=2, utility="100"))
+        until(lambda: gate(plane) == "on", "the gate on", 20)
+        with paused_operator(plane):
+            path = f"/api/v1/namespaces/{space}/pods"
+            for pod in operator_pods(plane, full):
+                if "worker" in pod["metadata"]["name"]:
+                    plane.api.delete(f"{path}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+                    pod["metadata"]["annotations"][HOLD] = "yes"
+                    born = create_pod(plane, space, pod)
+                    assert is_gated(born)
+                    assert is_gated(born, HOLD)
+            until(lambda: not is_gated(plane.api.get(f"{path}/full-worker-1")), "our gate gone", 10)
+            plane.api.patch(f"{path}/full-worker-1", {"spec": {"schedulingGates": None}})
+            took = until(lambda: len(nodes_of(plane, space, full.name)) == 2, "one back alone", 10)
+            print(f"a restarted member was bound {took:.1f} s after it could be, without the other")
+            assert set(nodes_of(plane, space, full.name)) == {"full-ps-0", "full-worker-1"}
+            let_go(plane, space)
+            until(lambda: is_bound(plane, space, full), "whole again", 20)
+            until(lambda: job_view(kohort, full)["state"] == "running", "known as running", 10)
+        assert nodes_of(plane, space, waits.name) == {}
+        assert reason(kohort, waits) == "WaitingForRoom"
+
+
+def test_a_job_whose_pods_straddle_the_gate_binds_whole(plane: ControlPlane, space: str) -> None:
+    """Two of five members have no gate and were refused, three are gated."""
+    with fresh_kohort(plane, {}, "straddle") as kohort, Observer(plane, space) as observer:
+        full = fill(plane, space)
+        job = TFJob(space, "straddles", workers=4)
+        with paused_operator(plane):
+            submit(plane, job)
+            until(lambda: gate(plane) == "on", "the gate on", 20)
+            for pod in operator_pods(plane, job):
+                create_pod(plane, space, pod)
+            for name in ("straddles-ps-0", "straddles-worker-2"):
+                plane.api.patch(f"/api/v1/namespaces/{space}/pods/{name}", {"spec": {"schedulingGates": None}})
+            until(lambda: _refused(plane, space, job) == 2, "two refused", 20)
+            assert job_view(kohort, job)["gated_pods"] == 3
+            for name in nodes_of(plane, space, full.name):
+                plane.api.delete(f"/api/v1/namespaces/{space}/pods/{name}?gracePeriodSeconds=0")
+            plane.api.delete(full.path)
+            until(lambda: is_bound(plane, space, job), "bound whole", 30)
+            assert observer.partial_seconds(job.name, 5) <= WINDOW
+
+
+def _refused(plane: ControlPlane, space: str, job: TFJob) -> int:
+    conditions = [c for pod in pods(plane, space, job.name) for c in pod["status"].get("conditions", ())]
+    return sum(1 for c in conditions if c["type"] == "PodScheduled" and c["reason"] == "Unschedulable")
+
+
+def test_always_gates_every_pod_and_lets_those_go_that_have_room(plane: ControlPlane, space: str) -> None:
+    with fresh_kohort(plane, {"gate": "always"}, "always"), PodLog(plane, space) as log:
+        until(lambda: gate(plane) == "on", "the gate on", 10)
+        job = submit(plane, TFJob(space, "gang", workers=4))
+        until(lambda: is_bound(plane, space, job), "bound", 30)
+        assert len(log.versions) == 5
+        assert ungated_at_birth(log, "gang") == []
+
+
+def test_never_gates_no_pod_whoever_waits(plane: ControlPlane, space: str) -> None:
+    with fresh_kohort(plane, {"gate": "never"}, "never") as kohort, PodLog(plane, space) as log:
+        until(lambda: gate(plane) == "off", "the gate off", 10)
+        full = fill(plane, space)
+        jobs = [submit(plane, TFJob(space, f"waits-{n}", workers=2)) for n in range(2)]
+        until(lambda: all(_refused(plane, space, job) == 3 for job in jobs), "every pod refused", 30)
+        assert gate(plane) == "off"
+        assert len(ungated_at_birth(log, "waits")) == 6
+        plane.api.delete(full.path)
+        until(lambda: all(is_bound(plane, space, job) for job in jobs), "both bound", 40)
+        assert all(job_view(kohort, job)["gated_pods"] == 0 for job in jobs)
+
+
+# -- nominations ---------------------------------------------------------------------------------
+
+PREEMPTION = pytest.mark.parametrize("preemption", [False, True], ids=["without-preemption", "with-preemption"])
+
+
+def nominated(plane: ControlPlane, space: str, job: TFJob) -> dict[str, str]:
+    found = pods(plane, space, job.name)
+    return {p["metadata"]["name"]: p["status"].get("nominatedNodeName", "") for p in found}
+
+
+@PREEMPTION
+def test_a_member_is_nominated_before_it_is_asked_about(plane: ControlPlane, space: str, preemption: bool) -> None:
+    """And so kube-scheduler asks about that one node first."""
+    port = free_ports(1)[0]
+    settings = {"nominate_above_nodes": 0, "gate": "always", "server": {"port": port}}
+    with (
+        fresh_kohort(plane, settings, f"nominate-{preemption}", scheduler_changes(preemption=preemption)) as kohort,
+        recorded(kohort, port) as recorder,
+        PodLog(plane, space) as log,
+    ):
+        until(lambda: gate(plane) == "on", "the gate on", 10)
+        job = submit(plane, TFJob(space, "gang", workers=4))
+        until(lambda: is_bound(plane, space, job), "bound", 30)
+        members = list(nodes_of(plane, space))
+        until(lambda: all(log.bound(name) for name in members), "seen bound", 10)
+        before = {name: log.before_bound(name)["status"].get("nominatedNodeName") for name in members}
+        assert before == {name: log.bound(name) for name in members}
+        first = {name: recorder.of("filter", name)[0] for name in members}
+        assert {n: each.asked["NodeNames"] for n, each in first.items()} == {n: [log.bound(n)] for n in members}
+        assert {n: each.answered["NodeNames"] for n, each in first.items()} == {n: [log.bound(n)] for n in members}
+
+
+@PREEMPTION
+def test_nominations_are_cleared_when_a_plan_is_released(plane: ControlPlane, space: str, preemption: bool) -> None:
+    settings = window(4) | {"nominate_above_nodes": 0, "release": {"backoff_initial_seconds": 60}}
+    name = f"release-{preemption}"
+    with fresh_kohort(plane, settings, name, scheduler_changes(preemption=preemption)) as kohort:
+        job = submit(plane, TFJob(space, "gang", workers=3), hold="PS")
+        until(lambda: set(nominated(plane, space, job).values()) == {"node-0"}, "all nominated", 20)
+        until(lambda: reason(kohort, job) == "BackingOff", "the plan released", 40)
+        until(lambda: set(nominated(plane, space, job).values()) == {""}, "the nominations cleared", 10)
+        assert nodes_of(plane, space) == {}
+
+
+@PREEMPTION
+def test_a_stale_nomination_does_not_keep_a_gang(plane: ControlPlane, space: str, preemption: bool) -> None:
+    """The nominated node is cordoned while the gang is at the barrier: planned, nominated and bound elsewhere."""
+    settings = window(20) | {"nominate_above_nodes": 0}
+    name = f"stale-{preemption}"
+    with fresh_kohort(plane, settings, name, scheduler_changes(preemption=preemption)) as kohort:
+        job = submit(plane, TFJob(space, "gang", workers=3), hold="PS")
+        until(lambda: len(plan_of(kohort, job).get("at_barrier", ())) == 3, "the workers at the barrier", 20)
+        until(lambda: set(nominated(plane, space, job).values()) == {"node-0"}, "all nominated", 10)
+        plane.kubectl("cordon", "node-0")
+        try:
+            until(lambda: set(nominated(plane, space, job).values()) == {"node-1"}, "nominated elsewhere", 20)
+            let_go(plane, space)
+            took = until(lambda: is_bound(plane, space, job), "bound", 30)
+            print(f"bound {took:.1f} s after the last member could be")
+            assert set(nodes_of(plane, space).values()) == {"node-1"}
+        finally:
+            plane.kubectl("uncordon", "node-0")
+
+
+def test_the_gate_of_kohort_is_the_one_that_the_policy_adds() -> None:
+    """The tests look for the gate by name; that it is the shipped one is what makes them worth anything."""
+    from extender.kube.jobkinds import GATE
+
+    assert GATE == OUR_GATE

@@ -1,0 +1,122 @@
+"""Gangs of 1, 5, 100 and 1,000 members bind whole; one that is larger than the settings admit waits and says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.kohort import Kohort
+from tests.e2e.gangs import (
+    create_pod,
+    fresh_kohort,
+    job_view,
+    lone_pod,
+    nodes_of,
+    operator_pods,
+    own_namespace,
+    paused_operator,
+    pods,
+    reason,
+    submit,
+    until,
+    window,
+)
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJob
+
+WINDOW = 30.0
+CREATORS = 8  # requests at once: as fast as the API server takes them
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Twelve large nodes: room for 1,200 pods."""
+    shape = NodeShape(count=12, cpu="110", memory="512Gi", gpu=0)
+    with ControlPlane.start(shape, workdir=tmp_path_factory.mktemp("sizes"), controller_manager=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane) -> Iterator[Kohort]:
+    """A window in which 1,000 members pass kube-scheduler on a slow and busy machine."""
+    with fresh_kohort(plane, window(WINDOW), "wide") as started:
+        yield started
+
+
+@pytest.fixture
+def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    with own_namespace(plane, request.node.name) as name:
+        yield name
+
+
+def say(members: int, seconds: float) -> None:
+    print(f"{members} members bound {seconds:.2f} s after the last was created: {members / seconds:.0f} pods/s")
+
+
+def test_a_lone_pod_is_a_gang_of_one(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    create_pod(plane, space, lone_pod("alone"))
+    created = time.monotonic()
+    until(lambda: nodes_of(plane, space), "bound", 20)
+    say(1, time.monotonic() - created)
+    until(lambda: job_view(kohort, TFJob(space, "alone")).get("state") == "running", "known as running", 10)
+
+
+@pytest.mark.parametrize("members", [5, 100])
+def test_a_gang_from_the_operator_binds_whole(plane: ControlPlane, kohort: Kohort, space: str, members: int) -> None:
+    with Observer(plane, space) as observer:
+        job = submit(plane, TFJob(space, "gang", workers=members - 1))
+        until(lambda: len(pods(plane, space)) == members, "created", 60)
+        created = time.monotonic()
+        until(lambda: len(observer.bound_now(job.name)) == members, "bound", 60)
+        say(members, time.monotonic() - created)
+        assert observer.partial_seconds(job.name, members) <= WINDOW
+    until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 10)
+    assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300, func_only=True)
+def test_a_thousand_members_bind_whole(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    """The operator is paused and we create its pods, as fast as can be: it would take 50 s for them."""
+    job = TFJob(space, "gang", workers=999, memory="64Mi")
+    with Observer(plane, space) as observer, paused_operator(plane):
+        submit(plane, job)
+        began = time.monotonic()
+        with ThreadPoolExecutor(CREATORS) as creators:
+            list(creators.map(lambda pod: create_pod(plane, space, pod), operator_pods(plane, job)))
+        created = time.monotonic()
+        print(f"1000 pods created in {created - began:.1f} s")
+        until(lambda: len(observer.bound_now(job.name)) == 1000, "bound", 200)
+        say(1000, time.monotonic() - created)
+        partial = observer.partial_seconds(job.name, 1000)
+        print(f"partly bound for {partial:.1f} s")
+        assert partial <= WINDOW
+        until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 30)
+
+
+def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: ControlPlane, space: str) -> None:
+    """8 s at 2 pods/s make 16 members: seventeen are too many, sixteen are not."""
+    kohort_settings = window(8, pods_per_second=2)
+    with fresh_kohort(plane, kohort_settings, "narrow") as kohort, Observer(plane, space) as observer:
+        log = kohort.extender.log.read_text()
+        assert '"largest_gang":16' in log.replace(" ", "") or "has 16 members" in log
+        large = submit(plane, TFJob(space, "large", workers=16))
+        small = submit(plane, TFJob(space, "small", workers=15))
+        until(lambda: len(observer.bound_now(small.name)) == 16, "the gang of 16 bound", 40)
+        until(lambda: len(pods(plane, space, large.name)) == 17, "all pods of the larger one created", 30)
+        until(lambda: reason(kohort, large) == "GangExceedsWindow", "the reason said", 10)
+        assert job_view(kohort, large)["waits"]["detail"] == "17 members, largest gang 16"
+        until(lambda: _told(plane, space, large.name, 17), "the reason on every pod", 30)
+        assert observer.most_bound(large.name) == observer.most_bound(large.name, "ps") == 0
+
+
+def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
+    """Whether every pod of the job says why it waits (one that is gated was never refused)."""
+    text = "the gang is larger than the barrier's settings admit"
+    found = [pod["status"].get("conditions", []) for pod in pods(plane, namespace, job)]
+    told = [any(text in c.get("message", "") or c["reason"] == "SchedulingGated" for c in seen) for seen in found]
+    return len(told) == members and all(told)
