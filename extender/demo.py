@@ -7,9 +7,11 @@ controller over REST. Only the cluster is made of memory, and its time runs fast
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import random
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -53,7 +55,10 @@ def run(json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED
     # A terminal shows one thing at a time; what went wrong is in the figures.
     logging.getLogger("extender").addHandler(logging.NullHandler())
     logging.getLogger("extender").propagate = False
-    results = asyncio.run(_run(speed, seed, live))
+    try:
+        results = asyncio.run(_run(speed, seed, live))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     if json_file is not None:
         rows = {"policies": [result.to_dict() for result in results]}
         json_file.write_text(json.dumps(rows, indent=2) + "\n")
@@ -64,6 +69,7 @@ async def _run(speed: float, seed: int, wants_live: bool) -> list[Result]:
     async with AsyncExitStack() as stack:
         ours = await stack.enter_async_context(kohort_side(clock, seed))
         plain = await stack.enter_async_context(plain_side(clock, seed))
+        _end_on_signals()
         sides = [ours, plain]
         watching = [asyncio.create_task(side.observer.run()) for side in sides]
         await view.follow(sides, watching, speed, live=wants_live)
@@ -71,6 +77,14 @@ async def _run(speed: float, seed: int, wants_live: bool) -> list[Result]:
         view.print_table(results, sides, HORIZON)
         view.console().print(SEEDS, soft_wrap=True)
     return results
+
+
+def _end_on_signals() -> None:
+    """Let Ctrl-C end the demo, and not one of its servers: they have taken the signals for themselves."""
+    this = asyncio.current_task()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread
+            asyncio.get_running_loop().add_signal_handler(number, this.cancel if this else lambda: None)
 
 
 # -- the two sides -------------------------------------------------------------------------------

@@ -44,25 +44,32 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-async def follow(sides: Sequence[Side], watching: Iterable[asyncio.Task[None]], speed: float, *, live: bool) -> None:
+async def follow(sides: Sequence[Side], watching: Sequence[asyncio.Task[None]], speed: float, *, live: bool) -> None:
     """Show the run until every task of ``watching`` is done; without a terminal, line by line."""
-    to, done = console(), asyncio.gather(*watching)
+    to = console()
     if live and to.is_terminal:
         with Live(console=to, auto_refresh=False, screen=True) as shown:
-            while not done.done():
+            while await _pending(watching):
                 shown.update(frame(sides, speed, to.width), refresh=True)
-                await asyncio.wait([done], timeout=1 / FRAMES_PER_SECOND)
     else:
-        await _lines(sides, done, to)
-    await done
+        await _lines(sides, watching, to)
+    for task in watching:
+        task.result()
 
 
-async def _lines(sides: Sequence[Side], done: asyncio.Future[list[None]], to: Console) -> None:
+async def _pending(watching: Sequence[asyncio.Task[None]]) -> bool:
+    """Wait for the next frame's time; tell whether anybody still watches."""
+    await asyncio.wait(watching, timeout=1 / FRAMES_PER_SECOND)
+    return not all(task.done() for task in watching)
+
+
+async def _lines(sides: Sequence[Side], watching: Sequence[asyncio.Task[None]], to: Console) -> None:
     following = LINE_EVERY
-    while not done.done():
-        await asyncio.wait([done], timeout=1 / FRAMES_PER_SECOND)
+    pending = True
+    while pending:
+        pending = await _pending(watching)
         elapsed = max(side.observer.elapsed for side in sides)
-        if elapsed >= following or done.done():
+        if elapsed >= following or not pending:
             following = elapsed + LINE_EVERY
             to.print(f"{_clock(elapsed)}  " + "   |   ".join(_line(side.observer) for side in sides), soft_wrap=True)
 

@@ -109,6 +109,8 @@ def demo(
             shown.run(json_file, speed=speed, seed=seed, live=not no_live)
         except OSError as error:
             raise CliError(f"{error.strerror}: {error.filename}") from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
 
 
 # -- questions -----------------------------------------------------------------------------------
