@@ -20,7 +20,6 @@ from tests.e2e.trainer import Trainer
 
 WINDOW = 8.0
 TEN = 10
-COMPUTES = 5.0
 REPEATS = 3
 Json = dict[str, Any]
 
@@ -116,12 +115,18 @@ class Run:
 
 
 def run_ten(
-    plane: ControlPlane, namespace: str, scheduler: str, sizes: tuple[tuple[int, int], ...], limit: float
+    plane: ControlPlane,
+    namespace: str,
+    scheduler: str,
+    sizes: tuple[tuple[int, int], ...],
+    *,
+    computes: float,
+    limit: float,
 ) -> Run:
-    """One every second; each computes for a while once it is whole. Ends when all have finished, or at the limit."""
+    """One every second; each computes for ``computes`` seconds once it is whole. Ends when all have, or at the limit."""
     jobs = ten_jobs(namespace, scheduler, sizes)
     plane.kubectl("create", "namespace", namespace)
-    with Observer(plane, namespace) as observer, Trainer(plane, namespace, seconds=COMPUTES):
+    with Observer(plane, namespace) as observer, Trainer(plane, namespace, seconds=computes):
         for job in jobs:
             submit(plane, job)
             time.sleep(1)
@@ -140,8 +145,8 @@ def run_ten(
 
 @pytest.mark.timeout(240)
 def test_ten_jobs_finish_whole_where_the_plain_scheduler_deadlocks(plane: ControlPlane, kohort: Kohort) -> None:
-    ours = run_ten(plane, "large-kohort", "kohort", LARGE, limit=120)
-    plain = run_ten(plane, "large-plain", "default-scheduler", LARGE, limit=25)
+    ours = run_ten(plane, "large-kohort", "kohort", LARGE, computes=8, limit=120)
+    plain = run_ten(plane, "large-plain", "default-scheduler", LARGE, computes=8, limit=25)
     assert ours.finished == TEN
     assert ours.partial_seconds <= WINDOW
     # The same submission under the plain scheduler: jobs that hold room, and none of them can ever start.
@@ -155,8 +160,8 @@ def test_ps_and_workers_are_together_where_the_plain_scheduler_scatters_them(
 ) -> None:
     ratios = []
     for repeat in range(REPEATS):
-        ours = run_ten(plane, f"small-kohort-{repeat}", "kohort", NODE_SIZED, limit=90)
-        plain = run_ten(plane, f"small-plain-{repeat}", "default-scheduler", NODE_SIZED, limit=15)
+        ours = run_ten(plane, f"small-kohort-{repeat}", "kohort", NODE_SIZED, computes=4, limit=90)
+        plain = run_ten(plane, f"small-plain-{repeat}", "default-scheduler", NODE_SIZED, computes=4, limit=15)
         assert ours.finished == TEN
         ratios.append(ours.cross_pairs / plain.cross_pairs)
     print(f"cross-node ps-worker pairs, kohort to plain: {ratios}, median {statistics.median(ratios):.2f}")
@@ -244,7 +249,7 @@ def test_nobody_starves(plane: ControlPlane, kohort: Kohort, impatient: None, sp
     light = "light" in kind
     victim = TFJob(space, "waits", workers=2 if light else 24, utility="0.001" if light else "1")
     with Observer(plane, space) as observer, Trainer(plane, space, seconds=run):
-        stream = [TFJob(space, f"s-{n}", workers=8 if light else 2, utility="100" if light else "1") for n in range(60)]
+        stream = [TFJob(space, f"s-{n}", workers=8 if light else 2, utility="100" if light else "1") for n in range(40)]
         for job in stream[:4]:
             submit(plane, job)
         until(lambda: len(observer.bound_now("s-0")) > 0, "the stream runs", 30)
