@@ -123,7 +123,7 @@ def run_ten(
     computes: float,
     limit: float,
 ) -> Run:
-    """One every second; each computes for ``computes`` seconds once it is whole. Ends when all have, or at the limit."""
+    """One every second; each computes for ``computes`` seconds once it is whole. Ends with the last."""
     jobs = ten_jobs(namespace, scheduler, sizes)
     plane.kubectl("create", "namespace", namespace)
     with Observer(plane, namespace) as observer, Trainer(plane, namespace, seconds=computes):
