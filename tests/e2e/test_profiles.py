@@ -175,13 +175,13 @@ def test_no_worker_is_preempted_whose_end_would_fail_its_job(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
     """Without enableDynamicWorker the operator takes one running worker that is deleted for a failure of the job."""
+    _, recorder = both
     with Observer(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"))
         until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound", 40)
-        create_pod(plane, space, high("wants", "8"))
-        until(lambda: _unschedulable(plane, space) == {"wants"}, "told that it has to wait", 20)
-        assert observer.deleted(job.name, "worker") == 0
-        assert not failed(plane, job)
+        create_pod(plane, space, high("protected", "8"))
+        until(lambda: recorder.of("preempt", "protected"), "asked about preemption", 20)
+        assert all(call.answered["NodeNameToMetaVictims"] == {} for call in recorder.of("preempt", "protected"))
 
 
 def _unschedulable(plane: ControlPlane, namespace: str) -> set[str]:
