@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 from tests.controlplane.errors import ControlPlaneError
-from tests.controlplane.kohort import CHECKOUT, start_kohort
+from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.state import Running, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
+USUAL_PORTS = (8900, 8901, 8902)  # where the command line looks
+SERVER = "kohort-server"
 MARKER = "a-kohort-cluster-lives-here"
 
 
@@ -70,13 +72,24 @@ def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Path:
     """Start what is beside the control plane and leave the kubeconfig where the user is told of it."""
     plane.start_scheduler()
     if kohort:
-        start_kohort(plane)
+        _write_server(plane, start_kohort(plane, ports=USUAL_PORTS))
     if hours:
         _end_after(plane, hours)
     kubeconfig = plane.workdir / "kubeconfig"
     shutil.copy(plane.admin_kubeconfig, kubeconfig)
     plane.api.close()
     return kubeconfig
+
+
+def _write_server(plane: ControlPlane, kohort: Kohort) -> None:
+    """Leave a note of where the extender listens, for `server_option`."""
+    (plane.workdir / SERVER).write_text("" if kohort.url.endswith(f":{USUAL_PORTS[0]}") else f" --server {kohort.url}")
+
+
+def server_option(directory: Path = DIRECTORY) -> str | None:
+    """What the command line needs to find Kohort: nothing where it has its usual port; None where it does not run."""
+    note = directory / SERVER
+    return note.read_text() if note.exists() else None
 
 
 def _end_after(plane: ControlPlane, hours: float) -> None:

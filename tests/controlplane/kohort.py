@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import yaml
 
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.ports import LOOPBACK, free_ports
+from tests.controlplane.ports import LOOPBACK, free_ports, preferred_ports
 from tests.controlplane.process import Process
 
 CHECKOUT = Path(__file__).parents[2]
@@ -88,15 +88,17 @@ def start_kohort(
     settings: Mapping[str, Any] | None = None,
     scheduler: Mapping[str, Any] | None = None,
     name: str = "kohort",
+    ports: Sequence[int] = (),
 ) -> Kohort:
     """Apply the manifests, start scheduler, extender and controller, and wait until the extender is ready.
 
     ``settings`` and ``scheduler`` are laid over what the manifests ship. httpTimeout and back-offs of the scheduler
-    follow the settings. Raises ControlPlaneError when a part does not come up.
+    follow the settings. ``ports``: of the verbs, of the extender's probes and of the controller's; others are taken for
+    those that are not free. Raises ControlPlaneError when a part does not come up.
     """
     plane.apply(*manifests())
     _await_rights(plane)
-    verbs, health, controller_health = free_ports(3)
+    verbs, health, controller_health = preferred_ports(ports) if ports else free_ports(3)
     config = _settings(plane, settings or {}, verbs, health, controller_health, name)
     accounts = {part: plane.service_account_kubeconfig(NAMESPACE, f"kohort-{part}") for part in
                 ("extender", "controller", "scheduler")}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Sequence
 
 from tests.controlplane.errors import ControlPlaneError
 
@@ -25,6 +26,12 @@ def free_ports(count: int) -> list[int]:
         if len(chosen) == count:
             return chosen
     raise ControlPlaneError(f"fewer than {count} free ports between {_RANGE.start} and {_RANGE.stop}")
+
+
+def preferred_ports(wanted: Sequence[int]) -> list[int]:
+    """Return these ports; in the place of each that is taken, any free one."""
+    others = iter(free_ports(len(wanted)))
+    return [port if _is_free(port) else next(others) for port in wanted]
 
 
 def _is_free(port: int) -> bool:
