@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.controlplane.build import build
-from tests.controlplane.cluster import DIRECTORY, down, server_option, up
+from tests.controlplane.cluster import COMMANDS, DIRECTORY, down, server_option, up
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.nodes import NodeShape
 
@@ -66,8 +66,9 @@ def _up(arguments: argparse.Namespace) -> None:
     )
     print(f"up in {time.monotonic() - started:.1f} s; end it with make cluster-down. To use it:")
     print(f"export KUBECONFIG={kubeconfig}")
+    print(f'export PATH="{kubeconfig.parent / COMMANDS}:$PATH"  # kubectl and kohort, where you have none')
     if (option := server_option(arguments.directory.absolute())) is not None:
-        print(f"kubectl apply -f manifests/examples/tfjob.yaml; .venv/bin/kohort{option} jobs")
+        print(f"kubectl apply -f manifests/examples/tfjob.yaml; kohort{option} jobs")
 
 
 def _down(arguments: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from tests.controlplane.state import Running, StateFile, end
 DIRECTORY = CHECKOUT / ".cluster"
 USUAL_PORTS = (8900, 8901, 8902)  # where the command line looks
 SERVER = "kohort-server"
+COMMANDS = "bin"
 MARKER = "a-kohort-cluster-lives-here"
 
 
@@ -77,8 +78,19 @@ def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Path:
         _end_after(plane, hours)
     kubeconfig = plane.workdir / "kubeconfig"
     shutil.copy(plane.admin_kubeconfig, kubeconfig)
+    _link_commands(plane)
     plane.api.close()
     return kubeconfig
+
+
+def _link_commands(plane: ControlPlane) -> None:
+    """Put kubectl and kohort into one folder, for whoever has neither on the PATH."""
+    (plane.workdir / COMMANDS).mkdir()
+    for name, target in (
+        ("kubectl", plane.layout.binaries["kubectl"]),
+        ("kohort", Path(sys.executable).parent / "kohort"),
+    ):
+        (plane.workdir / COMMANDS / name).symlink_to(target)
 
 
 def _write_server(plane: ControlPlane, kohort: Kohort) -> None:
