@@ -21,8 +21,9 @@ from extender.present import (
     decisions_view,
     desired_view,
     explain_view,
+    held_views,
     job_detail,
-    job_view,
+    jobs_view,
     nodes_view,
     plans_view,
     queue_view,
@@ -41,6 +42,7 @@ from extender.views import (
     PlansView,
     QueueView,
 )
+from policy.answers.explain import held_room
 from policy.cluster.model import Job
 from policy.desired import desired
 
@@ -152,10 +154,8 @@ class Rest:
 
     async def jobs(self) -> JobsView:
         """Every job that opted in, by arrival."""
-        snapshot, now = self._ledger.snapshot, self._ledger.clock.now()
-        jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))
-        views = tuple(job_view(snapshot, job, self._ledger.policy, now) for job in jobs)
-        return JobsView(generation=snapshot.generation, jobs=views)
+        ledger, snapshot = self._ledger, self._ledger.snapshot
+        return JobsView(generation=snapshot.generation, jobs=jobs_view(snapshot, ledger.policy, ledger.clock.now()))
 
     async def job(self, namespace: str, name: str) -> JobDetail:
         """One job with its roles and members."""
@@ -170,12 +170,14 @@ class Rest:
             gated_pods=gated_pods(snapshot),
             warnings=self._warnings(),
             jobs=queue_view(snapshot, self._ledger.policy, self._ledger.clock.now()),
+            held=held_views(held_room(snapshot)),
         )
 
     async def nodes(self) -> NodesView:
         """Every node, what is free on it, and each ps and worker by job."""
         snapshot = self._ledger.snapshot
-        return NodesView(generation=snapshot.generation, nodes=nodes_view(snapshot))
+        held = held_views(held_room(snapshot))
+        return NodesView(generation=snapshot.generation, nodes=nodes_view(snapshot), held=held)
 
     async def plans(self) -> PlansView:
         """The plans of admitted gangs."""

@@ -147,12 +147,20 @@ class HeldView(View):
     requests: Amounts
 
 
+class AheadView(View):
+    """A job that comes first (namespace/name), and why."""
+
+    job: str
+    why: str = ""
+
+
 class ExplainView(JobDetail):
-    """GET /v1/explain: a job with its story. ``ahead``: namespace/name of the jobs that are looked at first."""
+    """GET /v1/explain: a job with its story. ``held``: of a job that has finished, the room that it holds itself."""
 
     mend: str = Field("", description="What a person can do about it.")
     needs: tuple[NeedView, ...] = ()
-    ahead: tuple[str, ...] = ()
+    ahead: tuple[AheadView, ...] = ()
+    plan: dict[str, str] = Field({}, description="Node by member (worker-0).")
     missing_pods: str = ""
     shrunk_for: str = ""
     waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) that must go first.")
@@ -183,22 +191,24 @@ class QueuedJob(JobName):
 
 
 class QueueView(View):
-    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving."""
+    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving, ``held`` what finished jobs hold."""
 
     generation: int
     gated_pods: int
     warnings: tuple[str, ...] = ()
     jobs: tuple[QueuedJob, ...]
+    held: tuple[HeldView, ...] = ()
 
 
 class Guest(View):
-    """A member of a gang on a node."""
+    """A member of a gang on a node; ``finished``: its job has ended, and it holds the room still."""
 
     job: str
     role: str
     index: int
     pod: str = ""
     state: str
+    finished: bool = False
 
 
 class NodeView(View):
@@ -218,6 +228,7 @@ class NodesView(View):
 
     generation: int
     nodes: tuple[NodeView, ...]
+    held: tuple[HeldView, ...] = Field((), description="Room that pods of finished jobs hold.")
 
 
 class PlanView(JobName):

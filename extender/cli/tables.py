@@ -20,6 +20,8 @@ from extender.views import (
     Amounts,
     DecisionsView,
     ExplainView,
+    Guest,
+    HeldView,
     JobsView,
     JobView,
     NodeRoomView,
@@ -31,6 +33,8 @@ from extender.views import (
 
 PIPE_WIDTH: Final = 400
 CLOSEST_NODES: Final = 20
+MOST_AHEAD: Final = 10
+HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
 SHOWN: Final = ("cpu", "memory", "nvidia.com/gpu")
 _BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
@@ -78,10 +82,7 @@ def _bounds(job: JobView) -> str:
 
 def show_queue(view: QueueView, to: Console) -> None:
     """One line a waiting job, in the policy's order."""
-    if not view.jobs:
-        to.print("no job waits")
-        return
-    rows = (
+    rows = [
         (
             str(job.position),
             job.namespace,
@@ -94,8 +95,22 @@ def show_queue(view: QueueView, to: Console) -> None:
             _why(job.waits),
         )
         for job in view.jobs
-    )
-    _table(to, ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "GATED", "WHY"), rows)
+    ]
+    if rows:
+        _table(to, ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "GATED", "WHY"), rows)
+    else:
+        to.print("no job waits")
+    _show_held(view.held, to)
+
+
+def _show_held(rooms: Sequence[HeldView], to: Console) -> None:
+    """Room that looks free to nobody and works for nobody, and how to get it back."""
+    if not rooms:
+        return
+    to.print()
+    rows = ((held.job, held.pod, held.node, _short(held.requests)) for held in rooms)
+    _table(to, ("HELD BY FINISHED JOB", "POD", "NODE", "ROOM"), rows)
+    to.print(HELD_MEND)
 
 
 def show_nodes(view: NodesView, to: Console) -> None:
@@ -107,11 +122,16 @@ def show_nodes(view: NodesView, to: Console) -> None:
             _short(node.allocatable),
             _short(node.free, node.allocatable),
             str(node.other_pods),
-            ", ".join(_by_job((guest.job, guest.role) for guest in node.members)) or "-",
+            ", ".join(_by_job((_guest_of(guest), guest.role) for guest in node.members)) or "-",
         )
         for node in view.nodes
     )
     _table(to, ("NODE", "STATE", "ALLOCATABLE", "FREE", "OTHERS", "MEMBERS"), rows)
+    _show_held(view.held, to)
+
+
+def _guest_of(guest: Guest) -> str:
+    return f"{guest.job} (finished)" if guest.finished else guest.job
 
 
 def _by_job(members: Iterable[tuple[str, str]]) -> list[str]:
@@ -195,7 +215,10 @@ def _story(job: ExplainView) -> Iterator[tuple[str, str]]:
         yield "", job.waits.text
         yield "detail", job.waits.detail
     yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
-    yield "ahead", ", ".join(job.ahead)
+    for ahead in job.ahead[:MOST_AHEAD]:
+        yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
+    if len(job.ahead) > MOST_AHEAD:
+        yield "ahead", f"and {len(job.ahead) - MOST_AHEAD} more; -o json shows all"
     yield "shrunk", f"for {job.shrunk_for}" if job.shrunk_for else ""
     yield "freeing", ", ".join(job.waits_for)
     for held in job.held:

@@ -2,16 +2,18 @@
 
 from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
-from extender.present.explain import explain_view
-from extender.present.jobs import job_detail, job_view, queue_view
+from extender.present.explain import explain_view, held_views
+from extender.present.jobs import job_detail, job_view, jobs_view, queue_view
 from extender.present.orders import desired_view
 
 __all__ = [
     "decisions_view",
     "desired_view",
     "explain_view",
+    "held_views",
     "job_detail",
     "job_view",
+    "jobs_view",
     "nodes_view",
     "plans_view",
     "queue_view",

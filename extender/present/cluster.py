@@ -20,7 +20,14 @@ def nodes_view(snapshot: Snapshot) -> tuple[NodeView, ...]:
         for member in members_view(snapshot, job):
             if member.node and member.state != "ended":
                 guests[member.node].append(
-                    Guest(job=job.key, role=member.role, index=member.index, pod=member.pod, state=member.state)
+                    Guest(
+                        job=job.key,
+                        role=member.role,
+                        index=member.index,
+                        pod=member.pod,
+                        state=member.state,
+                        finished=job.finished,
+                    )
                 )
     others: dict[str, int] = defaultdict(int)
     for pod in snapshot.pods.values():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from extender.present.jobs import job_detail
-from extender.views import ExplainView, HeldView, NeedView, NodeRoomView, amounts
+from extender.views import AheadView, ExplainView, HeldView, NeedView, NodeRoomView, amounts
 from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
@@ -23,12 +25,13 @@ def _story(told: Explanation) -> dict[str, object]:
         "needs": tuple(
             NeedView(role=need.role, members=need.members, requests=amounts(need.requests)) for need in told.needs
         ),
-        "ahead": told.ahead,
+        "ahead": tuple(AheadView(job=ahead.job, why=ahead.why) for ahead in told.ahead),
+        "plan": dict(told.plan),
         "missing_pods": told.missing_pods,
         "shrunk_for": told.shrunk_for,
         "waits_for": told.waits_for,
         "nodes": tuple(_room(node) for node in told.nodes),
-        "held": tuple(_held(held) for held in told.held),
+        "held": held_views(told.held),
     }
 
 
@@ -36,5 +39,6 @@ def _room(node: NodeRoom) -> NodeRoomView:
     return NodeRoomView(node=node.node, free=amounts(node.free), missing=amounts(node.missing), refused=node.refused)
 
 
-def _held(held: HeldRoom) -> HeldView:
-    return HeldView(job=held.job, pod=held.pod, node=held.node, requests=amounts(held.requests))
+def held_views(held: Iterable[HeldRoom]) -> tuple[HeldView, ...]:
+    """Room that pods of finished jobs hold."""
+    return tuple(HeldView(job=h.job, pod=h.pod, node=h.node, requests=amounts(h.requests)) for h in held)

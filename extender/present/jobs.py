@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from extender.present.names import named, rigid_first
 from extender.views import JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
 from policy.answers.explain import verdict_of
+from policy.answers.queue import Place, places, weights
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Verdict
@@ -16,30 +16,25 @@ from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 
 MemberState = Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
-
-
-@runtime_checkable
-class Weighs(Protocol):
-    """A policy that orders its queue by weight."""
-
-    def weight(self, job: Job, snapshot: Snapshot) -> float:
-        """The weight that is published."""
-        ...
-
-    def raw_weight(self, job: Job, snapshot: Snapshot) -> float:
-        """The weight that is compared."""
-        ...
-
-    def starving(self, job: Job, now: float) -> bool:
-        """Whether the job goes before every weight."""
-        ...
+Weight = Callable[[Job], float | None]
 
 
 # -- jobs ----------------------------------------------------------------------------------------
 
 
+def jobs_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[JobView, ...]:
+    """Every job, by arrival."""
+    weight = weights(snapshot, policy)
+    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))
+    return tuple(_job_view(snapshot, job, weight, now) for job in jobs)
+
+
 def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobView:
     """One job with its bounds and where it stands."""
+    return _job_view(snapshot, job, weights(snapshot, policy), now)
+
+
+def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float) -> JobView:
     gang = snapshot.gang(job.uid)
     return JobView(
         **named(job),
@@ -50,7 +45,7 @@ def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobVie
         replicas=job.worker.replicas if job.worker else 0,
         elastic=job.elastic,
         utility=job.utility,
-        weight=_weight(snapshot, job, policy),
+        weight=weight(job),
         arrival=job.arrival,
         waited_seconds=max(0.0, now - job.arrival) if _in_queue(job, gang) else None,
         admitted_at=gang.admitted_at,
@@ -80,10 +75,6 @@ def _state(job: Job, gang: Gang) -> str:
 
 def _in_queue(job: Job, gang: Gang) -> bool:
     return not (job.invalid or job.finished) and gang.state in (State.WAITING, State.RELEASING)
-
-
-def _weight(snapshot: Snapshot, job: Job, policy: Policy) -> float | None:
-    return policy.weight(job, snapshot) if isinstance(policy, Weighs) and not job.invalid else None
 
 
 def _gated(snapshot: Snapshot, job: Job) -> int:
@@ -139,26 +130,21 @@ def _in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
 
 def queue_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[QueuedJob, ...]:
     """The waiting jobs in the order in which the policy looks at them."""
-    ordered = sorted(snapshot.waiting(), key=lambda job: (-_urgency(snapshot, job, policy, now), job.arrival, job.key))
-    return tuple(
-        QueuedJob(
-            **named(job),
-            position=position,
-            weight=_weight(snapshot, job, policy),
-            starving=isinstance(policy, Weighs) and policy.starving(job, now),
-            waited_seconds=max(0.0, now - job.arrival),
-            members=job.size,
-            min_workers=job.min_workers,
-            max_workers=job.max_workers,
-            needs=amounts(job.requests(job.min_workers)),
-            gated_pods=_gated(snapshot, job),
-            waits=_in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
-        )
-        for position, job in enumerate(ordered, start=1)
+    return tuple(_queued(snapshot, place, now) for place in places(snapshot, policy, now))
+
+
+def _queued(snapshot: Snapshot, place: Place, now: float) -> QueuedJob:
+    job = place.job
+    return QueuedJob(
+        **named(job),
+        position=place.position,
+        weight=place.weight,
+        starving=place.starving,
+        waited_seconds=max(0.0, now - job.arrival),
+        members=job.size,
+        min_workers=job.min_workers,
+        max_workers=job.max_workers,
+        needs=amounts(job.requests(job.min_workers)),
+        gated_pods=_gated(snapshot, job),
+        waits=_in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
     )
-
-
-def _urgency(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> float:
-    if not isinstance(policy, Weighs):
-        return 0.0
-    return math.inf if policy.starving(job, now) else policy.raw_weight(job, snapshot)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
+from policy.answers.queue import Place, places
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
@@ -27,19 +27,7 @@ MENDS: dict[Reason, str] = {
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
-
-
-@runtime_checkable
-class Weighs(Protocol):
-    """A policy that orders its queue by weight."""
-
-    def raw_weight(self, job: Job, snapshot: Snapshot) -> float:
-        """The weight that is compared."""
-        ...
-
-    def starving(self, job: Job, now: float) -> bool:
-        """Whether the job goes before every weight."""
-        ...
+KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +60,19 @@ class HeldRoom:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """A job that comes first, and why."""
+
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """A job's story now. ``reason`` is None where nothing is amiss; names are ``namespace/name``."""
+    """A job's story now. ``reason`` is None where nothing is amiss; names are ``namespace/name``.
+
+    ``held``: of a job that waits, the room that finished jobs hold; of one that has finished, the room that it holds.
+    """
 
     job: str
     state: State
@@ -82,7 +81,7 @@ class Explanation:
     mend: str
     needs: tuple[RoleNeed, ...]
     nodes: tuple[NodeRoom, ...]
-    ahead: tuple[str, ...]
+    ahead: tuple[Ahead, ...]
     plan: tuple[tuple[str, str], ...]
     shrunk_for: str
     missing_pods: str
@@ -95,20 +94,6 @@ class Explanation:
         return self.reason.text if self.reason else ""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
-    """One waiting job in the order in which the policy looks at it; ``position`` counts from 1."""
-
-    position: int
-    job: str
-    weight: float | None
-    starving: bool
-    waited_seconds: float
-    needs: Resources
-    reason: Reason
-    detail: str
-
-
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
     """Why the job stands where it stands; None if there is no such job."""
     job = snapshot.jobs.get(job_uid)
@@ -116,12 +101,13 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         return None
     gang, verdict = snapshot.gang(job_uid), verdict_of(snapshot, job)
     waits = gang.state not in (*ADMITTED, State.COMPLETED)
+    held = held_room(snapshot, None if waits else job)
     return Explanation(
         job=job.key,
         state=gang.state,
         reason=verdict.reason if verdict else None,
         detail=verdict.detail if verdict else "",
-        mend=MENDS.get(verdict.reason, "") if verdict else "",
+        mend=_mend(verdict, held) if verdict else "",
         needs=_needs(job),
         nodes=_nodes(snapshot, job) if waits else (),
         ahead=_ahead(snapshot, job, policy, now) if waits else (),
@@ -129,8 +115,14 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         shrunk_for=_name(snapshot, gang.on_behalf_of),
         missing_pods=missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
-        held=held_room(snapshot) if waits else (),
+        held=held,
     )
+
+
+def _mend(verdict: Verdict, held: tuple[HeldRoom, ...]) -> str:
+    if verdict.reason is Reason.FINISHED:
+        return KEEPS_ROOM if held else ""
+    return MENDS.get(verdict.reason, "")
 
 
 def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
@@ -147,53 +139,35 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     return None
 
 
-def queue_rows(snapshot: Snapshot, policy: Policy, now: float) -> tuple[QueueRow, ...]:
-    """The waiting jobs, in the policy's own order."""
-    rows = []
-    for position, job in enumerate(_in_order(snapshot, policy, now), start=1):
-        verdict = reason_of(snapshot, job)
-        rows.append(
-            QueueRow(
-                position=position,
-                job=job.key,
-                weight=policy.raw_weight(job, snapshot) if isinstance(policy, Weighs) else None,
-                starving=isinstance(policy, Weighs) and policy.starving(job, now),
-                waited_seconds=max(0.0, now - job.arrival),
-                needs=job.requests(job.min_workers),
-                reason=verdict.reason,
-                detail=verdict.detail,
-            )
-        )
-    return tuple(rows)
-
-
-def held_room(snapshot: Snapshot) -> tuple[HeldRoom, ...]:
-    """Pods of finished jobs that still hold room, and will until the job is deleted."""
+def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:
+    """Pods of finished jobs, or of this one, that still hold room, and will until the job is deleted."""
+    jobs = [job] if job is not None else [snapshot.jobs[uid] for uid in sorted(snapshot.jobs)]
     return tuple(
-        HeldRoom(job.key, pod.name, pod.node, pod.requests)
-        for uid, job in sorted(snapshot.jobs.items())
-        if job.finished and job.keeps_pods
-        for pod in snapshot.every_pod_of(uid)
+        HeldRoom(one.key, pod.name, pod.node, pod.requests)
+        for one in jobs
+        if one.finished and one.keeps_pods
+        for pod in snapshot.every_pod_of(one.uid)
         if pod.holds_room
     )
 
 
-def _in_order(snapshot: Snapshot, policy: Policy, now: float) -> list[Job]:
-    if not isinstance(policy, Weighs):
-        return sorted(snapshot.waiting(), key=lambda job: (job.arrival, job.key))
-    return sorted(
-        snapshot.waiting(),
-        key=lambda job: (not policy.starving(job, now),
-                         0.0 if policy.starving(job, now) else -policy.raw_weight(job, snapshot), job.arrival, job.key),
-    )  # fmt: skip
+def _ahead(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[Ahead, ...]:
+    """Those that the policy looks at first, after the one that its verdict names if that one does not wait itself."""
+    verdict, order = reason_of(snapshot, job), places(snapshot, policy, now)
+    own = next((place for place in order if place.job.uid == job.uid), None)
+    before = tuple(Ahead(place.job.key, _why(place, own)) for place in order[: own.position - 1]) if own else ()
+    named = _name(snapshot, verdict.behind)
+    if not named or named in {ahead.job for ahead in before}:
+        return before
+    return (Ahead(named, verdict.detail), *before)
 
 
-def _ahead(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[str, ...]:
-    """Those that the policy looks at first, and the one that its verdict names."""
-    behind = _name(snapshot, reason_of(snapshot, job).behind)
-    order = [other.key for other in _in_order(snapshot, policy, now)]
-    before = order[: order.index(job.key)] if job.key in order else []
-    return tuple(dict.fromkeys([*([behind] if behind else []), *before]))
+def _why(place: Place, own: Place) -> str:
+    if place.starving:
+        return "has waited for longer than the starvation limit" if not own.starving else "has waited for longer"
+    if place.weight == own.weight or place.weight is None:
+        return "came first"
+    return f"has more weight, {place.weight:.4f}"
 
 
 def _needs(job: Job) -> tuple[RoleNeed, ...]:

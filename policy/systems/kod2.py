@@ -6,7 +6,7 @@ Section numbers are those of the paper; where its text is silent the decision is
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -21,7 +21,7 @@ from policy.placement.grow import grow, leaving, sheds
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Shrink, plan_shrink
-from policy.systems.queue import queue
+from policy.systems.queue import in_order, queue
 
 SAME_WEIGHT = 1e-9
 SMALLEST_DEMAND = 1e-6
@@ -74,11 +74,12 @@ class Kod2:
         """Algorithm 1: start what fits, heaviest first; scale in for the head; scale out when nothing waits."""
         return Pass(self, snapshot, now).run()
 
-    def raw_weight(self, job: Job, snapshot: Snapshot) -> float:
+    def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        return self.weigh(job, largest_node(snapshot))
+        largest = largest_node(snapshot)
+        return lambda job: self._weigh(job, largest)
 
-    def weigh(self, job: Job, largest: Mapping[str, int]) -> float:
+    def _weigh(self, job: Job, largest: Mapping[str, int]) -> float:
         """W' against the CPU and memory of the largest node."""
         requests = job.worker.requests if job.worker else job.requests(0)
         asked = sum(requests[name] / amount for name, amount in largest.items() if amount)
@@ -87,9 +88,9 @@ class Kod2:
             return job.utility / (minimum * max(asked, SMALLEST_DEMAND))
         return job.utility * minimum / max(asked, SMALLEST_DEMAND)
 
-    def weight(self, job: Job, snapshot: Snapshot) -> float:
-        """W (Eq. 1): the sigmoid of w', published to people; in (0.5, 1]."""
-        return 1.0 / (1.0 + math.exp(-self.raw_weight(job, snapshot)))
+    def published(self, weight: float) -> float:
+        """W (Eq. 1): the sigmoid of W'; in (0.5, 1]."""
+        return 1.0 / (1.0 + math.exp(-weight))
 
     def starving(self, job: Job, now: float) -> bool:
         """Whether a waiting job has waited longer than STARVELIMIT."""
@@ -116,7 +117,7 @@ class Pass:
         self.scaled: set[str] = set()
         self.mending: Job | None = None
         self.misfits: set[Ask] = set()
-        self._largest = largest_node(snapshot)
+        self._weight = policy.weights(snapshot)
         self._room: Room | None = None
 
     @property
@@ -135,9 +136,6 @@ class Pass:
         if not blocked and self.mending is None:
             self._scale_out()
         return Decision(tuple(self.actions), self.verdicts)
-
-    def _weight(self, job: Job) -> float:
-        return self.policy.weigh(job, self._largest)
 
     # -- gangs in repair -----------------------------------------------------------------------
 
@@ -167,7 +165,7 @@ class Pass:
 
     def _queues(self) -> tuple[list[Job], dict[str, Verdict]]:
         found = queue(self.snapshot, self.now)
-        ready = sorted(found.ready, key=lambda job: (-self._key(job), job.arrival, job.key))
+        ready = in_order(found.ready, self._weight, lambda job: self.policy.starving(job, self.now))
         return ready, dict(found.barred)
 
     def _key(self, job: Job) -> float:

@@ -1,9 +1,11 @@
-"""Which jobs a system may consider now, and why the others are barred whatever the system."""
+"""Which jobs a system may consider now, why the others are barred whatever the system, and who comes before whom."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from policy.cluster.gang import State
 from policy.cluster.model import Job
@@ -11,6 +13,28 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.placement.gang import Ask, ask_of, place
 from policy.placement.room import Room
+
+
+@runtime_checkable
+class Weighs(Protocol):
+    """A system that orders its queue by weight."""
+
+    def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
+        """The weight that is compared, of any job. The nodes are looked at once, so ask once and weigh many."""
+        ...
+
+    def published(self, weight: float) -> float:
+        """That weight as people are shown it."""
+        ...
+
+    def starving(self, job: Job, now: float) -> bool:
+        """Whether the job goes before every weight."""
+        ...
+
+
+def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
+    """Starved jobs before every weight, then the heaviest; among equals the one that came first."""
+    return sorted(jobs, key=lambda job: (-math.inf if starving(job) else -weight(job), job.arrival, job.key))
 
 
 @dataclass(frozen=True, slots=True)

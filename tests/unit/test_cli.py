@@ -28,6 +28,7 @@ JOB: dict[str, Any] = {
     "waited_seconds": 192.0, "keeps_pods": False, "waits": WAITS,
 }  # fmt: skip
 AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "8Gi", "exact": 8 * 2**30}}
+HELD = [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}]
 ANSWERS: dict[str, Any] = {
     "/v1/queue": {
         "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard of for 12 s"],
@@ -36,6 +37,7 @@ ANSWERS: dict[str, Any] = {
                 **JOB, "position": 1, "members": 3, "needs": AMOUNTS, "gated_pods": 3,
             }
         ],
+        "held": HELD,
     },
     "/v1/jobs": {"generation": 1, "jobs": [JOB, {**JOB, "name": "run", "state": "running", "waits": None}]},
     "/v1/nodes": {
@@ -47,9 +49,11 @@ ANSWERS: dict[str, Any] = {
                 "members": [
                     {"job": "team/run", "role": role, "index": index, "state": "bound"}
                     for role, index in (("ps", 0), ("worker", 0), ("worker", 1))
-                ],
+                ]
+                + [{"job": "team/done", "role": "ps", "index": 0, "state": "bound", "finished": True}],
             }
         ],
+        "held": HELD,
     },
     "/v1/plans": {
         "generation": 1,
@@ -72,7 +76,8 @@ ANSWERS: dict[str, Any] = {
         ],
     },
     "/v1/explain/team/big": {
-        **JOB, "roles": [], "mend": "add nodes", "ahead": ["team/run", "team/other"], "missing_pods": "worker 1 of 2",
+        **JOB, "roles": [], "mend": "add nodes", "ahead": [{"job": "team/run", "why": "came first"}],
+        "missing_pods": "worker 1 of 2",
         "needs": [{"role": "ps", "members": 1, "requests": AMOUNTS}], "shrunk_for": "team/run",
         "waits_for": ["team/run-worker-1"],
         "members": [{"role": "ps", "index": 0, "pod": "big-ps-0", "node": "", "state": "gated"}],
@@ -80,7 +85,7 @@ ANSWERS: dict[str, Any] = {
             {"node": "n1", "free": AMOUNTS, "missing": {}, "refused": "cordoned"},
             {"node": "n2", "free": AMOUNTS, "missing": AMOUNTS},
         ],
-        "held": [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}],
+        "held": HELD,
     },
 }  # fmt: skip
 
@@ -115,11 +120,15 @@ def kohort(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> Call
     return lambda *args: CliRunner().invoke(commands.app, list(args))
 
 
+HELD_TABLE = [
+    "", "HELD BY FINISHED JOB POD NODE ROOM", "team/done done-ps-0 n1 1.5 cpu 8Gi",
+    "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them",
+]  # fmt: skip
 TABLES = {
     "queue": (
         ("queue",),
         ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS GATED WHY",
-         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi 3 WaitingForRoom ([red]3?[2J cpu)"],
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi 3 WaitingForRoom ([red]3?[2J cpu)", *HELD_TABLE],
     ),
     "jobs": (
         ("jobs",),
@@ -130,7 +139,7 @@ TABLES = {
     "nodes": (
         ("nodes",),
         ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS",
-         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 team/run 1 ps+2 worker"],
+         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 team/run 1 ps+2 worker, team/done (finished) 1 ps", *HELD_TABLE],
     ),
     "plans": (
         ("plans",),
@@ -145,7 +154,7 @@ TABLES = {
         ("explain", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
          "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
-         "detail [red]3?[2J cpu", "pods missing: worker 1 of 2", "ahead team/run, team/other", "shrunk for team/run",
+         "detail [red]3?[2J cpu", "pods missing: worker 1 of 2", "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
          "mend add nodes", "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
          "NODE FREE LACKS FOR THE GANG NO CHOICE BECAUSE", "n2 1.5 cpu 8Gi 1.5 cpu 8Gi -",

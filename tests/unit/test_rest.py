@@ -214,6 +214,26 @@ async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_i
     assert found["waits"]["reason"] == "GangExceedsCluster"
 
 
+async def test_room_that_a_finished_job_holds_is_shown_wherever_people_look() -> None:
+    kept = pod(A, "ps", 0, node="n1")
+    service = Service(*CLUSTER, JobSeen(replace(A, finished=True, keeps_pods=True)), PodSeen(kept), Synced())
+    held = [{"job": "team/a", "pod": "a-ps-0", "node": "n1"}]
+    for path in ("/explain/team/a", "/queue", "/nodes"):
+        found = (await service.ask(path))["held"]
+        assert [{key: room[key] for key in ("job", "pod", "node")} for room in found] == held
+    story, nodes = await service.ask("/explain/team/a"), await service.ask("/nodes")
+    assert (story["state"], "cleanPodPolicy: Running" in story["mend"]) == ("completed", True)
+    assert [(guest["pod"], guest["finished"]) for guest in nodes["nodes"][0]["members"]] == [("a-ps-0", True)]
+
+
+async def test_explain_shows_who_is_ahead_and_why_and_the_plan_of_an_admitted_job() -> None:
+    service = running()
+    service.step(JobSeen(job("more", cpu=3900, arrival=NOW)), *pods(job("more", cpu=3900)))
+    (ahead,) = (await service.ask("/explain/team/more"))["ahead"]
+    assert (ahead["job"], ahead["why"].startswith("has more weight, 0.")) == ("team/big", True)
+    assert (await service.ask("/explain/team/a"))["plan"].keys() == {"ps-0", "worker-0", "worker-1"}
+
+
 async def test_a_job_that_waits_behind_another_names_it() -> None:
     service = running()
     verdicts = {BIG.uid: Verdict(Reason.BEHIND, "", A.uid)}

@@ -1,16 +1,20 @@
 """The verbs' answers, the controller's orders, and the explanation."""
 
+from collections import UserDict
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from policy.answers.explain import explain, queue_rows
+from policy.answers.explain import Ahead, explain, held_room
+from policy.answers.queue import places, weights
 from policy.answers.verdict import filter_pod, preempt_pod, prioritize_pod, refuse_pod
 from policy.cluster.gang import State
+from policy.cluster.model import Node, Phase
 from policy.cluster.reasons import TEXTS, Reason
 from policy.cluster.snapshot import Snapshot
 from policy.desired import Desired, desired
-from policy.systems.kod2 import Kod2
+from policy.systems.kod2 import Gate, Kod2
 from tests.builders import JobBuilder, Led, PodGone, World, guest, job, members, node, pod, res, w
 
 GANG = job("a").ps().workers(2)
@@ -190,19 +194,92 @@ def test_explain_shows_the_room_that_finished_jobs_hold() -> None:
     assert "cleanPodPolicy" in found.mend
 
 
+def test_a_finished_job_says_which_room_it_holds_itself_and_what_mends_it() -> None:
+    world = World().nodes("n1", "n2").start(*(job(n, keeps_pods=True).ps().workers(1) for n in ("a", "b")))
+    for name in ("a", "b"):
+        gone = replace(world.pod(f"{name}-worker-0"), phase=Phase.SUCCEEDED)
+        world.see(gone, JobBuilder(world.snapshot.jobs[f"job-{name}"]).with_(finished=True))
+    found = explain(world.snapshot, "job-a", Kod2(), world.now)
+    assert found is not None
+    assert (found.state, found.reason) == (State.COMPLETED, Reason.FINISHED)
+    assert [(held.pod, held.requests) for held in found.held] == [("a-ps-0", res(1, 2, pods=1))]
+    assert "cleanPodPolicy: Running" in found.mend
+    assert [held.pod for held in held_room(world.snapshot)] == ["a-ps-0", "b-ps-0"]
+
+
+def test_a_finished_job_that_holds_nothing_needs_no_mending() -> None:
+    world = World().nodes("n1").start(GANG)
+    world.end(GANG)
+    found = explain(world.snapshot, "job-a", Kod2(), world.now)
+    assert found is not None
+    assert (found.state, found.mend, found.held) == (State.COMPLETED, "", ())
+
+
 def test_the_queue_is_in_the_policys_own_order() -> None:
     world = World(Kod2(starve_limit=100)).nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
     world.submit(job("light").workers(1, cpu=4).arrived(-200), job("heavy").workers(2, cpu=2).arrived(1))
-    rows = queue_rows(world.snapshot, world.policy, world.now)
-    assert [(row.position, row.job, row.starving) for row in rows] == [
+    found = places(world.snapshot, world.policy, world.now)
+    assert [(place.position, place.job.key, place.starving) for place in found] == [
         (1, "team/light", True),
         (2, "team/heavy", False),
     ]
-    assert rows[0].waited_seconds == 200
-    assert rows[1].needs == res(4, 8, pods=2)
-    found = explain(world.snapshot, "job-heavy", world.policy, world.now)
+
+
+def ahead_of(name: str, *jobs: JobBuilder, starve: float = 100) -> tuple[Ahead, ...]:
+    """Who is ahead of that job at a full node."""
+    world = World(Kod2(starve_limit=starve)).nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
+    world.submit(*jobs)
+    found = explain(world.snapshot, f"job-{name}", world.policy, world.now)
     assert found is not None
-    assert found.ahead == ("team/light",)
+    return found.ahead
+
+
+AHEAD = {
+    "a starving one": ([job("x").workers(1, cpu=4).arrived(-200), job("me").workers(2)], "has waited for longer than"),
+    "a starving one of two": (
+        [job("x").workers(1).arrived(-300), job("me").workers(1).arrived(-200)], "has waited for longer",
+    ),
+    "a heavier one": ([job("x").workers(2).arrived(1), job("me").workers(1)], "has more weight, 0."),
+    "an equal one": ([job("x").workers(1), job("me").workers(1).arrived(1)], "came first"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("jobs", "why"), AHEAD.values(), ids=AHEAD.keys())
+def test_explain_says_who_is_ahead_and_why(jobs: list[JobBuilder], why: str) -> None:
+    (first,) = ahead_of("me", *jobs)
+    assert (first.job, first.why[: len(why)]) == ("team/x", why)
+
+
+def test_explain_names_a_running_job_that_the_gate_lets_go_first() -> None:
+    world = World(Kod2(gate=Gate.STRICT)).nodes("n1").start(job("runs").workers(1).with_(utility=9.0))
+    world.submit(job("me").workers(1).arrived(1))
+    found = explain(world.snapshot, "job-me", world.policy, world.now)
+    assert found is not None
+    assert found.ahead == (Ahead("team/runs", "team/runs runs with more weight"),)
+
+
+class Nodes(UserDict[str, Node]):
+    """Counts how often somebody goes through all nodes."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.looks += 1
+        return super().__iter__()
+
+
+def test_all_jobs_are_weighed_with_one_look_at_the_nodes() -> None:
+    world = World().nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
+    world.submit(*(job(f"j{n}").workers(1).arrived(n) for n in range(5)))
+    nodes = Nodes(world.snapshot.nodes)
+    snapshot = replace(world.snapshot, nodes=nodes)
+    for ask in (
+        lambda: places(snapshot, world.policy, world.now),
+        lambda: list(map(weights(snapshot, world.policy), snapshot.jobs.values())),
+    ):
+        nodes.looks = 0
+        assert len(ask()) >= 5
+        assert nodes.looks == 1
 
 
 def test_a_pod_without_a_slot_is_malformed() -> None:

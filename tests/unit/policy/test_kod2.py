@@ -25,16 +25,17 @@ WEIGHTS = {
 
 @pytest.mark.parametrize(("of", "want"), WEIGHTS.values(), ids=WEIGHTS.keys())
 def test_raw_weight(of: JobBuilder, want: float) -> None:
-    assert Kod2().raw_weight(of.done(), ONE_NODE) == pytest.approx(want)
+    assert Kod2().weights(ONE_NODE)(of.done()) == pytest.approx(want)
 
 
 def test_the_published_weight_is_the_sigmoid() -> None:
-    assert Kod2().weight(job("a").workers(1, cpu=1, memory=2).done(), ONE_NODE) == pytest.approx(0.99788, abs=1e-5)
+    weight = Kod2().weights(ONE_NODE)(job("a").workers(1, cpu=1, memory=2).done())
+    assert Kod2().published(weight) == pytest.approx(0.99788, abs=1e-5)
 
 
 def test_small_first_favours_the_smaller_gang() -> None:
     policy = Kod2(weight_mode=WeightMode.SMALL_FIRST)
-    small, large = (policy.raw_weight(job("a").workers(m).done(), ONE_NODE) for m in (1, 2))
+    small, large = (policy.weights(ONE_NODE)(job("a").workers(m).done()) for m in (1, 2))
     assert small == pytest.approx(2 * large)
 
 
@@ -260,7 +261,7 @@ def test_a_starved_light_job_comes_before_a_stream_of_heavy_ones_and_then_has_it
     world.operate(stream[0])
     world.bind(job("light"))
     assert world.state("light") is State.RUNNING
-    assert Kod2().raw_weight(world.snapshot.jobs["job-light"], world.snapshot) < 9
+    assert Kod2().weights(world.snapshot)(world.snapshot.jobs["job-light"]) < 9
 
 
 def test_a_head_that_can_never_run_blocks_nobody() -> None:
