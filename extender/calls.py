@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.jobkinds import GATE, KINDS, WAKE
+from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, WAKE
 from extender.views import DesiredView
 from policy.cluster.model import WORKER
 
@@ -37,7 +37,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SetReplicas:
-    """Patch a job's worker replicas, if it still has that resourceVersion."""
+    """Patch a job's worker replicas, if it still has that resourceVersion.
+
+    ``min_workers``, ``max_workers``: a bound that the job does not state; it goes into an annotation with the patch.
+    """
 
     uid: str
     namespace: str
@@ -45,6 +48,8 @@ class SetReplicas:
     kind: str
     workers: int
     version: int
+    min_workers: int | None = None
+    max_workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,10 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     for order in desired.release:
         yield Release(order.uid, order.namespace, order.name)
     for wanted in sorted(desired.replicas, key=lambda order: order.workers > order.replicas):
-        yield SetReplicas(wanted.uid, wanted.namespace, wanted.name, wanted.kind, wanted.workers, wanted.version)
+        yield SetReplicas(
+            wanted.uid, wanted.namespace, wanted.name, wanted.kind, wanted.workers, wanted.version,
+            wanted.min_workers, wanted.max_workers,
+        )  # fmt: skip
     if desired.gate is not None:
         yield SetGate(desired.gate)
     for order in desired.nominate:
@@ -148,7 +156,10 @@ async def _set_replicas(api: Api, call: SetReplicas) -> Outcome:
     if kind is None or not kind.elastic:
         return Refused(0, "NotElastic", f"jobs of kind {call.kind} are not resized")
     role = next(name for name, ours in kind.roles.items() if ours == WORKER)
-    patch = {"spec": {kind.replicas_at: {role: {"replicas": call.workers}}}}
+    patch: dict[str, Json] = {"spec": {kind.replicas_at: {role: {"replicas": call.workers}}}}
+    bounds = {MIN_WORKERS: call.min_workers, MAX_WORKERS: call.max_workers}
+    if notes := {name: str(bound) for name, bound in bounds.items() if bound is not None}:
+        patch["metadata"] = {"annotations": notes}
     ref = Ref(kind.resource, call.namespace, call.name)
     return await api.patch(ref, patch, uid=call.uid, resource_version=str(call.version))
 

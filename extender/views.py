@@ -264,7 +264,7 @@ class PodOrderView(View):
 
 
 class ReplicaOrderView(View):
-    """Set a job's worker replicas, if it still has that resourceVersion."""
+    """Set a job's worker replicas, if it still has that resourceVersion; a bound that is not null is written down."""
 
     uid: str
     namespace: str
@@ -273,6 +273,8 @@ class ReplicaOrderView(View):
     workers: int
     replicas: int
     version: int
+    min_workers: int | None = None
+    max_workers: int | None = None
 
 
 class DesiredView(View):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Pod
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Snapshot, queued, reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,11 @@ class PodOrder:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOrder:
-    """Set the worker replicas of a job; ``version`` is the resourceVersion it was decided on (the precondition)."""
+    """Set the worker replicas of a job; ``version`` is the resourceVersion it was decided on (the precondition).
+
+    ``min_workers``, ``max_workers``: a bound in force that follows from the replicas alone, to be written down with
+    this change, or the job would forget it; None where the object states it.
+    """
 
     uid: str
     namespace: str
@@ -34,6 +39,8 @@ class ReplicaOrder:
     workers: int
     replicas: int
     version: int
+    min_workers: int | None = None
+    max_workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +120,30 @@ def _nominations(snapshot: Snapshot, orders: list[_GangOrders]) -> Iterator[PodO
 
 
 def _replicas(snapshot: Snapshot) -> Iterator[ReplicaOrder]:
-    for job, gang in _running(snapshot):
+    for job, workers in (*_running(snapshot), *_too_few(snapshot)):
         worker = job.worker
-        if job.elastic and worker is not None and worker.replicas != gang.workers:
-            yield ReplicaOrder(job.uid, job.namespace, job.name, job.kind, gang.workers, worker.replicas, job.version)
+        if job.elastic and worker is not None and worker.replicas != workers:
+            yield ReplicaOrder(
+                job.uid, job.namespace, job.name, job.kind, workers, worker.replicas, job.version,
+                min_workers=None if job.min_stated else job.min_workers,
+                max_workers=None if job.max_stated else job.max_workers,
+            )  # fmt: skip
 
 
-def _running(snapshot: Snapshot) -> Iterator[tuple[Job, Gang]]:
+def _running(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
+    """Those that were given a number of workers."""
     for uid, gang in sorted(snapshot.gangs.items()):
         job = snapshot.jobs.get(uid)
         if job is not None and queued(job) and gang.state in ADMITTED:
-            yield job, gang
+            yield job, gang.workers
+
+
+def _too_few(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
+    """Those that ask for fewer workers than their minimum: nobody else would ever create the pods they wait for."""
+    for job in snapshot.waiting():
+        asked = job.worker.replicas if job.worker else 0
+        if asked < job.min_workers and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:
+            yield job, job.min_workers
 
 
 def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:

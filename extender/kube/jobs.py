@@ -90,6 +90,8 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
         roles=roles,
         min_workers=least,
         max_workers=most,
+        min_stated=workers is None or MIN_WORKERS in notes or _asks_min_available(spec),
+        max_stated=workers is None or MAX_WORKERS in notes,
         utility=_utility(notes.get(UTILITY)),
         elastic=kind.elastic and (least, most) != (workers or 0, workers or 0),
     )
@@ -166,6 +168,10 @@ def _min_available(spec: Json, roles: tuple[Role, ...], workers: int) -> int:
         allowed = f"{rigid + min(1, workers)} to {rigid + workers}: all but the workers, and 1 to all of the workers"
         raise ObjectError(field, asked, allowed)
     return least
+
+
+def _asks_min_available(spec: Json) -> bool:
+    return part(part(spec, "runPolicy"), "schedulingPolicy").get("minAvailable") is not None
 
 
 def _utility(value: object) -> float:

@@ -37,4 +37,5 @@ def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
     return ReplicaOrderView(
         uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
         workers=order.workers, replicas=order.replicas, version=order.version,
+        min_workers=order.min_workers, max_workers=order.max_workers,
     )  # fmt: skip

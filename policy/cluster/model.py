@@ -102,7 +102,8 @@ class Job:
 
     ``min_workers``/``max_workers`` bound the role ``worker``; every other role is rigid. ``arrival`` is the object's
     creation in seconds since the epoch. ``invalid`` says why the object cannot be taken (then nothing else counts).
-    ``elastic``: the kind's owner can be patched to another number of workers.
+    ``elastic``: the kind's owner can be patched to another number of workers. ``min_stated``/``max_stated``: the object
+    states the bound; else it follows from the replicas, which change with every resize.
     """
 
     uid: str
@@ -113,6 +114,8 @@ class Job:
     roles: tuple[Role, ...]
     min_workers: int = 0
     max_workers: int = 0
+    min_stated: bool = True
+    max_stated: bool = True
     utility: float = 1.0
     elastic: bool = False
     finished: bool = False

@@ -178,7 +178,7 @@ def orders(**parts: Any) -> DesiredView:
     return DesiredView(**{"instance": "one", "generation": 1, "gate": None, **parts})
 
 
-def resize(name: str, replicas: int, workers: int, version: int = 7) -> ReplicaOrderView:
+def resize(name: str, replicas: int, workers: int, version: int = 7, **bounds: int) -> ReplicaOrderView:
     return ReplicaOrderView(
         uid=f"uid-{name}",
         namespace="team",
@@ -187,6 +187,7 @@ def resize(name: str, replicas: int, workers: int, version: int = 7) -> ReplicaO
         workers=workers,
         replicas=replicas,
         version=version,
+        **bounds,
     )
 
 
@@ -204,13 +205,13 @@ def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
         ungate=(pod("a-ps-0"), pod("a-worker-0")),
         wake=(pod("b-ps-0", "plan"),),
         nominate=(pod("a-ps-0", "n1"),),
-        replicas=(resize("grows", 2, 4), resize("shrinks", 4, 2)),
+        replicas=(resize("grows", 2, 4, min_workers=2), resize("shrinks", 4, 2, max_workers=4)),
         release=(pod("c-ps-0"),),
     )
     assert list(calls(desired)) == [
         Release("uid-c-ps-0", "team", "c-ps-0"),
-        SetReplicas("uid-shrinks", "team", "shrinks", "TFJob", 2, 7),
-        SetReplicas("uid-grows", "team", "grows", "TFJob", 4, 7),
+        SetReplicas("uid-shrinks", "team", "shrinks", "TFJob", 2, 7, max_workers=4),
+        SetReplicas("uid-grows", "team", "grows", "TFJob", 4, 7, min_workers=2),
         SetGate(True),
         Nominate("uid-a-ps-0", "team", "a-ps-0", "n1"),
         Ungate("uid-a-ps-0", "team", "a-ps-0"),
@@ -230,6 +231,17 @@ WRITES = {
         (
             "patch", Ref(TFJOBS, "team", "j"),
             {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}}, "", "u", "42",
+        ),
+    ),
+    "replicas: with them the bounds that nobody states": (
+        SetReplicas("u", "team", "j", "TFJob", 3, 42, min_workers=2, max_workers=4),
+        (
+            "patch", Ref(TFJOBS, "team", "j"),
+            {
+                "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}},
+                "metadata": {"annotations": {"kohort.dev/min-workers": "2", "kohort.dev/max-workers": "4"}},
+            },
+            "", "u", "42",
         ),
     ),
     "nominate: the status": (

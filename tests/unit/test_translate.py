@@ -58,7 +58,7 @@ def asked(cpu: int) -> Resources:
 PLAIN = Job(
     uid="team-a/j1", namespace="team-a", name="mnist", kind="TFJob", arrival=BORN_AT,
     roles=(Role("ps", 1, asked(2000)), Role(WORKER, 3, asked(1000))),
-    min_workers=3, max_workers=3, keeps_pods=True, version=41,
+    min_workers=3, max_workers=3, min_stated=False, max_stated=False, keeps_pods=True, version=41,
 )  # fmt: skip
 
 
@@ -98,6 +98,22 @@ def test_bounds_may_stand_at_the_workers_template() -> None:
     worker["template"]["metadata"] = {"annotations": {MIN: "1", MAX: "9"}}
     assert (seen(tfjob(Worker=worker)).min_workers, seen(tfjob(Worker=worker)).max_workers) == (1, 9)
     assert seen(tfjob({MIN: "2"}, Worker=worker)).min_workers == 2
+
+
+STATED: dict[str, tuple[Json, tuple[bool, bool]]] = {
+    "both": (tfjob({MIN: "1", MAX: "5"}), (True, True)),
+    "only a minimum": (tfjob({MIN: "1"}), (True, False)),
+    "only a maximum": (tfjob({MAX: "5"}), (False, True)),
+    "minAvailable": (tfjob(run={"schedulingPolicy": {"minAvailable": 3}}), (True, False)),
+    "no workers, so none to state": (tfjob(PS=replica(2)), (True, True)),
+}
+
+
+@pytest.mark.parametrize(("item", "want"), STATED.values(), ids=STATED.keys())
+def test_a_bound_that_follows_from_the_replicas_is_told_from_one_that_is_stated(
+    item: Json, want: tuple[bool, bool]
+) -> None:
+    assert (seen(item).min_stated, seen(item).max_stated) == want
 
 
 def test_every_role_is_read() -> None:

@@ -141,6 +141,40 @@ def test_nobody_is_woken_while_the_room_is_being_freed() -> None:
     assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]
 
 
+def bounds_ordered(stated: dict[str, bool]) -> list[tuple[str, int | None, int | None]]:
+    """What a resize of a job with bounds 1 to 4 writes down."""
+    world = World().nodes("n1").start(job("light", **stated).ps().workers(1, 4, asked=4))
+    world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
+    return [(o.name, o.min_workers, o.max_workers) for o in desired(world.snapshot, 500).replicas]
+
+
+BOUNDS: dict[str, tuple[dict[str, bool], tuple[int | None, int | None]]] = {
+    "both stated": ({}, (None, None)),
+    "the maximum follows from the replicas": ({"max_stated": False}, (None, 4)),
+    "the minimum follows from the replicas": ({"min_stated": False}, (1, None)),
+}
+
+
+@pytest.mark.parametrize(("stated", "want"), BOUNDS.values(), ids=BOUNDS.keys())
+def test_a_resize_writes_down_the_bound_that_it_would_have_the_job_forget(
+    stated: dict[str, bool], want: tuple[int | None, int | None]
+) -> None:
+    assert bounds_ordered(stated) == [("light", *want)]
+
+
+def test_a_waiting_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them() -> None:
+    world = World().nodes("n1")
+    world.submit(job("few").ps().workers(3, 4, asked=2))
+    assert world.reason("few") == "WaitingForPods"
+    assert [(o.name, o.replicas, o.workers) for o in desired(world.snapshot, 500).replicas] == [("few", 2, 3)]
+    few = JobBuilder(world.snapshot.jobs["job-few"])
+    for kept in (few.with_(suspended=True), few.ps(1, unsupported=("hostNetwork",))):
+        world.see(kept)
+        assert desired(world.snapshot, 500).replicas == ()
+    world.see(few.replicas(3), *members(few.replicas(3).done()))
+    assert world.state("few") is State.PLANNED
+
+
 def test_nominations_are_made_above_the_node_count_and_cleared_on_release() -> None:
     world = planned()
     assert desired(world.snapshot, 2).nominate == ()
