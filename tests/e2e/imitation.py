@@ -33,7 +33,7 @@ SHAPE = NodeShape(count=3)
 NODE_NAMES = ["node-0", "node-1", "node-2"]
 PLAIN, PREEMPTING = "imitated", "imitated-preempting"
 HTTP_TIMEOUT = 2.0
-FilterAnswer = Callable[[list[str]], Any]  # offered nodes -> body, or an HTTP status
+FilterAnswer = Callable[[list[str]], Any]  # offered nodes -> body, or (HTTP status, body)
 
 
 def keep(names: list[str]) -> Any:
@@ -89,8 +89,9 @@ def serving(stub: Stub) -> Iterator[str]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             answer = stub.answer(self.path.rsplit("/", 1)[1], body)
-            data = b"" if isinstance(answer, int) else json.dumps(answer).encode()
-            self.send_response(answer if isinstance(answer, int) else 200)
+            status, answer = answer if isinstance(answer, tuple) else (200, answer)
+            data = json.dumps(answer).encode()
+            self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

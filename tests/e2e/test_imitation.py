@@ -106,6 +106,7 @@ def varying_refusal_spins(side: Side) -> None:
 
 def annotation_wakes_a_refused_pod_once(side: Side) -> None:
     refused_twice(side)
+    time.sleep(1)  # the same refusal at another time must change nothing in the pod's condition
     side.annotate("refused", "wake")
     eventually(lambda: len(side.stub.of("refused")), 3, limit=2)
     time.sleep(QUIET)
@@ -171,7 +172,7 @@ def filter_error_backs_off_and_nothing_wakes_it(side: Side) -> None:
 
 
 def another_status_than_200_is_an_error(side: Side) -> None:
-    side.stub.filters["faulty"] = lambda names: 204
+    side.stub.filters["faulty"] = lambda names: (201, {"NodeNames": names})
     side.create("faulty")
     eventually(lambda: side.scheduled("faulty")[1], "SchedulerError")
     backs_off(side, "faulty", "filter")
