@@ -45,6 +45,8 @@ def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
     """Why the pod has no node now, or None if it has one."""
     if not snapshot.synced:
         return Reason.NOT_SYNCED
+    if not snapshot.leading and not (pod is not None and pod.node):
+        return Reason.NOT_LEADING  # its plans are another replica's to make
     job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
     if pod is None or job is None:
         return Reason.UNKNOWN_JOB

@@ -8,7 +8,7 @@ import pytest
 
 from policy.answers.explain import Ahead, explain, held_room
 from policy.answers.queue import places, weights
-from policy.answers.verdict import filter_pod, preempt_pod, prioritize_pod, refuse_pod
+from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod, refuse_pod
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase
 from policy.cluster.reasons import TEXTS, Reason
@@ -77,6 +77,18 @@ def test_refusals() -> None:
     assert refusal(world, "b2-worker-0") is Reason.DELETING
     world.do(Led(False))
     assert refusal(world) is Reason.NOT_LEADING
+
+
+def test_a_replica_that_does_not_lead_gives_no_node_even_where_it_knows_the_plan() -> None:
+    world = World().nodes("n1").start(GANG)
+    world.do(PodGone("uid-a-worker-1"))
+    again = world.fresh(members(GANG.done())[-1])
+    world.see(again)
+    assert filter_pod(world.snapshot, again.uid, ("n1",)).nodes == ("n1",)
+    follower = replace(world.snapshot, leading=False)
+    assert filter_pod(follower, again.uid, ("n1",)) == Offer(reason=Reason.NOT_LEADING)
+    assert refuse_pod(follower, None) is Reason.NOT_LEADING
+    assert filter_pod(follower, "uid-a-ps-0", ("n1",)).nodes == ("n1",)
 
 
 def test_a_worker_beyond_the_given_number_is_surplus() -> None:
