@@ -36,11 +36,12 @@ VERBS_PREFIX = "/scheduler/v1"
 
 
 def rules_of(settings: Settings) -> Rules:
-    """The settings that ``policy`` obeys, in its own words."""
+    """The settings that ``policy`` obeys, in its own words; a plan and a repair are given the same time."""
     return Rules(
         window_seconds=settings.barrier.window_seconds,
         binding_seconds=settings.barrier.binding_seconds,
         plan_seconds=settings.barrier.repair_seconds,
+        freeing_seconds=settings.barrier.freeing_seconds,
         repair_seconds=settings.barrier.repair_seconds,
         backoff_initial_seconds=settings.release.backoff_initial_seconds,
         backoff_max_seconds=settings.release.backoff_max_seconds,

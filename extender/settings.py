@@ -96,7 +96,12 @@ class Barrier(Section):
     )
     binding_seconds: Seconds = Field(default=4, description="Time allowed for creating all bindings of a gang.")
     api_deadline_seconds: Seconds = Field(default=4, description="Deadline of a single call to the API server.")
-    repair_seconds: Seconds = Field(default=30, description="Failed bindings of a gang are tried again for this long.")
+    repair_seconds: Seconds = Field(
+        default=30, description="A plan that is not bound, or a gang that lacks members, is given up after this long."
+    )
+    freeing_seconds: Seconds = Field(
+        default=120, description="A plan whose room others are still giving up is dropped after this long."
+    )
     gangs_at_once: Count = Field(
         default=16, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from extender.app import rules_of
 from extender.settings import Settings, SettingsError, is_loopback, least_http_timeout_seconds, load_settings
+from policy.cluster.snapshot import Rules
 
 UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections")
 
@@ -292,3 +295,18 @@ def test_every_setting_is_described_and_every_quantity_has_its_unit() -> None:
 def test_settings_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
     settings = Settings(policy="fifo-pod", tick_seconds=3)
     assert load_settings(written(tmp_path, yaml.safe_dump(settings.model_dump()))) == settings
+
+
+def test_every_rule_of_the_policy_follows_a_setting() -> None:
+    barrier = {
+        "window_seconds": 9, "http_timeout_seconds": 30, "binding_seconds": 5, "repair_seconds": 31,
+        "freeing_seconds": 121, "gangs_at_once": 17,
+    }  # fmt: skip
+    release = {"backoff_initial_seconds": 6, "backoff_max_seconds": 130}
+    rules = rules_of(Settings(barrier=barrier, release=release, refusal_memory_seconds=61, answer="ranked"))  # type: ignore[arg-type]
+    assert rules == Rules(
+        window_seconds=9, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
+        backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=540,
+        gangs_at_once=17, ranked=True,
+    )  # fmt: skip
+    assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == []
