@@ -8,7 +8,7 @@ costs most traffic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot
@@ -85,6 +85,13 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
     return _on_one_node(room, ask) or _on_few_nodes(room, ask)
 
 
+def fits(room: Room, ask: Ask) -> bool:
+    """Whether ``place`` would find nodes: the first ones do, the best need not be known."""
+    if any(takes_all(room.nodes[name], ask) for name in room.fitting(ask.whole)):
+        return True
+    return next(_layouts(room, ask), None) is not None
+
+
 def charge(room: Room, ask: Ask, nodes: Mapping[Slot, str]) -> None:
     """Take the plan's room."""
     rigid = {slot: requests for slot, requests, _ in ask.rigid}
@@ -118,13 +125,21 @@ def _can_join(room: Room, ask: Ask, name: str, whole: Resources) -> int:
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """Try the likeliest nodes for the rigid members and keep the layout with the fewest nodes and least traffic."""
+    """The layout with the fewest nodes and the least traffic."""
+    return min(
+        _layouts(room, ask),
+        key=lambda layout: (len(set(layout.values())), cross_node_pairs(layout), sorted(layout.items())),
+        default=None,
+    )
+
+
+def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
+    """One layout for each of the nodes that are the likeliest for the rigid members."""
     counts = {
         name: ask.worker.how_many(room.free(name)) for name in _open(room, ask.worker, ask.worker_constraints, ask)
     }
     if sum(counts.values()) < ask.workers:
-        return None
-    layouts = []
+        return
     for first in _first_nodes(room, ask, counts):
         trial = room.branch()
         rigid = _rigid_from(trial, ask, first)
@@ -133,12 +148,7 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
         left = {name: ask.worker.how_many(trial.free(name)) for name in set(rigid.values()) if name in counts}
         workers = _fill({**counts, **left}, ask.workers, first)
         if workers is not None:
-            layouts.append({**rigid, **workers})
-    if not layouts:
-        return None
-    return min(
-        layouts, key=lambda layout: (len(set(layout.values())), cross_node_pairs(layout), sorted(layout.items()))
-    )
+            yield {**rigid, **workers}
 
 
 def _open(room: Room, requests: Resources, constraints: Constraints, ask: Ask) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from policy.cluster.model import Slot
 from policy.cluster.resources import Resources, total
-from policy.placement.gang import Ask, place, takes_all
+from policy.placement.gang import Ask, fits, place, takes_all
 from policy.placement.grow import Shed
 from policy.placement.room import Room
 
@@ -40,7 +40,7 @@ class Shrink:
 
 def plan_shrink(room: Room, ask: Ask, offers: Sequence[Offer]) -> Shrink | None:
     """The fewest removals that let the gang in on one node, else over several; None if all together do not suffice."""
-    if place(_given(room, offers), ask) is None:
+    if not fits(_given(room, offers), ask):
         return None
     kept = _on_one_node(room, ask, offers) or _on_several(room, ask, offers)
     nodes = place(_given(room, kept), ask)
@@ -134,7 +134,7 @@ def _counted(offers: Sequence[Offer], order: Sequence[int]) -> list[int]:
 
 
 def _fits(room: Room, ask: Ask, offers: Sequence[Offer], counts: Sequence[int]) -> bool:
-    return place(_given(room, _cut(offers, counts)), ask) is not None
+    return fits(_given(room, _cut(offers, counts)), ask)
 
 
 def _minimal(room: Room, ask: Ask, offers: Sequence[Offer], counts: list[int]) -> list[int]:

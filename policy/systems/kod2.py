@@ -119,6 +119,7 @@ class Pass:
         self.misfits: set[Ask] = set()
         self._weight = policy.weights(snapshot)
         self._room: Room | None = None
+        self._heaviest: Job | None = None  # of ``gangs``, once somebody has asked
 
     @property
     def room(self) -> Room:
@@ -210,16 +211,20 @@ class Pass:
 
     def _heavier_running(self, job: Job) -> Job | None:
         """Line 5: the heaviest running job that has more weight than this one."""
-        heaviest = max(
-            (self.snapshot.jobs[uid] for uid in self.gangs), key=lambda j: (self._weight(j), j.uid), default=None
-        )
-        if heaviest is None or self._key(job) >= self._weight(heaviest) - SAME_WEIGHT:
+        if self._heaviest is None:
+            self._heaviest = max((self.snapshot.jobs[uid] for uid in self.gangs), key=self._rank, default=None)
+        if self._heaviest is None or self._key(job) >= self._weight(self._heaviest) - SAME_WEIGHT:
             return None
-        return heaviest
+        return self._heaviest
+
+    def _rank(self, job: Job) -> tuple[float, str]:
+        return self._weight(job), job.uid
 
     def _take(self, job: Job, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
         self.actions.append(Admit(job.uid, job.min_workers, nodes, waits_for))
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=job.min_workers, waits_for=waits_for)
+        if self._heaviest is not None:
+            self._heaviest = max(self._heaviest, job, key=self._rank)
 
     # -- Algorithm 2 ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
-from policy.placement.gang import Ask, ask_of, place
+from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
 
 
@@ -72,11 +72,11 @@ class Feasible:
     def _judge(self, ask: Ask) -> Reason | None:
         if self._running is None:
             self._running = Room.without_running(self._snapshot)
-        if place(self._running, ask) is not None:
+        if fits(self._running, ask):
             return None
         if self._empty is None:
             self._empty = Room.without_jobs(self._snapshot)
-        if place(self._empty, ask) is not None:
+        if fits(self._empty, ask):
             return Reason.ROOM_HELD
         return Reason.NODE_NOT_OFFERED if ask.barred else Reason.TOO_LARGE
 
