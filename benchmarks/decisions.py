@@ -1,0 +1,118 @@
+"""What a decision costs: one step after each kind of event, placing, the queue and explain; no network.
+
+A step is pure, so the same one is timed again and again on the same snapshot. The cluster is full: every node holds a
+gang of five; the waiting gangs have fifty shapes. ``heavy job`` finds its room by shrinking: every running gang is a
+possible victim. ``wide`` is a gang of 41 that fits no single node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchmarks import command, scenes
+from benchmarks.report import Report, progress
+from policy.answers.explain import explain
+from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
+from policy.cluster.snapshot import Snapshot
+from policy.desired import desired
+from policy.placement.gang import ask_of, place
+from policy.placement.room import Room
+from policy.step import step
+from policy.systems.kod2 import Kod2
+from policy.systems.queue import queue
+from tests.builders import JobBuilder, guest, job, members
+
+POLICY = Kod2()
+Cases = dict[str, Callable[[], object]]
+SECONDS_A_CASE, FEWEST, MOST = 0.6, 3, 300
+
+
+def measure(options: argparse.Namespace) -> Report:
+    """Every case of every size once a round, in turn."""
+    report = Report("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds})
+    cases: Cases = {}
+    for nodes in options.nodes:
+        for waiting in options.waiting:
+            progress(f"preparing {nodes} nodes, {waiting} waiting gangs")
+            cases |= {f"{what}, {nodes} nodes, {waiting} waiting": case for what, case in _full(nodes, waiting).items()}
+        cases |= {f"{what}, {nodes} nodes": case for what, case in _empty(nodes).items()}
+    gc.collect()
+    gc.freeze()
+    for number in range(options.rounds):
+        progress(f"round {number + 1} of {options.rounds}")
+        for name, case in cases.items():
+            report.times(name, _timed(case))
+    return report
+
+
+def _timed(case: Callable[[], object]) -> list[float]:
+    case()
+    found: list[float] = []
+    while len(found) < FEWEST or (sum(found) < SECONDS_A_CASE and len(found) < MOST):
+        began = time.perf_counter()
+        case()
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def _full(nodes: int, waiting: int) -> Cases:
+    full = scenes.full_cluster(nodes, waiting)
+    some = scenes.running_gang(0).done()
+    stranger = PodSeen(guest("stranger", scenes.name_of(0), 0.01, 0.01))
+    ended = [PodSeen(replace(pod, phase=pod.phase.SUCCEEDED, version=9)) for pod in full.pods_of(some.uid)]
+    heavy = job("heavy").ps(1).workers(3).with_(utility=1e6).arrived(90)
+    cases: Cases = {
+        "step, another's pod": _step(full, stranger),
+        "step, time passes": _step(full, Tick()),
+        "step, a job ends": _step(full, *ended, JobSeen(replace(some, finished=True, version=9))),
+        "step, heavy job": _step(full, *_arrival(heavy)),
+        "step, heavy wide job": _step(full, *_arrival(_wide("heavy").with_(utility=1e6))),
+        "queue order": lambda: queue(full, scenes.NOW),
+        "desired": lambda: desired(full, 500),
+    }
+    if waiting:
+        last = scenes.waiting_gang(waiting - 1).done()
+        cases["step, a waiting pod again"] = _step(full, PodSeen(replace(members(last)[0], refused=True, version=9)))
+        cases["explain"] = lambda: explain(full, last.uid, POLICY, scenes.NOW)
+    return cases
+
+
+def _empty(nodes: int) -> Cases:
+    planned = scenes.planned_cluster(nodes, 200)
+    room, small, wide = Room.of(planned), job("small").ps(1).workers(4).done(), _wide("wide").done()
+    held = next(planned.pods_of("job-plan-7"))
+    where = planned.gang("job-plan-7").nodes
+    assert held.slot is not None
+    return {
+        "place, one node": lambda: place(room, ask_of(planned, small, 4)),
+        "place, wide": lambda: place(room, ask_of(planned, wide, 40)),
+        "step, a bind is held, 200 plans": _step(planned, BindHeld(held.uid, where[held.slot])),
+        "desired, 200 plans": lambda: desired(planned, 500),
+    }
+
+
+def _wide(name: str) -> JobBuilder:
+    return job(name).ps(1).workers(40).arrived(90)
+
+
+def _arrival(made: JobBuilder) -> list[Event]:
+    return [JobSeen(made.done()), *(PodSeen(pod) for pod in members(made.done()))]
+
+
+def _step(snapshot: Snapshot, *events: Event) -> Callable[[], object]:
+    return lambda: step(snapshot, events, POLICY, scenes.NOW)
+
+
+def main() -> None:
+    """The command."""
+    made = command.parser("decisions", __doc__, (100, 1000, 5000), 3)
+    made.add_argument("--waiting", type=int, nargs="+", default=[0, 50, 500], help="numbers of waiting gangs")
+    command.run(made, measure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""A benchmark's figures with their spread, ratios and circumstances; printed and written as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+PACKAGES = ("fastapi", "uvicorn", "uvloop", "msgspec", "httptools", "kubernetes")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One value a round; the median is the figure, lowest and highest its spread."""
+
+    unit: str
+    rounds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle of the rounds."""
+        return statistics.median(self.rounds)
+
+    def as_json(self) -> dict[str, Any]:
+        """Median, spread and every round."""
+        rounds = [_short(value) for value in self.rounds]
+        return {"unit": self.unit, "median": _short(self.median), "low": min(rounds), "high": max(rounds),
+                "rounds": rounds}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Report:
+    """Collects values round by round. ``setup``: what a reader needs to run the same again."""
+
+    name: str
+    setup: Mapping[str, Any]
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
+    _values: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
+    _ratios: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, value: float, unit: str) -> None:
+        """One round's value of a figure."""
+        self._values.setdefault(name, (unit, []))[1].append(value)
+
+    def times(self, name: str, seconds: Iterable[float]) -> None:
+        """One round's p50 and p99, in ms, of what was timed."""
+        ordered = sorted(1000 * one for one in seconds)
+        self.add(f"{name} p50", percentile(ordered, 50), "ms")
+        self.add(f"{name} p99", percentile(ordered, 99), "ms")
+
+    def ratio(self, name: str, above: float, below: float) -> None:
+        """One round's ratio of two values of the same round; left out where there is nothing to divide by."""
+        if below:
+            self._ratios.setdefault(name, []).append(above / below)
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Every figure by name."""
+        return {name: Figure(unit, tuple(values)) for name, (unit, values) in self._values.items()}
+
+    @property
+    def ratios(self) -> dict[str, Figure]:
+        """Every ratio by name."""
+        return {name: Figure("", tuple(values)) for name, values in self._ratios.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole, for a file."""
+        return {
+            "benchmark": self.name,
+            "date": self.began.isoformat(timespec="seconds"),
+            "setup": dict(self.setup),
+            "machine": {"cores": os.cpu_count(), "system": platform.system(), "arch": platform.machine()},
+            "load": {"before": self.load_before, "after": os.getloadavg()},
+            "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+            "figures": {name: figure.as_json() for name, figure in self.figures.items()},
+            "ratios": {name: _short(figure.median) for name, figure in self.ratios.items()},
+            "ratios_spread": {name: figure.as_json() for name, figure in self.ratios.items()},
+        }
+
+    def show(self, console: Console) -> None:
+        """A table of all figures and ratios."""
+        table = Table(title=f"{self.name}: {', '.join(f'{k} {v}' for k, v in self.setup.items())}")
+        for column in ("figure", "median", "lowest", "highest", "unit"):
+            table.add_column(column, justify="left" if column in ("figure", "unit") else "right")
+        for name, figure in (self.figures | self.ratios).items():
+            row = (_short(value) for value in (figure.median, min(figure.rounds), max(figure.rounds)))
+            table.add_row(name, *(f"{value:g}" for value in row), figure.unit or "ratio")
+        console.print(table)
+        load = ", ".join(f"{load:.1f}" for load in (self.load_before[0], os.getloadavg()[0]))
+        console.print(f"load average before and after: {load}; cores: {os.cpu_count()}")
+
+    def write(self, path: Path) -> None:
+        """The JSON file."""
+        path.write_text(json.dumps(self.as_json(), indent=2) + "\n")
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The value below which that share of the ordered values lies (nearest rank)."""
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def progress(text: str) -> None:
+    """A line for people who wait."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _short(value: float) -> float:
+    """Four digits are more than any of these figures is worth."""
+    return float(f"{value:.4g}")
