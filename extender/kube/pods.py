@@ -19,7 +19,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str) -> Pod:
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     annotations = part(meta, "annotations")
     opted_in = text(spec, "schedulerName") == scheduler_name
-    job_uid, slot = _membership(meta) if opted_in else ("", None)
+    job_uid, slot, owner = _membership(meta) if opted_in else ("", None, "")
     scheduled = condition(status, "PodScheduled")
     return Pod(
         uid=text(meta, "uid"),
@@ -30,6 +30,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str) -> Pod:
         phase=_phase(text(status, "phase")),
         job_uid=job_uid,
         slot=slot,
+        owner=owner,
         opted_in=opted_in,
         terminating=bool(meta.get("deletionTimestamp")),
         gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
@@ -64,17 +65,18 @@ def lone_job(item: dict[str, Any], pod: Pod) -> Job:
     )  # fmt: skip
 
 
-def _membership(meta: Json) -> tuple[str, Slot | None]:
-    """The job and the slot of a pod that opted in, by its controller; a pod without one is its own job."""
+def _membership(meta: Json) -> tuple[str, Slot | None, str]:
+    """The job, the slot and the job's name of a pod that opted in, by its controller; one without is its own job."""
     namespace = text(meta, "namespace")
     owners = (ref for ref in listed(meta, "ownerReferences") if isinstance(ref, dict) and ref.get("controller") is True)
     owner = next(owners, None)
     if owner is None:
-        return identity(namespace, text(meta, "uid")), Slot(WORKER, 0)
+        return identity(namespace, text(meta, "uid")), Slot(WORKER, 0), ""
     kind = KINDS.get(text(owner, "kind"))
     if kind is None or not text(owner, "apiVersion").startswith(f"{kind.resource.group}/"):
-        return "", None
-    return identity(namespace, text(owner, "uid")), _slot(meta, text(owner, "name"))
+        return "", None, ""
+    name = text(owner, "name")
+    return identity(namespace, text(owner, "uid")), _slot(meta, name), name
 
 
 def _slot(meta: Json, owner: str) -> Slot | None:

@@ -175,6 +175,7 @@ class Pod:
 
     ``refused``: kube-scheduler has written PodScheduled=False. ``woken``: the plan in the wake annotation.
     ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
+    ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
     """
 
     uid: str
@@ -185,6 +186,7 @@ class Pod:
     phase: Phase = Phase.PENDING
     job_uid: str = ""
     slot: Slot | None = None
+    owner: str = ""
     opted_in: bool = False
     terminating: bool = False
     gated: bool = False

@@ -72,8 +72,24 @@ def see_job(draft: Draft, job: Job, now: float) -> None:
     if old is not None and old.version > job.version:
         return
     draft.put_job(job)
+    if old is None:
+        _strike_forged(draft, job)
     if old is not None and old.worker is not None and job.worker is not None:
         _respect_edit(draft, old.worker.replicas, job, job.worker.replicas, now)
+
+
+def _strike_forged(draft: Draft, job: Job) -> None:
+    """Pods that were seen before their job may have claimed a slot under another job's name."""
+    claimants = {*draft.read("members").get(job.uid, {}).values(), *draft.read("strays").get(job.uid, ())}
+    for uid in sorted(claimants):
+        pod: Pod = draft.read("pods")[uid]
+        if _is_forged(pod, job):
+            draft.put_pod(replace(pod, slot=None))
+
+
+def _is_forged(pod: Pod, job: Job) -> bool:
+    """Whether the owner's name, by which the pod was given a slot, is not its job's: such a pod takes nobody's slot."""
+    return bool(pod.owner) and pod.owner != job.name
 
 
 def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -> None:
@@ -113,6 +129,9 @@ def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
         return []
     if old is not None and old.node and not pod.node:
         pod = replace(pod, node=old.node, plan=old.plan)
+    job = job_of(draft, pod.job_uid)
+    if job is not None and _is_forged(pod, job):
+        pod = replace(pod, slot=None)
     draft.put_pod(pod)
     return _learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else []
 

@@ -352,7 +352,7 @@ def member(name: str = "mnist-worker-2", role: Any = "worker", index: Any = "2",
 
 MEMBER = Pod(
     uid="p1", namespace="team-a", name="mnist-worker-2", requests=asked(1000), job_uid="team-a/j1",
-    slot=Slot(WORKER, 2), opted_in=True, since=BORN_AT, version=7,
+    slot=Slot(WORKER, 2), owner="mnist", opted_in=True, since=BORN_AT, version=7,
 )  # fmt: skip
 
 

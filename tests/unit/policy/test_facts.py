@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
+from policy.cluster.events import Event
 from policy.cluster.gang import State
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
+from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from tests.builders import (
@@ -234,3 +238,23 @@ def test_a_node_that_comes_back_brings_its_bound_pods_with_it() -> None:
     assert world.state("a") is State.REPAIRING
     world.see(node("n1"))
     assert world.state("a") is State.RUNNING
+
+
+@pytest.mark.parametrize("job_first", [True, False], ids=["the job is known", "the job becomes known"])
+def test_a_pod_that_claims_a_slot_under_another_jobs_name_gets_none(job_first: bool) -> None:
+    """The newest pod of a slot has it: a forged owner name would push a member out, and be planned in its stead."""
+    rigid = job("a").ps().workers(2)
+    real = [replace(p, owner="a") for p in members(rigid.done())]
+    forged = replace(real[1], uid="uid-x", name="x-worker-0", owner="x", since=real[1].since + 5)
+    world = World().nodes("n1")
+    pods = [PodSeen(p) for p in (*real, forged)]
+    of: list[Event] = [JobSeen(rigid.done())]
+    for event in [*of, *pods] if job_first else [*pods, *of]:
+        world.do(event)
+    assert world.snapshot.members["job-a"][w(0)] == real[1].uid
+    assert refuse_pod(world.snapshot, world.snapshot.pods["uid-x"]) is Reason.NOT_A_MEMBER
+    world.see(replace(forged, refused=True))
+    assert world.snapshot.members["job-a"][w(0)] == real[1].uid
+    world.bind(rigid)
+    assert world.state("a") is State.RUNNING
+    assert not world.snapshot.pods["uid-x"].node
