@@ -11,7 +11,30 @@ from dataclasses import dataclass
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Pod
 from policy.cluster.reasons import Reason
+from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
+
+FOR_ROOM = frozenset(
+    {
+        Reason.NO_ROOM,
+        Reason.ROOM_HELD,
+        Reason.ROOM_BEING_FREED,
+        Reason.BEHIND,
+        Reason.BACKING_OFF,
+        Reason.RELEASING,
+        Reason.NODE_NOT_OFFERED,
+    }
+)
+NO_HELP = frozenset(
+    {
+        Reason.UNKNOWN_JOB,
+        Reason.INVALID,
+        Reason.NOT_A_MEMBER,
+        Reason.UNSUPPORTED,
+        Reason.TOO_LARGE,
+        Reason.WINDOW_TOO_SHORT,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +85,26 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
     orders = [_orders(snapshot, job, gang) for job, gang in _admitted(snapshot)]
     nominating = len(snapshot.nodes) > nominate_above
     return Desired(
-        gate=any(True for _ in snapshot.waiting()),
-        ungate=tuple(order for member in orders for order in member.ungate),
+        gate=_crowded(snapshot),
+        ungate=(*(order for member in orders for order in member.ungate), *_hopeless(snapshot)),
         wake=tuple(order for member in orders for order in member.wake),
         nominate=tuple(_nominations(snapshot, orders if nominating else [])),
         replicas=tuple(_replicas(snapshot)),
         release=tuple(_releases(snapshot)),
     )
+
+
+def _crowded(snapshot: Snapshot) -> bool:
+    """Whether somebody waits for room. Who waits for its own pods, or could never start, gates nobody else."""
+    freeing = any(gang.waits_for for gang in snapshot.gangs.values())
+    return freeing or any(reason_of(snapshot, job).reason in FOR_ROOM for job in snapshot.waiting())
+
+
+def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
+    """Gated pods that no room would help: without the gate, filter writes the reason into the pod's condition."""
+    for pod in snapshot.pods.values():
+        if pod.gated and pod.opted_in and not pod.terminating and refuse_pod(snapshot, pod) in NO_HELP:
+            yield _order(pod)
 
 
 @dataclass(frozen=True, slots=True)

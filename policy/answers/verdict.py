@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Pod, Slot
+from policy.cluster.gang import ADMITTED, State
+from policy.cluster.model import WORKER, Pod, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Snapshot, demand, queued, reason_of
+from policy.cluster.refusal import refuse_pod
+from policy.cluster.snapshot import Snapshot, demand
 
 TOP_SCORE = 10
 
@@ -39,38 +40,6 @@ def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> Offer:
     if planned in offered:
         return Offer((planned,))
     return Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
-
-
-def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
-    """Why the pod has no node now, or None if it has one."""
-    if not snapshot.synced:
-        return Reason.NOT_SYNCED
-    if not snapshot.leading and not (pod is not None and pod.node):
-        return Reason.NOT_LEADING  # its plans are another replica's to make
-    job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
-    if pod is None or job is None:
-        return Reason.UNKNOWN_JOB
-    if pod.node:
-        return None
-    gang = snapshot.gang(job.uid)
-    if not queued(job) or gang.state not in ADMITTED:
-        return reason_of(snapshot, job).reason
-    if gang.waits_for:
-        return Reason.ROOM_BEING_FREED
-    return _refuse_slot(job, gang, pod.slot)
-
-
-def _refuse_slot(job: Job, gang: Gang, slot: Slot | None) -> Reason | None:
-    role = job.role(slot.role) if slot is not None else None
-    if slot is None or role is None:
-        return Reason.INVALID
-    if slot in gang.nodes:
-        return None
-    if slot.role != WORKER and slot.index >= role.replicas:
-        return Reason.INVALID  # the job asks for no such member
-    if slot.role == WORKER and slot.index >= gang.workers:
-        return Reason.SURPLUS
-    return Reason.NO_ROOM
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:

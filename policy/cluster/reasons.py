@@ -16,6 +16,7 @@ class Reason(Enum):
     NOT_SYNCED = "LedgerNotReady"
     UNKNOWN_JOB = "JobUnknown"
     INVALID = "JobInvalid"
+    NOT_A_MEMBER = "NotAMember"
     UNSUPPORTED = "ConstraintUnsupported"
     SUSPENDED = "JobSuspended"
     FINISHED = "JobFinished"
@@ -48,6 +49,7 @@ TEXTS: dict[Reason, str] = {
     Reason.NOT_SYNCED: "kohort: the ledger is still being rebuilt from the API server",
     Reason.UNKNOWN_JOB: "kohort: the pod's job is not known, or its kind is not one that kohort schedules",
     Reason.INVALID: "kohort: the job is malformed; kohort explain names the field",
+    Reason.NOT_A_MEMBER: "kohort: the pod's job asks for no member of that name, role and index",
     Reason.UNSUPPORTED: (
         "kohort: the pod template asks for a constraint that a gang plan cannot promise; kohort explain names it"
     ),

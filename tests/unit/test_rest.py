@@ -336,7 +336,8 @@ GATE = {
 
 @pytest.mark.parametrize(("setting", "queue", "want"), GATE.values(), ids=GATE.keys())
 async def test_the_gate_follows_its_setting(setting: str, queue: bool, want: bool) -> None:
-    waiting = [JobSeen(BIG)] if queue else []
+    alike = [job(name, cpu=1500) for name in ("first", "second")]
+    waiting = [event for one in alike for event in (JobSeen(one), *pods(one))] if queue else []
     found = await Service(*CLUSTER, *waiting, Synced(), gate=setting).ask("/desired")
     assert found["gate"] is want
 

@@ -8,10 +8,11 @@ import pytest
 
 from policy.answers.explain import Ahead, explain, held_room
 from policy.answers.queue import places, weights
-from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod, refuse_pod
+from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase
 from policy.cluster.reasons import TEXTS, Reason
+from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
 from policy.desired import Desired, desired
 from policy.systems.kod2 import Gate, Kod2
@@ -122,6 +123,30 @@ def test_the_gate_closes_while_a_job_waits() -> None:
     assert not desired(world.snapshot, 500).gate
     world.submit(job("b").workers(9, cpu=2))
     assert desired(world.snapshot, 500).gate
+
+
+def test_who_waits_for_pods_or_could_never_start_gates_nobody_else() -> None:
+    world = planned()
+    world.see(job("podless").workers(2))
+    world.submit(job("huge").workers(90, cpu=9))
+    assert world.reason("podless") == "WaitingForPods"
+    assert world.reason("huge") == "GangExceedsCluster"
+    assert not desired(world.snapshot, 500).gate
+
+
+def test_gated_pods_that_no_room_would_help_are_let_go() -> None:
+    world = planned()
+    malformed = job("malformed").workers(1).with_(invalid="kohort.dev/min-workers: 'two'").done()
+    waits = job("waits").workers(9, cpu=2).done()
+    stray = pod("stray", opted_in=True, gated=True)
+    gated = [replace(p, gated=True) for of in (malformed, waits) for p in members(of)]
+    world.see(malformed, waits, stray, *gated)
+    assert world.reason("waits") == "WaitingForRoom"
+    assert {order.name for order in desired(world.snapshot, 500).ungate} == {
+        "stray",
+        "malformed-ps-0",
+        "malformed-worker-0",
+    }
 
 
 def test_gated_members_are_ungated_once_they_are_planned() -> None:
@@ -328,8 +353,8 @@ def test_all_jobs_are_weighed_with_one_look_at_the_nodes() -> None:
         assert nodes.looks == 1
 
 
-def test_a_pod_without_a_slot_is_malformed() -> None:
+def test_a_pod_without_a_slot_is_no_member() -> None:
     world = planned()
     world.see(pod("odd", job_uid="job-a", opted_in=True))
-    assert refusal(world, "odd") is Reason.INVALID
+    assert refusal(world, "odd") is Reason.NOT_A_MEMBER
     assert w(0) in world.gang("a").nodes

@@ -1,0 +1,40 @@
+"""Why one pod has no node now: what filter answers, and what decides whether its gate is of any use."""
+
+from __future__ import annotations
+
+from policy.cluster.gang import ADMITTED, Gang
+from policy.cluster.model import WORKER, Job, Pod, Slot
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Snapshot, queued, reason_of
+
+
+def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
+    """Why the pod has no node now, or None if it has one."""
+    if not snapshot.synced:
+        return Reason.NOT_SYNCED
+    if not snapshot.leading and not (pod is not None and pod.node):
+        return Reason.NOT_LEADING  # its plans are another replica's to make
+    job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
+    if pod is None or job is None:
+        return Reason.UNKNOWN_JOB
+    if pod.node:
+        return None
+    gang = snapshot.gang(job.uid)
+    if not queued(job) or gang.state not in ADMITTED:
+        return reason_of(snapshot, job).reason
+    if gang.waits_for:
+        return Reason.ROOM_BEING_FREED
+    return _refuse_slot(job, gang, pod.slot)
+
+
+def _refuse_slot(job: Job, gang: Gang, slot: Slot | None) -> Reason | None:
+    role = job.role(slot.role) if slot is not None else None
+    if slot is None or role is None:
+        return Reason.NOT_A_MEMBER
+    if slot in gang.nodes:
+        return None
+    if slot.role != WORKER and slot.index >= role.replicas:
+        return Reason.NOT_A_MEMBER
+    if slot.role == WORKER and slot.index >= gang.workers:
+        return Reason.SURPLUS
+    return Reason.NO_ROOM
