@@ -158,7 +158,9 @@ class Controller(Section):
 
     service_url: str = Field(default="http://127.0.0.1:8900", description="Where the extender's REST is.")
     interval_seconds: Seconds = Field(default=1.0, description="Longest time between two looks at the desired state.")
-    patches_per_second: Rate = Field(default=50, description="Rate limit of all writes.")
+    patches_per_second: Rate = Field(
+        default=100, description="Rate limit of all writes; the members of a waiting gang are let go at this rate."
+    )
     request_timeout_seconds: Seconds = Field(default=5, description="Deadline of one request to the extender.")
     health_host: str = Field(default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics.")
     health_port: PortNumber = Field(
@@ -256,8 +258,9 @@ class Settings(BaseSettings):
 
     @property
     def largest_gang(self) -> int:
-        """The most members a gang may have: what is scheduled within the window and held in our connections."""
-        by_window = math.floor(self.barrier.window_seconds * self.scheduler.pods_per_second)
+        """The most members a gang may have: let go and scheduled within the window, and held in our connections."""
+        rate = min(self.scheduler.pods_per_second, self.controller.patches_per_second)
+        by_window = math.floor(self.barrier.window_seconds * rate)
         return min(by_window, self.server.connections - self.server.reserved_connections)
 
 

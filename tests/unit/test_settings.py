@@ -189,6 +189,7 @@ def test_several_broken_relations_are_several_lines(tmp_path: Path) -> None:
 LARGEST = {
     "by default the window decides: 8 s at 60 a second": ({}, 480),
     "a part of a pod is no pod": ({"scheduler": {"pods_per_second": 0.99}}, 7),
+    "the controller lets go more slowly": ({"controller": {"patches_per_second": 5}}, 40),
     "connections decide": ({"server": {"connections": 164}}, 100),
     "a long window": ({"barrier": {"window_seconds": 20, "http_timeout_seconds": 30}}, 1200),
 }
