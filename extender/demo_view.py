@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -15,11 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from extender.app import Live as Service
-from extender.embedded.observer import Observer, computes
+from extender.embedded.observer import Ending, Observer, computes
 from extender.present import decisions_view, job_view, queue_view
 from policy.cluster.model import PS, Node
 from policy.sim.objects import JobObject, PodObject
-from policy.sim.report import Result
 
 FRAMES_PER_SECOND: Final = 4
 LINE_EVERY: Final = 120.0  # seconds of the clusters' time between two plain lines
@@ -28,7 +28,21 @@ DECISIONS: Final = 6
 MOST: Final = 10_000
 SHOWN: Final = ("Admit", "Resize", "Released", "Reject")
 COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_green", "bright_magenta", "white")
+_T = TypeVar("_T")
 TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, pod by pod"}
+
+
+class Ask(Protocol):
+    """How to look at a side, which may live in another thread: runs the function there."""
+
+    async def __call__(self, look: Callable[[], _T]) -> _T:
+        """Return ``look()``."""
+        ...
+
+
+async def directly(look: Callable[[], _T]) -> _T:
+    """Look at what lives here."""
+    return look()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,7 @@ class Side:
 
     observer: Observer
     service: Service | None = None
+    ask: Ask = directly
 
 
 def console() -> Console:
@@ -44,34 +59,37 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-async def follow(sides: Sequence[Side], watching: Sequence[asyncio.Task[None]], speed: float, *, live: bool) -> None:
-    """Show the run until every task of ``watching`` is done; without a terminal, line by line."""
+async def follow(sides: Sequence[Side], speed: float, *, live: bool) -> None:
+    """Show the run until both sides have ended; without a terminal, line by line."""
     to = console()
     if live and to.is_terminal:
         with Live(console=to, auto_refresh=False, screen=True) as shown:
-            while await _pending(watching):
-                shown.update(frame(sides, speed, to.width), refresh=True)
+            while not await _ended(sides):
+                shown.update(await frame(sides, speed, to.width), refresh=True)
+                await asyncio.sleep(1 / FRAMES_PER_SECOND)
     else:
-        await _lines(sides, watching, to)
-    for task in watching:
-        task.result()
+        await _lines(sides, to)
 
 
-async def _pending(watching: Sequence[asyncio.Task[None]]) -> bool:
-    """Wait for the next frame's time; tell whether anybody still watches."""
-    await asyncio.wait(watching, timeout=1 / FRAMES_PER_SECOND)
-    return not all(task.done() for task in watching)
+async def _ended(sides: Sequence[Side]) -> bool:
+    return all([await side.ask(partial(_has_ended, side.observer)) for side in sides])
 
 
-async def _lines(sides: Sequence[Side], watching: Sequence[asyncio.Task[None]], to: Console) -> None:
+def _has_ended(observer: Observer) -> bool:
+    return observer.ended
+
+
+async def _lines(sides: Sequence[Side], to: Console) -> None:
     following = LINE_EVERY
-    pending = True
-    while pending:
-        pending = await _pending(watching)
+    ended = False
+    while not ended:
+        await asyncio.sleep(1 / FRAMES_PER_SECOND)
+        ended = await _ended(sides)
         elapsed = max(side.observer.elapsed for side in sides)
-        if elapsed >= following or not pending:
+        if elapsed >= following or ended:
             following = elapsed + LINE_EVERY
-            to.print(f"{_clock(elapsed)}  " + "   |   ".join(_line(side.observer) for side in sides), soft_wrap=True)
+            told = [await side.ask(partial(_line, side.observer)) for side in sides]
+            to.print(f"{_clock(elapsed)}  " + "   |   ".join(told), soft_wrap=True)
 
 
 def _line(observer: Observer) -> str:
@@ -90,13 +108,14 @@ def _line(observer: Observer) -> str:
 # -- one frame -----------------------------------------------------------------------------------
 
 
-def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
+async def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
     """Everything as of now."""
     elapsed = max(side.observer.elapsed for side in sides)
     head = Text(f"kohort demo   {_clock(elapsed)} of the clusters' time, {speed:g} times real speed", style="bold")
-    if width >= NARROWEST:
-        return Group(head, Columns([_panel(side) for side in sides], equal=True, expand=True))
-    return Group(head, _panel(sides[0]), *(Text(_line(side.observer)) for side in sides[1:]))
+    wide = sides if width >= NARROWEST else sides[:1]
+    panels = [await side.ask(partial(_panel, side)) for side in wide]
+    lines = [Text(await side.ask(partial(_line, side.observer))) for side in sides[len(wide) :]]
+    return Group(head, Columns(panels, equal=True, expand=True) if len(panels) > 1 else panels[0], *lines)
 
 
 def _panel(side: Side) -> Panel:
@@ -200,43 +219,43 @@ def _halves(observer: Observer) -> Group:
 # -- the end -------------------------------------------------------------------------------------
 
 
-def print_table(results: Sequence[Result], sides: Sequence[Side], horizon: float, to: Console | None = None) -> None:
+def print_table(endings: Sequence[Ending], horizon: float, to: Console | None = None) -> None:
     """Print the comparison, and in words what stands still."""
     to = to or console()
     table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED")
-    for column in table.columns[1:7]:
+    for column in table.columns[1:]:
         column.justify = "right"
-    for result in results:
-        open_end = ">= " if result.never_finished else ""
+    for result in (ending.result for ending in endings):
+        at_least = ">= " if result.never_finished else ""
         table.add_row(
             result.policy,
             str(len(result.jobs)),
             str(result.finished),
-            f"{open_end}{_clock(result.mean_jct_seconds)}",
-            f"{open_end}{_clock(result.makespan_seconds)}",
+            f"{at_least}{_clock(result.mean_jct_seconds)}",
+            f"{at_least}{_clock(result.makespan_seconds)}",
             f"{result.utilisation:.0%}",
             str(len(result.never_finished)),
         )
     to.print()
     to.print(table)
-    for line in footnotes(results, sides, horizon):
+    for line in footnotes(endings, horizon):
         to.print(line, soft_wrap=True)
 
 
-def footnotes(results: Sequence[Result], sides: Sequence[Side], horizon: float) -> Iterator[str]:
+def footnotes(endings: Sequence[Ending], horizon: float) -> Iterator[str]:
     """Say how to read the figures, and who is stuck."""
-    yield "; ".join(f"{result.policy}: {TITLES[result.policy]}" for result in results) + "."
-    for result in results:
-        if result.never_finished:
-            yield f"{result.policy}: never finished: {', '.join(result.never_finished)}"
+    yield "; ".join(f"{ending.result.policy}: {TITLES[ending.result.policy]}" for ending in endings) + "."
     yield "JCT: from a job's submission to its end. Utilisation: CPU of pods that compute, over the makespan."
-    if any(result.never_finished for result in results):
+    if any(ending.result.never_finished for ending in endings):
         yield f"A job that never finished counts until {_clock(horizon)}, where watching ends: '>=' is a lower bound."
-    for side in sides:
-        for name, held, asked in side.observer.stuck():
-            yield f"{side.observer.name}: {name} is stuck half-placed: {held} of {asked} pods hold room, none computes"
-        if side.observer.standstill:
-            yield f"{side.observer.name}: nothing moved any more from {_clock(side.observer.elapsed)} on at the latest"
+    for ending in endings:
+        policy = ending.result.policy
+        if ending.result.never_finished:
+            yield f"{policy}: never finished: {', '.join(ending.result.never_finished)}"
+        for name, held, asked in ending.stuck:
+            yield f"{policy}: {name} is stuck half-placed: {held} of {asked} pods hold room, none computes"
+        if ending.stood_still is not None:
+            yield f"{policy}: nothing moved any more from {_clock(ending.stood_still)} on at the latest"
 
 
 def _table(*heads: str) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from extender.clock import Clock
 from extender.embedded.cluster import Cluster
@@ -13,6 +14,18 @@ from policy.sim.report import Result
 LOOK_SECONDS = 1.0
 STILL_SECONDS = 120.0  # nothing was written and no job computes for so long: nothing will move any more
 STILL_REAL_SECONDS = 4.0  # and at least that long as our own programs feel it
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. ``stuck``: (name, pods that hold room, pods asked for) of jobs that do not compute.
+
+    stood_still: when, at the latest, nothing moved any more (seconds after the start); None where all went on.
+    """
+
+    result: Result
+    stuck: tuple[tuple[str, int, int], ...] = ()
+    stood_still: float | None = None
 
 
 class Observer:
@@ -64,9 +77,10 @@ class Observer:
         used = sum(store.pods[uid].requests["cpu"] for uid in members if uid in store.pods)
         return used / given if given else 0.0
 
-    def result(self) -> Result:
+    def ending(self) -> Ending:
         """The run's figures; a job that never finished counts until the horizon."""
-        return self._meter.result(self.name, self._horizon)
+        result = self._meter.result(self.name, self._horizon)
+        return Ending(result, tuple(self.stuck()), self.elapsed if self.standstill else None)
 
     def stuck(self) -> Iterator[tuple[str, int, int]]:
         """Jobs that hold room and do not compute: (name, members bound, members asked for)."""

@@ -238,6 +238,7 @@ def pod_fact(pod: PodObject, scheduler: str = KOHORT) -> Pod:
         phase=pod.phase,
         job_uid=pod.owner if ours else "",
         slot=pod.slot if ours else None,
+        owner=pod.job if ours else "",
         opted_in=ours,
         terminating=pod.deleted is not None,
         gated=GATE in pod.gates,

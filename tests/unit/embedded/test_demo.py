@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from rich.console import Console
 
 from extender import demo, demo_view
 from extender.clock import Clock
+from extender.embedded.observer import Ending
+from extender.embedded.paced import paced
 from policy.sim.objects import Change
+from policy.sim.report import JobOutcome, Result
 from policy.sim.run import simulate
 from policy.sim.traces import kod2
 from policy.systems import make_policy
@@ -33,8 +38,9 @@ async def test_kohort_finishes_all_jobs_and_never_promises_a_node_twice() -> Non
                 observe(now, changes)
 
         cluster.bridge.observe = look
-        await side.observer.run()
-        result = side.observer.result()
+        while not side.observer.ended:
+            await clock.sleep(1)
+        result = side.observer.ending().result
     assert faults == []
     assert (result.finished, result.never_finished) == (10, ())
     # The same decisions in virtual time, where nothing takes longer than it should.
@@ -50,12 +56,42 @@ def test_the_table_is_written_and_the_default_scheduler_is_left_half_placed(
     ours, plain = written["policies"]
     assert (set(ours), set(plain)) == (ROW, ROW)
     assert (ours["name"], ours["jobs"], ours["finished"]) == ("kod2", 10, 10)
-    assert (plain["name"], plain["jobs"]) == ("fifo-pod", 10)
-    assert plain["finished"] < 10
+    assert (plain["name"], plain["jobs"], plain["finished"]) == ("fifo-pod", 10, 5)
     assert ours["mean_jct_seconds"] < plain["mean_jct_seconds"]
-    shown = capsys.readouterr().out
-    assert "is stuck half-placed" in shown
-    assert ">= " in shown
+    assert capsys.readouterr().out.count("is stuck half-placed") >= 2
+
+
+async def plain_run(seed: int, speed: float) -> Ending:
+    async with paced(speed, partial(demo.plain_side, seed=seed)) as (side, ask):
+        while not await ask(lambda: side.observer.ended):  # noqa: ASYNC110 - an event of another loop
+            await asyncio.sleep(0.01)
+        return await ask(side.observer.ending)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "finished"), [(2, 5), (6, 5), (7, 10)])
+async def test_the_default_scheduler_ends_the_same_way_at_any_speed(seed: int, finished: int) -> None:
+    fast, slower = await plain_run(seed, 20_000), await plain_run(seed, 2_000)
+    assert fast == slower
+    assert fast.result.finished == finished
+    assert (fast.stood_still is None) == (finished == 10)
+
+
+def test_what_never_finished_is_told_and_figures_are_marked_as_bounds() -> None:
+    done = JobOutcome("done", arrival=0, started=1, ended=60, finished=True)
+    lost = JobOutcome("lost", arrival=0, started=None, ended=3600, finished=False)
+    plain = Ending(Result("fifo-pod", (done, lost), 3600, 0.25, 0.5, 3600), (("lost", 3, 7),), 100)
+    ours = Ending(Result("kod2", (done,), 60, 0.5, 0.5, 3600))
+    to = Console(width=120, record=True, file=StringIO())
+    demo_view.print_table([ours, plain], 3600, to)
+    lines = to.export_text().splitlines()
+    assert [line.split() for line in lines[2:4]] == [
+        ["kod2", "1", "1", "1:00", "1:00", "50%", "0"],
+        ["fifo-pod", "2", "1", ">=", "30:30", ">=", "1:00:00", "25%", "1"],
+    ]
+    assert "fifo-pod: never finished: lost" in lines
+    assert "fifo-pod: lost is stuck half-placed: 3 of 7 pods hold room, none computes" in lines
+    assert "fifo-pod: nothing moved any more from 1:40 on at the latest" in lines
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
@@ -71,7 +107,7 @@ async def test_a_frame_shows_every_job_and_node_at_any_width(width: int) -> None
         for spec in cluster.trace.jobs:
             cluster.submit(spec)
         to = Console(width=width, record=True, file=StringIO())
-        to.print(demo_view.frame([side], SPEED, width))
+        to.print(await demo_view.frame([side], SPEED, width))
         shown = to.export_text()
     assert [name for name in (job.name for job in cluster.trace.jobs) if name not in shown] == []
     assert [name for name in cluster.world.store.nodes if name not in shown] == []
