@@ -69,6 +69,16 @@ class Profile(Part):
     plugins: Plugins = Plugins()
     plugin_config: tuple[Mapping[str, Any], ...] = Field(default=(), strict=False)
 
+    @property
+    def preempts(self) -> bool:
+        """By kube-scheduler's precedence: extension point over multiPoint over default, enabled over disabled."""
+        for plugins in (self.plugins.post_filter, self.plugins.multi_point):
+            if any(plugin.name == "DefaultPreemption" for plugin in plugins.enabled):
+                return True
+            if any(plugin.name in ("DefaultPreemption", "*") for plugin in plugins.disabled):
+                return False
+        return True
+
 
 class Tls(Part):
     insecure: bool = False

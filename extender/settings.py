@@ -1,44 +1,26 @@
-"""Every knob once: defaults, a YAML file, then the environment, then the command line; the later wins.
+"""Every knob once, with its default, unit and bounds, and the relations between knobs.
 
-This room knows names, units, bounds and the relations between knobs. It must not know what the knobs do.
-A setting's unit is the end of its name. Whatever is unknown, out of bounds or impossible in combination stops the
-start with the field's name, the value, what is allowed and what to change; nothing is silently corrected.
+This room must not know what the knobs do, nor where their values come from (settingsfile.py).
+A setting's unit is the end of its name. Whatever is out of bounds or impossible in combination is refused with the
+field's name, the value, what is allowed and what to change; nothing is silently corrected.
 """
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import math
-import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
-from pydantic_settings.exceptions import SettingsError as EnvironmentValueError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from extender.plainyaml import YamlError, read_yaml
-
-CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
 BACKOFF_MARGIN_SECONDS: Final = 2.0
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 PREFIX: Final = "KOHORT_"
 DELIMITER: Final = "__"
-# Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container
-# of a namespace that has a Service named kohort or kohort-something.
-NOT_A_SETTING: Final = re.compile(
-    r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
-)
-
-
-class SettingsError(Exception):
-    """The settings cannot be used; the text names each field, its value and what is allowed."""
 
 
 def _keep_truth_from_numbers(value: object) -> object:
@@ -348,91 +330,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read the file (else the one that KOHORT_CONFIG names, else none), the environment, then the overrides."""
-    named = path if path is not None else os.environ.get(CONFIG_VARIABLE) or None
-    try:
-        values = read_yaml(named) if named is not None else {}
-        merged = _merge(_merge(values, _from_environment()), overrides or {})
-    except (YamlError, SettingsError) as error:
-        raise SettingsError(f"settings {named or 'of the environment'} cannot be used:\n  {error}") from None
-    try:
-        return Settings(**merged)
-    except ValidationError as error:
-        lines = [line for details in error.errors() for line in _say(details)]
-        origin = f"settings {named}" if named is not None else "settings"
-        raise SettingsError("\n  ".join([f"{origin} cannot be used:", *lines])) from None
-
-
-def _from_environment() -> dict[str, Any]:
-    """Read KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>; a name that is no setting is an error, not ignored."""
-    known = tuple(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
-    for name in sorted(os.environ):
-        spelled = name.upper()
-        if not spelled.startswith(PREFIX) or NOT_A_SETTING.fullmatch(spelled):
-            continue
-        if spelled.split(DELIMITER)[0] not in known:
-            raise SettingsError(
-                f"{name}: an unknown setting in the environment{_nearest(spelled.split(DELIMITER)[0], known)}"
-            )
-    try:
-        return EnvSettingsSource(Settings)()
-    except EnvironmentValueError as error:
-        raise SettingsError(f"an environment variable of a whole section must be JSON: {error}") from None
-
-
-def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
-    for key, value in over.items():
-        below = merged.get(key)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merge(below, value) if both and below is not None else value
-    return merged
-
-
-# What pydantic says in the words of Python.
-_ALLOWED: Final = {
-    "model_type": "a mapping of settings",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "string_type": "text",
-    "string_too_short": "text that is not empty",
-}
-
-
-def _say(details: ErrorDetails) -> Iterable[str]:
-    """Turn one of pydantic's errors into lines: field, value, what is allowed."""
-    field = ".".join(str(part) for part in details["loc"])
-    message = details["msg"].removeprefix("Value error, ")
-    if not field:
-        return message.split("\n")
-    if details["type"] == "extra_forbidden":
-        known = _fields_beside(details["loc"])
-        return [f"{field}: an unknown setting{_nearest(str(details['loc'][-1]), known)}"]
-    allowed = _ALLOWED.get(details["type"]) or message.removeprefix("Input should be ")
-    allowed = allowed.replace("String should match pattern", "text like")
-    return [f"{field}: {_short(details['input'])} is not allowed; allowed: {allowed}"]
-
-
-def _fields_beside(location: tuple[int | str, ...]) -> tuple[str, ...]:
-    model: Any = Settings
-    for part in location[:-1]:
-        model = model.model_fields[part].annotation
-    return tuple(model.model_fields)
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; allowed: {', '.join(known)}"
-
-
-def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -15,7 +15,8 @@ import uvloop
 from extender import logs
 from extender.cli.service import CliError
 from extender.kube.api import ClusterError
-from extender.settings import Settings, SettingsError, load_settings
+from extender.settings import Settings
+from extender.settingsfile import SettingsError, load_settings
 
 
 def start(config: Path | None) -> Settings:

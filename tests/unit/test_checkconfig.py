@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.checkconfig import Finding, check_file, findings, refused, render
+from extender.checkconfig import check_file, findings, refused, render
+from extender.finding import Finding
 from extender.schedulerconfig import go_duration_seconds
 from extender.settings import Settings
 

@@ -13,7 +13,8 @@ import yaml
 from pydantic import BaseModel
 
 from extender.app import rules_of
-from extender.settings import Settings, SettingsError, is_loopback, least_http_timeout_seconds, load_settings
+from extender.settings import Settings, is_loopback, least_http_timeout_seconds
+from extender.settingsfile import SettingsError, load_settings
 from policy.cluster.snapshot import Rules
 
 UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections")

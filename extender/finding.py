@@ -1,0 +1,26 @@
+"""One fault of a KubeSchedulerConfiguration, as people are told it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a slip."""
+
+    field: str
+    value: str
+    allowed: str
+    why: str
+    mend: str
+    level: Literal["error", "warning"] = "error"
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """A value as YAML has it, shortened."""
+    if value is None:
+        return "absent"
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
