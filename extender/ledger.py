@@ -48,6 +48,11 @@ class Ledger:
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
         self._failure: Exception | None = None
+        self._zero = clock.now() - clock.monotonic()
+
+    def now(self) -> float:
+        """Seconds since the epoch by the wall clock of our start: deadlines do not follow a clock that is set anew."""
+        return self._zero + self.clock.monotonic()
 
     def carry_with(self, carrier: Carrier) -> None:
         """Have ``carrier`` called with the effects of every step, in the order of the steps."""
@@ -77,7 +82,7 @@ class Ledger:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = self.clock.now()
+        now = self.now()
         try:
             self.snapshot, effects = step(self.snapshot, batch, self.policy, now)
         except Exception as error:
@@ -150,14 +155,14 @@ class Ledger:
         """
         while True:
             seen = self.snapshot.generation
-            left = min(seconds, self._next_deadline() - self.clock.now())
+            left = min(seconds, self._next_deadline() - self.now())
             await self.changed(seen, max(SHORTEST_TICK, left))
             if self.snapshot.generation == seen:
                 self.step(Tick())
 
     def _next_deadline(self) -> float:
         """The nearest moment (seconds since the epoch) at which time alone changes something."""
-        gangs, now = self.snapshot.gangs.values(), self.clock.now()
+        gangs, now = self.snapshot.gangs.values(), self.now()
         ends = [end for gang in gangs for end in (gang.window_ends, gang.deadline) if end is not None]
         ends += [gang.not_before for gang in gangs if gang.not_before > now]
         return min([*ends, *self.snapshot.not_offered.values()], default=float("inf"))

@@ -246,3 +246,16 @@ def test_the_journal_keeps_the_last_entries_numbered_without_gaps() -> None:
         journal.write(float(number), number, ["Tick", "Tick"], [Remember("k", number)])
     assert [(entry.sequence, entry.cause) for entry in journal.since(0)] == [(n, ("Tick",)) for n in (3, 4, 5)]
     assert [entry.sequence for entry in journal.since(4)] == [5]
+
+
+@virtual
+async def test_a_wall_clock_that_is_set_anew_moves_no_deadline() -> None:
+    clock = LoopClock()
+    jumps = [0.0, 0.0, 3600.0, -3600.0]
+    clock.now = lambda: clock.monotonic() + jumps.pop(0)  # type: ignore[method-assign]
+    policy = Script()
+    held = Ledger(policy, Rules(), clock, Journal())
+    began = clock.now()
+    for _ in range(3):
+        held.step(Synced())
+    assert policy.at == [began] * 3
