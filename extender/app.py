@@ -108,11 +108,16 @@ class Live:
             self.ledger.step(Synced())
 
     def _unlisted(self, batch: Batch) -> list[Event]:
-        """Pods that only a filter call has shown, and that are gone before any watch saw them."""
+        """Pods that only a filter call has shown, and that are gone before any watch saw them.
+
+        One that is newer than the list was created while the list was on its way: it is not gone.
+        """
         if batch.resource != PODS:
             return []
         listed = {change["object"].get("metadata", {}).get("uid") for change in batch.events}
-        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in listed]
+        until = int(batch.resource_version) if batch.resource_version.isdecimal() else 0
+        known = self.ledger.snapshot.pods
+        return [PodGone(uid) for uid, pod in known.items() if uid not in listed and pod.version <= until]
 
     def app(self) -> FastAPI:
         """The verbs and REST, for the loopback listener."""
