@@ -99,6 +99,8 @@ def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     bound = bound_slots(draft, job.uid)
     whole = complete(job, bound, least_workers(job, gang))
+    if gang.state in ADMITTED:
+        gang = _keep_to_pods(draft, gang, bound)
     match gang.state:
         case State.WAITING:
             if any_stays(draft, job.uid):
@@ -110,6 +112,18 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
         case _:
             pass
     return []
+
+
+def _keep_to_pods(draft: Draft, gang: Gang, bound: set[Slot]) -> Gang:
+    """A node that comes back has its pods on it, whatever place their slots were given meanwhile."""
+    members = draft.read("members").get(gang.job_uid, {})
+    there = {slot: pod.node for slot in bound if (pod := pod_of(draft, members[slot])) is not None and pod.holds_room}
+    given = {slot: node for slot, node in there.items() if slot.role != WORKER or slot.index < gang.workers}
+    if given.items() <= gang.nodes.items():
+        return gang
+    gang = replace(gang, nodes={**gang.nodes, **given})
+    draft.put_gang(gang)
+    return gang
 
 
 def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:

@@ -109,3 +109,12 @@ def test_a_held_member_whose_node_is_lost_is_refused_because_its_check_was_for_t
     assert RefuseBind("uid-a-worker-0", Reason.PLAN_CHANGED) in world.see(node("n1", unschedulable=True))
     assert set(world.plan("a").values()) == {"n2"}
     assert not world.gang("a").held
+
+
+def test_members_whose_node_comes_back_are_planned_where_they_are() -> None:
+    world = World().nodes("n1", "n2").start(GANG)
+    world.do(NodeGone("n1"))
+    assert set(world.plan("a").values()) == {"n2"}
+    world.see(node("n1"))
+    assert (world.state("a"), set(world.plan("a").values())) == (State.RUNNING, {"n1"})
+    assert "n2" not in world.snapshot.charged
