@@ -21,6 +21,9 @@ from policy.cluster.reasons import Reason
 
 BOUND = ""
 UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
+# An API server may still carry out a request for a while after its client has given up.
+LANDED_SECONDS = 10.0
+LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two looks at a pod whose binding has no known outcome
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Barrier:
         self._observe = observe
         self._held: dict[str, asyncio.Future[str]] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
+        self._asking: set[asyncio.Task[None]] = set()  # about bindings whose answer was lost
         self._closed = False
         ledger.carry_with(self.carry)
 
@@ -118,12 +122,51 @@ class Barrier:
             case Unknown():
                 self._ledger.post(BindUnknown(bind.uid))
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
+                task = asyncio.create_task(self._find_out(bind))
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
+
+    async def _find_out(self, bind: Bind) -> None:
+        """Ask the API server for the pod until it tells what came of a binding; the watch may be slower, or stalled."""
+        clock = self._ledger.clock
+        sent, (pause, longest) = clock.monotonic(), LOOK_SECONDS
+        while True:
+            await clock.sleep(pause)
+            if not self._is_open(bind):
+                return
+            pause = min(2 * pause, longest)
+            landed = clock.monotonic() - sent >= LANDED_SECONDS
+            try:
+                pod = await self._api.get(Ref(PODS, bind.namespace, bind.name))
+            except ClusterError:
+                continue
+            if not self._is_open(bind):
+                return
+            if pod is None or text(part(pod, "metadata"), "uid") != bind.uid:
+                self._ledger.post(BindRefused(bind.uid, "the pod is gone"))
+                return
+            if node := text(part(pod, "spec"), "nodeName"):
+                self._ledger.post(BindDone(bind.uid, node))
+                return
+            if landed:
+                self._ledger.post(BindRefused(bind.uid, "the binding was never made"))
+                return
+
+    def _is_open(self, bind: Bind) -> bool:
+        """Whether the outcome is still unknown, and no later binding of the pod is on its way."""
+        snapshot = self._ledger.snapshot
+        pod = snapshot.pods.get(bind.uid)
+        if pod is None or bind.uid in self._flying.values():
+            return False
+        return bind.uid in snapshot.gang(pod.job_uid).in_flight
 
     async def close(self) -> None:
         """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""
         self._closed = True
         for uid in self._held.keys() - set(self._flying.values()):
             self._drop(uid, Reason.NOT_LEADING.text)
+        for task in tuple(self._asking):
+            task.cancel()
         while self._flying:
             await asyncio.wait(self._flying)
 

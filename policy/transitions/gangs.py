@@ -14,6 +14,9 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 
 TURNS_KEPT = 4
+# The outcome of a binding whose answer was lost is read back within seconds. After so long nobody will tell it; the
+# watch, which may stall for most of a minute, has shown it by then if it was made.
+LOST_BINDING_SECONDS = 120.0
 
 
 def rules_of(draft: Draft) -> Rules:
@@ -131,7 +134,7 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
         attempts = gang.attempts + 1
         gang = replace(gang, attempts=attempts, not_before=now + _pause(rules, attempts))
     if any_holds_room(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
-        deadline = now + 2 * rules.binding_seconds
+        deadline = now + LOST_BINDING_SECONDS
         move(draft, cleared(gang), Move.RELEASE, deadline=deadline)
     else:
         move(draft, cleared(gang), Move.GIVE_UP)

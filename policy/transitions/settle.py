@@ -13,6 +13,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods, queued
 from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.gangs import (
+    LOST_BINDING_SECONDS,
     any_holds_room,
     any_stays,
     bound_slots,
@@ -64,7 +65,7 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
 def _finish(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     if gang.state is State.COMPLETED:
         return []
-    deadline = now + 2 * rules_of(draft).binding_seconds if gang.in_flight else None
+    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
     move(draft, cleared(gang), Move.FINISH, admitted_at=gang.admitted_at, deadline=deadline)
     return refuse_held(gang, Reason.FINISHED)
 

@@ -204,6 +204,25 @@ async def test_a_lost_answer_keeps_the_reservation_until_the_watch_decides(lost:
     assert (set(stage.gang(A).in_flight), stage.gang(A).state) == (set(), State.RUNNING)
 
 
+@pytest.mark.parametrize("landed", [True, False], ids=["made", "never made"])
+@virtual
+async def test_what_came_of_a_lost_binding_is_read_back_also_if_the_watch_stalls(landed: bool) -> None:
+    stage = Stage()
+    pods = stage.submit(A)
+    stage.api.answers["a-worker-1"] = Unknown("timed out")
+    where = stage.planned(pods[2])
+    _ = [call(stage, member) for member in pods]
+    stage.api.unreadable = UNREACHABLE
+    await later(3)
+    assert set(stage.gang(A).in_flight) == {pods[2].uid}
+    stage.api.unreadable = None
+    stage.api.shows(pods[2], node=where if landed else "")
+    await later(20)
+    assert dict(stage.gang(A).in_flight) == {}
+    assert stage.ledger.snapshot.pods[pods[2].uid].node == (where if landed else "")
+    assert stage.gang(A).state is (State.RUNNING if landed else State.BINDING)
+
+
 @virtual
 async def test_k_of_n_refused_leaves_the_others_bound_and_the_refused_free_to_come_again() -> None:
     stage = Stage()

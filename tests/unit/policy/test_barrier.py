@@ -5,6 +5,7 @@ from dataclasses import replace
 from policy.cluster.gang import State
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
+from policy.transitions.gangs import LOST_BINDING_SECONDS
 from tests.builders import (
     Bind,
     BindDropped,
@@ -129,9 +130,9 @@ def test_room_of_a_binding_in_flight_stays_charged_while_the_gang_is_released() 
     world.pass_time(30.1)
     assert world.state("a") is State.RELEASING
     assert world.snapshot.charged["n1"] == world.snapshot.pods[PODS[0]].requests
-    world.pass_time(4.9)
+    world.pass_time(LOST_BINDING_SECONDS - 1)
     assert world.snapshot.charged["n1"] == world.snapshot.pods[PODS[0]].requests
-    world.pass_time(3.2)
+    world.pass_time(2)
     assert world.state("a") is State.PLANNED
     assert not world.gang("a").in_flight
 
