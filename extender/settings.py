@@ -85,7 +85,7 @@ class Barrier(Section):
         default=120, description="A plan whose room others are still giving up is dropped after this long."
     )
     gangs_at_once: Count = Field(
-        default=16, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
+        default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
     )
 
 

@@ -37,7 +37,7 @@ class Rules:
     backoff_max_seconds: float = 120.0
     refusal_memory_seconds: float = 60.0
     largest_gang: int = 400
-    gangs_at_once: int = 16
+    gangs_at_once: int = 1024
     ranked: bool = False
 
 
