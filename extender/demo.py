@@ -14,7 +14,7 @@ import logging
 import random
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -56,16 +56,27 @@ def run(json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED
     if json_file is not None:
         with json_file.open("a"):
             pass
-    # A terminal shows one thing at a time; what went wrong is in the figures.
-    logging.getLogger("extender").addHandler(logging.NullHandler())
-    logging.getLogger("extender").propagate = False
     try:
-        results = asyncio.run(_run(speed, seed, live))
+        with _quiet():
+            results = asyncio.run(_run(speed, seed, live))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if json_file is not None:
         rows = {"policies": [result.to_dict() for result in results]}
         json_file.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A terminal shows one thing at a time; what went wrong is in the figures."""
+    log, nobody = logging.getLogger("extender"), logging.NullHandler()
+    told, log.propagate = log.propagate, False
+    log.addHandler(nobody)
+    try:
+        yield
+    finally:
+        log.propagate = told
+        log.removeHandler(nobody)
 
 
 async def _run(speed: float, seed: int, wants_live: bool) -> list[Result]:
