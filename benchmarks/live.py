@@ -1,0 +1,225 @@
+"""The real control plane for benchmarks: bare nodes without a kubelet, many objects at once, and CPU by process."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import yaml
+
+from tests.controlplane import ControlPlane, NodeShape, training
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.controlplane.process import Process
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+NAMESPACE = "bench"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
+CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}  # the same for all, or the limit is what is measured
+HANDS = 16
+READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def bare_plane(nodes: int, cpu: str = "32", memory: str = "256Gi") -> Iterator[ControlPlane]:
+    """etcd, API server and job definitions; nodes that nobody tends (KWOK would only add work for the API server)."""
+    with ControlPlane.start(nodes=None, operator=False) as plane:
+        plane.processes["kwok"].stop()
+        training.install(plane.api, plane.layout.binaries.job_definitions, plane.layout.pki)
+        wait(lambda: training.definitions_established(plane.api), "job definitions")
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        shape = NodeShape(count=nodes, cpu=cpu, memory=memory, gpu=0)
+        made = list(shape.manifests("node"))
+        for node in made:
+            node["metadata"]["annotations"] = {}
+            node["status"]["conditions"] = [READY]
+        create(plane, "/api/v1/nodes", made)
+        yield plane
+
+
+def wait(look: Callable[[], object], what: str, limit: float = 120, pause: float = 0.05) -> float:
+    """Wait until ``look()`` is true; the seconds that it took."""
+    began = time.monotonic()
+    while not look():
+        if time.monotonic() - began > limit:
+            raise TimeoutError(f"no {what} within {limit:g} s")
+        time.sleep(pause)
+    return time.monotonic() - began
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def create(plane: ControlPlane, path: str, items: Iterable[Json]) -> list[Json]:
+    """Create many, several at once; in their order."""
+    with ThreadPoolExecutor(HANDS) as hands:
+        return list(hands.map(lambda item: plane.api.create(path, item), items))
+
+
+def clear(plane: ControlPlane) -> None:
+    """Delete jobs and pods, several at once: the API server deletes a collection in series."""
+    plane.api.delete(TFJOBS.format(namespace=NAMESPACE))
+
+    def delete(name: str) -> None:
+        plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    with ThreadPoolExecutor(HANDS) as hands:
+        list(hands.map(delete, [pod["metadata"]["name"] for pod in plane.api.get(PODS)["items"]]))
+
+
+def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: str = "100Mi") -> list[TFJob]:
+    """Gangs of one ps and four workers."""
+    return [
+        TFJob(NAMESPACE, f"{prefix}-{number}", workers=4, ps_cpu=cpu, worker_cpu=cpu, memory=memory,
+              scheduler=scheduler)
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def submit(plane: ControlPlane, jobs: Iterable[TFJob], gated: bool = False, **spec: Any) -> list[str]:
+    """Create the jobs and then the pods that their operator would create; the pods' names."""
+    made = create(plane, TFJOBS.format(namespace=NAMESPACE), [job.manifest() for job in jobs])
+    pods = [pod for item in made for pod in pods_of(item)]
+    for pod in pods:
+        pod["spec"] |= spec | ({"schedulingGates": [{"name": "kohort.dev/admission"}]} if gated else {})
+    create(plane, PODS, pods)
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def pods_of(item: Json) -> Iterator[Json]:
+    """The pods of a job that exists, named and labelled as the training operator does."""
+    name = item["metadata"]["name"]
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": name, "uid": item["metadata"]["uid"],
+             "controller": True, "blockOwnerDeletion": True}  # fmt: skip
+    prefix = "training.kubeflow.org"
+    for role, spec in sorted(item["spec"]["tfReplicaSpecs"].items()):
+        for index in range(spec["replicas"]):
+            labels = {f"{prefix}/job-name": name, f"{prefix}/replica-type": role.lower()}
+            labels[f"{prefix}/replica-index"] = str(index)
+            meta = {"name": f"{name}-{role.lower()}-{index}", "labels": labels, "ownerReferences": [owner]}
+            yield {"metadata": meta, "spec": dict(spec["template"]["spec"])}
+
+
+# -- the schedulers --------------------------------------------------------------------------------
+
+
+def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
+    """A stock kube-scheduler for pods that name it, looking at all nodes; it is running."""
+    config = {
+        "leaderElection": {"leaderElect": False},
+        **CLIENT,
+        "profiles": [{"schedulerName": name, "percentageOfNodesToScore": 100}],
+    }
+    path = Path(plane.workdir) / f"{name}-bench.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return plane.start_scheduler(path, f"{name}-scheduler")
+
+
+def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> Kohort:
+    """Kohort as shipped, but for the client limits and a replica that need not wait for its Lease; all parts run."""
+    return start_kohort(plane, {"lease": {"identity": "*"}, **(settings or {})}, CLIENT, "kohort")
+
+
+def open_gate(plane: ControlPlane) -> None:
+    """Have new pods created without Kohort's gate, whatever the controller left."""
+    path = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
+    plane.api.patch(path, {"data": {"gate": "off"}})
+
+
+def pause(parts: Kohort) -> None:
+    """End all three parts; ``Process.start`` brings each back."""
+    parts.stop()
+
+
+def resume(plane: ControlPlane, parts: Kohort) -> None:
+    """Extender and controller again, and ready; the scheduler does not run yet."""
+    if plane.api.ok(LEASE):
+        plane.api.delete(LEASE)
+    parts.extender.start()
+    parts.controller.start()
+    parts.wait_ready(60)
+
+
+# -- what is measured ------------------------------------------------------------------------------
+
+
+def cpu_seconds(processes: Mapping[str, Process]) -> dict[str, float]:
+    """CPU time so far, by name."""
+    return {name: _cpu(process.pid) for name, process in processes.items() if process.alive}
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def series(url: str, name: str) -> dict[str, float]:
+    """A metric's values by their labels as text (``{verb="filter"}``)."""
+    text = httpx.get(f"{url}/metrics", timeout=30, trust_env=False).text
+    found = (
+        line.removeprefix(name).rsplit(" ", 1)
+        for line in text.splitlines()
+        if line.startswith((f"{name}{{", f"{name} "))
+    )
+    return {labels: float(value) for labels, value in found}
+
+
+@dataclass(slots=True)
+class Bindings:
+    """Sees when each pod of the namespace is bound, by a watch of its own. Use it before the pods are bound."""
+
+    plane: ControlPlane
+    at: dict[str, float] = field(default_factory=dict)  # by name, time.monotonic()
+    on_first: Callable[[], None] = lambda: None
+    _client: httpx.Client | None = None
+    _thread: threading.Thread | None = None
+    _stopped: bool = False
+
+    def __enter__(self) -> Self:
+        self._client = httpx.Client(base_url=self.plane.url, verify=self.plane.tls, timeout=None, trust_env=False)
+        version = self._client.get(PODS, params={"limit": 1}).json()["metadata"]["resourceVersion"]
+        self._thread = threading.Thread(target=self._run, args=(version,), name="bindings", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _run(self, version: str) -> None:
+        assert self._client is not None
+        while not self._stopped:
+            query = {
+                "watch": "1",
+                "resourceVersion": version,
+                "timeoutSeconds": "1",
+                "fieldSelector": "spec.nodeName!=",
+            }
+            with self._client.stream("GET", PODS, params=query | {"allowWatchBookmarks": "true"}) as answer:
+                for line in answer.iter_lines():
+                    now, event = time.monotonic(), json.loads(line)
+                    meta = event["object"]["metadata"]
+                    version = meta["resourceVersion"]
+                    if event["type"] == "ADDED":
+                        if not self.at:
+                            self.on_first()
+                        self.at.setdefault(meta["name"], now)
+
+    def spreads(self) -> list[float]:
+        """Seconds from the first to the last bound member of each gang."""
+        by_gang: dict[str, list[float]] = {}
+        for name, at in self.at.items():
+            by_gang.setdefault(name.rsplit("-", 2)[0], []).append(at)
+        return [max(times) - min(times) for times in by_gang.values()]

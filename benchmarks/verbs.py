@@ -1,0 +1,153 @@
+"""What kube-scheduler waits for: latency and CPU of the verbs over loopback, beside a route that only echoes.
+
+The real app runs in a process of its own (uvicorn on uvloop, with our limits) and knows 10,000 pods; one client asks
+in turn over a kept connection. ``echo`` is a FastAPI route that decodes the same body with msgspec and sends it back.
+CPU is the server's, per call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import command, scenes
+from benchmarks.report import Report, progress
+
+Json = dict[str, Any]
+CALLS, WARM_UP = 400, 100
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Server:
+    """The process that serves, and what it said of itself."""
+
+    process: subprocess.Popen[str]
+    said: Json
+
+    def cpu(self) -> float:
+        """Its CPU seconds so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+
+@contextmanager
+def serving(nodes: int, pods: int) -> Iterator[Server]:
+    """Start and end it."""
+    command_line = [sys.executable, "-m", "benchmarks.verbs_server", str(nodes), str(pods)]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError("the server did not start")
+        try:
+            yield Server(process, json.loads(line))
+        finally:
+            process.terminate()
+
+
+def measure(options: argparse.Namespace) -> Report:
+    """Every case of a size in turn, round by round."""
+    setup = {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds, "calls": CALLS}
+    report = Report("verbs", setup)
+    for nodes in options.nodes:
+        with serving(nodes, options.pods) as server:
+            progress(f"{nodes} nodes, server knows {server.said['pods']} pods")
+            assert server.said["refused"] == "waiting"
+            cases = _cases(nodes, server.said["planned"][0])
+            for number in range(options.rounds):
+                found = {name: _ask(server, path, body, WARM_UP, CALLS) for name, (path, body) in cases.items()}
+                progress(f"round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
+                _note(report, nodes, found)
+    return report
+
+
+def _cases(nodes: int, planned: str) -> dict[str, tuple[str, bytes]]:
+    names = [scenes.name_of(number) for number in range(nodes)]
+    ours = _args(_pod("planned-ps-0", "planned", "kohort"), names)
+    refused = _args(_pod("refused-ps-0", "refused", "kohort"), names)
+    other = _args(_pod("stranger", "", "default-scheduler"), names)
+    binding = {"PodName": "stranger", "PodNamespace": "team", "PodUID": "uid-stranger", "Node": names[-1]}
+    return {
+        "echo": ("/echo", ours),
+        "filter, planned": ("/scheduler/v1/filter", ours),
+        "filter, refused": ("/scheduler/v1/filter", refused),
+        "filter, not opted in": ("/scheduler/v1/filter", other),
+        "filter, planned, one name": (
+            "/scheduler/v1/filter",
+            _args(_pod("planned-ps-0", "planned", "kohort"), [planned]),
+        ),
+        "prioritize, planned": ("/scheduler/v1/prioritize", ours),
+        "bind, not opted in": ("/scheduler/v1/bind", json.dumps(binding).encode()),
+    }
+
+
+def _args(pod: Json, names: list[str]) -> bytes:
+    """As Go writes it: no blanks."""
+    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
+
+
+def _pod(name: str, owner: str, scheduler: str) -> Json:
+    role, index = name.rsplit("-", 2)[1:] if owner else ("", "")
+    meta: Json = {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": "1"}
+    if owner:
+        labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": index}
+        ref = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "name": owner,
+            "uid": f"job-{owner}",
+            "controller": True,
+        }
+        meta |= {"labels": labels, "ownerReferences": [ref]}
+    container = {"name": "tensorflow", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}
+    return {"metadata": meta, "spec": {"schedulerName": scheduler, "containers": [container]}, "status": {}}
+
+
+def _ask(server: Server, path: str, body: bytes, warm_up: int, calls: int) -> tuple[list[float], float]:
+    """Seconds of each call as the client sees them, and the server's CPU seconds per call."""
+    client = http.client.HTTPConnection("127.0.0.1", server.said["port"])
+    found, cpu = [], 0.0
+    for number in range(-warm_up, calls):
+        if number == 0:
+            cpu = server.cpu()
+        began = time.perf_counter()
+        client.request("POST", path, body)
+        answer = client.getresponse()
+        told = answer.read()
+        if number >= 0:
+            found.append(time.perf_counter() - began)
+        elif number == -1 and (answer.status != 200 or b'"Error":"kohort' in told):
+            raise RuntimeError(f"{path}: {answer.status} {told[:200]!r}")
+    client.close()
+    return found, (server.cpu() - cpu) / calls
+
+
+def _note(report: Report, nodes: int, found: dict[str, tuple[list[float], float]]) -> None:
+    for name, (seconds, cpu) in found.items():
+        report.times(f"{name}, {nodes} names", seconds)
+        report.add(f"{name}, {nodes} names CPU", 1000 * cpu, "ms")
+    middle = {name: sorted(seconds)[len(seconds) // 2] for name, (seconds, _) in found.items()}
+    for name in ("filter, planned", "filter, refused", "filter, not opted in"):
+        report.ratio(f"p50 {name}/echo, {nodes} names", middle[name], middle["echo"])
+
+
+def main() -> None:
+    """The command."""
+    made = command.parser("verbs", __doc__, (100, 1000, 5000), 3)
+    made.add_argument("--pods", type=command.positive, default=10_000, help="pods that the server knows")
+    command.run(made, measure)
+
+
+if __name__ == "__main__":
+    main()

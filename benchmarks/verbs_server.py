@@ -1,0 +1,117 @@
+"""The real app on a loopback port with a cluster made up in memory; ``benchmarks.verbs`` asks it.
+
+It prints its port and, as JSON, the bodies' pods: a planned member, a refused one, one of another scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import msgspec
+import uvloop
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from benchmarks import scenes
+from extender.app import Live, limits_of
+from extender.clock import Clock
+from extender.kube.api import Done, Json, Outcome, Ref, Resource
+from extender.server import Endpoint, serve
+from extender.settings import Settings
+from extender.verbs import too_long
+from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.model import Pod
+from tests.builders import guest, job, members, node
+
+EMPTY_NODES = 20
+FOREIGN = ("stranger", "uid-stranger")
+
+
+class BindsAll:
+    """An API server that takes every binding at once and has nothing to watch."""
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
+        """Done."""
+        return Done({})
+
+    async def get(self, ref: Ref) -> Json | None:
+        """Nothing."""
+        return None
+
+    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        raise NotImplementedError
+
+    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
+        raise NotImplementedError
+
+    async def patch(self, *_: Any, **__: Any) -> Outcome:
+        raise NotImplementedError
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        raise NotImplementedError
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        raise NotImplementedError
+
+
+class Echoed(msgspec.Struct):
+    """The whole of filter's body, decoded like ours."""
+
+    Pod: msgspec.Raw
+    Nodes: msgspec.Raw
+    NodeNames: list[str] | None
+
+
+DECODER = msgspec.json.Decoder(Echoed)
+
+
+async def echo(request: Request) -> Response:
+    """Decode and send back: what any extender written like this one pays."""
+    return Response(msgspec.json.encode(DECODER.decode(await request.body())), media_type="application/json")
+
+
+def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
+    """So many nodes and pods: all but twenty nodes full of others' pods; one gang runs, one is planned, one waits."""
+    names = [scenes.name_of(number) for number in range(nodes)]
+    full = names[EMPTY_NODES:]
+    events: list[Event] = [NodeSeen(node(name)) for name in names]
+    each = max(1, pods // max(1, len(full)))
+    events += [
+        PodSeen(guest(f"guest-{number}", full[number % len(full)], 9.9 / each, 0.01))
+        for number in range(pods if full else 0)
+    ]
+    planned = job("planned").ps(1).workers(2).done()
+    refused = job("refused").ps(1).workers(3, cpu=9).with_(utility=0.001).done()
+    blocker = job("blocker").ps(1, cpu=9.5, memory=1).workers(EMPTY_NODES - 2, cpu=9.5).done()
+    for made in (planned, blocker, refused):
+        events += [JobSeen(made), *(PodSeen(pod) for pod in members(made))]
+    live.ledger.step(*events, PodSeen(guest(FOREIGN[0], "", 0.1, 0.1)), Synced())
+    return {"planned": members(planned)[0], "refused": members(refused)[0]}
+
+
+async def run(nodes: int, pods: int) -> None:
+    """Serve until killed."""
+    settings = Settings.model_validate({"lease": {"identity": "*"}})
+    live = Live(settings, BindsAll(), Clock(), random.Random(1))
+    fill(live, nodes, pods)
+    app: FastAPI = live.app()
+    app.add_api_route("/echo", echo, methods=["POST"])
+    planned = live.ledger.snapshot.gang("job-planned").nodes
+    refused = live.ledger.snapshot.gang("job-refused").state.value
+
+    def ready(addresses: list[tuple[str, int]]) -> None:
+        print(json.dumps({"port": addresses[0][1], "planned": sorted(set(planned.values())), "refused": refused,
+                          "pods": len(live.ledger.snapshot.pods)}), flush=True)  # fmt: skip
+
+    await serve([Endpoint(app, "127.0.0.1", 0, limits_of(settings), too_long)], on_ready=ready)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(int(sys.argv[1]), int(sys.argv[2])))
