@@ -131,6 +131,11 @@ def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> Ko
     return start_kohort(plane, {"lease": {"identity": "*"}, **(settings or {})}, CLIENT, "kohort")
 
 
+def window(seconds: int) -> Json:
+    """Settings for a barrier of that length, with the httpTimeout that it needs."""
+    return {"barrier": {"window_seconds": seconds, "http_timeout_seconds": seconds + 12}}
+
+
 def open_gate(plane: ControlPlane) -> None:
     """Have new pods created without Kohort's gate, whatever the controller left."""
     path = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
