@@ -296,13 +296,31 @@ def operator_pods(plane: ControlPlane, job: TFJob) -> list[Json]:
 
 
 @contextmanager
-def paused_operator(plane: ControlPlane) -> Iterator[None]:
-    """Stop the training operator in its tracks: the test makes the pods itself."""
-    plane.processes[OPERATOR].pause()
+def no_operator(plane: ControlPlane) -> Iterator[None]:
+    """Do without the training operator: the test makes the pods itself.
+
+    It is stopped and started again, not paused: one that wakes up after ten seconds finds its leadership gone.
+    """
+    plane.processes[OPERATOR].stop()
     try:
         yield
     finally:
-        plane.processes[OPERATOR].resume()
+        revive_operator(plane)
+
+
+def revive_operator(plane: ControlPlane) -> None:
+    """Start the operator if it does not run, and wait until it is ready."""
+    process = plane.processes[OPERATOR]
+    if not process.alive:
+        process.start()
+        process.wait_until(lambda: _serves(f"{process.url}/readyz"), "the operator was ready", 60)
+
+
+def _serves(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5, trust_env=False).is_success
+    except httpx.TransportError:
+        return False
 
 
 # -- refusals ------------------------------------------------------------------------------------

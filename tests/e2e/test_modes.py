@@ -22,11 +22,11 @@ from tests.e2e.gangs import (
     job_view,
     let_go,
     lone_pod,
+    no_operator,
     nodes_of,
     on_node,
     operator_pods,
     own_namespace,
-    paused_operator,
     plan_of,
     pods,
     reason,
@@ -180,7 +180,7 @@ def test_pods_are_gated_while_jobs_wait_and_not_before_or_after(plane: ControlPl
 
 
 def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane: ControlPlane, space: str) -> None:
-    """The operator is paused and we restart its workers: it fails a job of which it sees a running pod go.
+    """The operator is stopped and we restart its workers: it fails a job of which it sees a running pod go.
 
     Both new workers are gated as the queue is not empty. One is held back by the test: the other is bound alone.
     """
@@ -188,7 +188,7 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
         full = fill(plane, space)
         waits = submit(plane, TFJob(space, "waits", workers=2, utility="100"))
         until(lambda: gate(plane) == "on", "the gate on", 20)
-        with paused_operator(plane):
+        with no_operator(plane):
             path = f"/api/v1/namespaces/{space}/pods"
             for pod in operator_pods(plane, full):
                 if "worker" in pod["metadata"]["name"]:
@@ -214,9 +214,10 @@ def test_a_job_whose_pods_straddle_the_gate_binds_whole(plane: ControlPlane, spa
     with fresh_kohort(plane, {}, "straddle") as kohort, Observer(plane, space) as observer:
         full = fill(plane, space)
         job = TFJob(space, "straddles", workers=4)
-        with paused_operator(plane):
+        submit(plane, TFJob(space, "first", workers=2))
+        until(lambda: gate(plane) == "on", "the gate on", 20)
+        with no_operator(plane):
             submit(plane, job)
-            until(lambda: gate(plane) == "on", "the gate on", 20)
             for pod in operator_pods(plane, job):
                 create_pod(plane, space, pod)
             for name in ("straddles-ps-0", "straddles-worker-2"):

@@ -23,15 +23,16 @@ from tests.e2e.gangs import (
     job_view,
     let_go,
     lone_pod,
+    no_operator,
     nodes_of,
     on_node,
     operator_pods,
     own_namespace,
-    paused_operator,
     plan_of,
     pods,
     reason,
     refused_bindings,
+    revive_operator,
     submit,
     summary,
     until,
@@ -74,6 +75,7 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
     if not started.scheduler.alive:
         forget_lease(plane)
         started.scheduler.restart()
+    revive_operator(plane)
     started.wait_ready()
     until(lambda: is_leading(started), "leading", 30)
     return started
@@ -340,11 +342,11 @@ def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
 ) -> None:
     """Two of five bindings are refused for good: the three are released; when that is over, all five are bound.
 
-    The operator is paused meanwhile; what it makes of deleted pods is the next test's.
+    The operator is stopped meanwhile; what it makes of deleted pods is the next test's.
     """
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space)
-        with paused_operator(plane):
+        with no_operator(plane):
             took = until(lambda: not nodes_of(plane, space), "released", REPAIR + SLACK)
             print(f"released whole {took:.1f} s after three of five were bound")
             until(lambda: reason(kohort, job) == "WaitingForPods", "the reason said", 10)
@@ -375,6 +377,19 @@ def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
     bound_in_time(plane, heavy)
     return light
+
+
+@pytest.mark.xfail(reason="several workers are removed at once, and the operator panics over a gap among their indices")
+def test_the_operator_survives_workers_that_take_their_time(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
+) -> None:
+    """With enableDynamicWorker it wants to create worker 8 of 8 while worker 9 still terminates, and ends."""
+    light = shrink(plane, space, dynamic=True)
+    operator = plane.processes["training-operator"]
+    until(lambda: not operator.alive or all(s.index < workers_of(plane, light) for s in watch.bound_now(light.name)),
+          "the removed workers gone, or the operator", IN_TIME)  # fmt: skip
+    assert operator.alive
+    assert not failed(plane, light)
 
 
 def test_workers_that_take_their_time_to_go(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:

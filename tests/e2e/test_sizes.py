@@ -15,10 +15,10 @@ from tests.e2e.gangs import (
     fresh_kohort,
     job_view,
     lone_pod,
+    no_operator,
     nodes_of,
     operator_pods,
     own_namespace,
-    paused_operator,
     pods,
     reason,
     submit,
@@ -40,7 +40,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     """A window in which 1,000 members pass kube-scheduler on a slow and busy machine."""
     with fresh_kohort(plane, window(WINDOW), "wide") as started:
@@ -55,47 +55,6 @@ def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
 
 def say(members: int, seconds: float) -> None:
     print(f"{members} members bound {seconds:.2f} s after the last was created: {members / seconds:.0f} pods/s")
-
-
-def test_a_lone_pod_is_a_gang_of_one(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    create_pod(plane, space, lone_pod("alone"))
-    created = time.monotonic()
-    until(lambda: nodes_of(plane, space), "bound", 20)
-    say(1, time.monotonic() - created)
-    until(lambda: job_view(kohort, TFJob(space, "alone")).get("state") == "running", "known as running", 10)
-
-
-@pytest.mark.parametrize("members", [5, 100])
-def test_a_gang_from_the_operator_binds_whole(plane: ControlPlane, kohort: Kohort, space: str, members: int) -> None:
-    with Observer(plane, space) as observer:
-        job = submit(plane, TFJob(space, "gang", workers=members - 1))
-        until(lambda: len(pods(plane, space)) == members, "created", 60)
-        created = time.monotonic()
-        until(lambda: len(observer.bound_now(job.name)) == members, "bound", 60)
-        say(members, time.monotonic() - created)
-        assert observer.partial_seconds(job.name, members) <= WINDOW
-    until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 10)
-    assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300, func_only=True)
-def test_a_thousand_members_bind_whole(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """The operator is paused and we create its pods, as fast as can be: it would take 50 s for them."""
-    job = TFJob(space, "gang", workers=999, memory="64Mi")
-    with Observer(plane, space) as observer, paused_operator(plane):
-        submit(plane, job)
-        began = time.monotonic()
-        with ThreadPoolExecutor(CREATORS) as creators:
-            list(creators.map(lambda pod: create_pod(plane, space, pod), operator_pods(plane, job)))
-        created = time.monotonic()
-        print(f"1000 pods created in {created - began:.1f} s")
-        until(lambda: len(observer.bound_now(job.name)) == 1000, "bound", 200)
-        say(1000, time.monotonic() - created)
-        partial = observer.partial_seconds(job.name, 1000)
-        print(f"partly bound for {partial:.1f} s")
-        assert partial <= WINDOW
-        until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 30)
 
 
 def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: ControlPlane, space: str) -> None:
@@ -120,3 +79,50 @@ def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
     found = [pod["status"].get("conditions", []) for pod in pods(plane, namespace, job)]
     told = [any(text in c.get("message", "") or c["reason"] == "SchedulingGated" for c in seen) for seen in found]
     return len(told) == members and all(told)
+
+
+class TestWide:
+    """One Kohort whose settings admit a thousand; it is stopped before another one is started."""
+
+    def test_a_lone_pod_is_a_gang_of_one(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
+        create_pod(plane, space, lone_pod("alone"))
+        created = time.monotonic()
+        until(lambda: nodes_of(plane, space), "bound", 20)
+        say(1, time.monotonic() - created)
+        until(lambda: job_view(kohort, TFJob(space, "alone")).get("state") == "running", "known as running", 10)
+
+    @pytest.mark.parametrize("members", [5, 100])
+    def test_a_gang_from_the_operator_binds_whole(
+        self, plane: ControlPlane, kohort: Kohort, space: str, members: int
+    ) -> None:
+        with Observer(plane, space) as observer:
+            job = submit(plane, TFJob(space, "gang", workers=members - 1))
+            until(lambda: len(pods(plane, space)) == members, "created", 60)
+            created = time.monotonic()
+            until(lambda: len(observer.bound_now(job.name)) == members, "bound", 60)
+            say(members, time.monotonic() - created)
+            assert observer.partial_seconds(job.name, members) <= WINDOW
+        until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 10)
+        assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(300, func_only=True)
+    def test_a_thousand_members_bind_whole(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
+        """The operator is stopped and we create its pods, as fast as can be: it would take 50 s for them.
+
+        The last test, for the operator then makes a Service for each of them.
+        """
+        job = TFJob(space, "gang", workers=999, memory="64Mi")
+        with Observer(plane, space) as observer, no_operator(plane):
+            submit(plane, job)
+            began = time.monotonic()
+            with ThreadPoolExecutor(CREATORS) as creators:
+                list(creators.map(lambda pod: create_pod(plane, space, pod), operator_pods(plane, job)))
+            created = time.monotonic()
+            print(f"1000 pods created in {created - began:.1f} s")
+            until(lambda: len(observer.bound_now(job.name)) == 1000, "bound", 200)
+            say(1000, time.monotonic() - created)
+            partial = observer.partial_seconds(job.name, 1000)
+            print(f"partly bound for {partial:.1f} s")
+            assert partial <= WINDOW
+            until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 30)
