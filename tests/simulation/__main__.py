@@ -1,0 +1,51 @@
+"""``python -m tests.simulation --seeds N --first-seed K``: a line per seed, then what they came to."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from tests.simulation.many import run_seeds, shortfall
+from tests.simulation.run import Report
+
+
+def main() -> int:
+    """Run the seeds that the command line asks for; 1 where one of them fails."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many seeds")
+    parser.add_argument("--first-seed", type=int, default=1, help="the first of them")
+    parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one per core")
+    parser.add_argument("--mutant", default="", help="a seeded defect of tests.simulation.mutants")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("--quiet", action="store_true", help="only failures and the summary")
+    given = parser.parse_args()
+    began, faults, reports = time.monotonic(), Counter[str](), list[Report]()
+    for report in run_seeds(range(given.first_seed, given.first_seed + given.seeds), given.jobs, given.mutant):
+        reports.append(report)
+        faults.update(report.faults)
+        if report.failure or not given.quiet:
+            print(report.line, flush=True)
+        if report.failure:
+            print("\n".join(report.story))
+            print(f"replay: {report.replay(given.mutant)}", flush=True)
+            if not given.keep_going:
+                break
+    seconds = time.monotonic() - began
+    failed = [report.seed for report in reports if report.failure]
+    print(
+        f"{len(reports)} seeds in {seconds:.0f} s ({len(reports) / seconds:.2f} a second): {len(failed)} failed {failed}"
+    )
+    print(f"steps {sum(r.steps for r in reports)}, gangs bound {sum(r.gangs for r in reports)}, "
+          f"rebuilt and compared {sum(r.compared for r in reports)}")  # fmt: skip
+    often = sum(1 for count in faults.values() if count >= 100)
+    shown = " ".join(f"{kind}:{count}" for kind, count in sorted(faults.items()))
+    print(f"faults {sum(faults.values())} of {len(faults)} kinds, {often} of them 100 times or more: {shown}")
+    if missing := shortfall(reports):
+        print(f"too little was done: {missing}")
+    return 1 if failed or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

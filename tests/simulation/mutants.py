@@ -1,0 +1,271 @@
+"""Seeded defects, most of them from other schedulers' trackers, each switched on by replacing a few functions.
+
+The numbers are those of the project's list of defects that were found in peers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from extender import app, barrier, calls, controller, ledger, verbs
+from extender.kube import reflector, translate
+from policy.cluster import draft as drafts
+from policy.cluster.actions import Bind
+from policy.cluster.events import BindRefused, BindUnknown, PodGone
+from policy.cluster.gang import ADMITTED, State
+from policy.cluster.snapshot import queued
+from policy.transitions import barrier as bars
+from policy.transitions import expire as expiry
+from policy.transitions import facts, gangs, settle
+
+Patch = tuple[object, str, object]
+
+
+@contextmanager
+def _put(owner: object, name: str, value: object) -> Iterator[None]:
+    before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextmanager
+def switched_on(name: str) -> Iterator[None]:
+    """Have the defect of that name for as long as the context lasts."""
+    with ExitStack() as stack:
+        for owner, attribute, value in MUTANTS[name]():
+            stack.enter_context(_put(owner, attribute, value))
+        yield
+
+
+def rollback_on_ambiguous_bind() -> list[Patch]:
+    """1 (HAMi #2645): an answer that was lost is taken for a refusal."""
+    plain = facts.apply_fact
+
+    def post(self: ledger.Ledger, *events: Any) -> None:
+        changed = [BindRefused(e.uid, "lost") if isinstance(e, BindUnknown) else e for e in events]
+        _POST(self, *changed)
+
+    _ = plain
+    return [(ledger.Ledger, "post", post)]
+
+
+_POST = ledger.Ledger.post
+
+
+def leaked_reservation() -> list[Patch]:
+    """2 (HAMi #2308): a binding that failed keeps its room."""
+
+    def landed(draft: drafts.Draft, uid: str) -> None:
+        pod = gangs.pod_of(draft, uid)
+        if pod is not None and pod.node:
+            _LANDED(draft, uid)
+
+    return [(bars, "_landed", landed), (facts, "land", lambda draft, gang, uid: gang)]
+
+
+_LANDED = bars._landed
+
+
+def partial_permit() -> list[Patch]:
+    """4 (coscheduling #930): the gang is let through with its first members."""
+
+    def complete(job: Any, slots: Any, workers: int) -> bool:
+        return bool(slots)
+
+    return [(bars, "complete", complete)]
+
+
+def plan_of_a_hopeless_gang_kept() -> list[Patch]:
+    """5 (coscheduling #713): a plan whose members do not come keeps its room for ever."""
+    return [(expiry, "_end_plan", lambda draft, gang, now: []), (expiry, "_end_window", lambda draft, gang, now: [])]
+
+
+def hold_and_wait() -> list[Patch]:
+    """6 (coscheduling #117, Koordinator #872): a released gang keeps the members that it has bound."""
+    from policy import desired
+
+    return [(desired, "_releases", lambda snapshot: iter(()))]
+
+
+def stale_spec_while_scaling() -> list[Patch]:
+    """7 (Volcano #6010): a job is resized by bounds of long ago, without the version that they were read at."""
+
+    async def set_replicas(api: Any, call: calls.SetReplicas) -> Any:
+        return await _SET_REPLICAS(_Unconditional(api), call)
+
+    return [(calls, "_set_replicas", set_replicas)]
+
+
+_SET_REPLICAS = calls._set_replicas
+
+
+class _Unconditional:
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    async def patch(self, ref: Any, patch: Any, **_: Any) -> Any:
+        return await self._api.patch(ref, patch)
+
+
+def repaired_gang_starves() -> list[Patch]:
+    """8 (Volcano #5805): a gang that lost members is not looked at again."""
+    from policy import step
+    from policy.systems.kod2 import Pass
+
+    return [(step, "repair", lambda draft, now: []), (Pass, "_mend", lambda self: None),
+            (settle, "_watch_over", lambda *_: [])]  # fmt: skip
+
+
+def finished_jobs_admitted_again() -> list[Patch]:
+    """9 (Kueue #1654): whether a job has finished is not read."""
+
+    def read_job(*given: Any) -> Any:
+        job = _READ_JOB(*given)
+        return None if job is None else replace(job, finished=False)
+
+    return [(translate, "read_job", read_job)]
+
+
+_READ_JOB = translate.read_job
+
+
+def usage_not_counted_after_restart() -> list[Patch]:
+    """10 (Kueue PR 5334): pods that were bound before the start are not charged."""
+
+    def deliver(self: app.Live, batch: reflector.Batch) -> None:
+        if batch.kind == "replace" and str(batch.resource) == "pods":
+            waiting = [e for e in batch.events if not e["object"].get("spec", {}).get("nodeName")]
+            batch = replace(batch, events=waiting)
+        _DELIVER(self, batch)
+
+    return [(app.Live, "deliver", deliver)]
+
+
+_DELIVER = app.Live.deliver
+
+
+def failing_bind_wins_each_cycle() -> list[Patch]:
+    """13 (KAI #2075): a refused bind never ends, and the window is never over."""
+
+    async def bind(self: barrier.Barrier, effect: Bind) -> None:
+        outcome = await barrier.create_binding(self._api, effect)
+        if not isinstance(outcome, barrier.Refused):
+            self._ledger.post(barrier.BindDone(effect.uid, effect.node))
+            self._answer(effect.uid, "")
+        # a refusal is forgotten: the call hangs
+
+    return [(barrier.Barrier, "_bind", bind)]
+
+
+def cleanup_on_stale_cache() -> list[Patch]:
+    """14 (KAI PR 1387): what a list lacks is deleted, however old the list is."""
+
+    def unlisted(self: app.Live, batch: reflector.Batch) -> list[Any]:
+        if str(batch.resource) != "pods":
+            return []
+        listed = {change["object"].get("metadata", {}).get("uid") for change in batch.events}
+        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in listed]
+
+    return [(app.Live, "_unlisted", unlisted)]
+
+
+def success_after_failure() -> list[Patch]:
+    """15 (KAI PR 2155): a binding that failed is answered with success."""
+
+    def answer(self: barrier.Barrier, uid: str, text: str) -> None:
+        failed = text.startswith(barrier.Reason.BIND_FAILED.text) or text == barrier.UNKNOWN_OUTCOME
+        _ANSWER(self, uid, "" if failed else text)
+
+    return [(barrier.Barrier, "_answer", answer)]
+
+
+_ANSWER = barrier.Barrier._answer
+
+
+def key_is_the_name() -> list[Patch]:
+    """23 (Sieve, stale state): a pod's end is taken for its successor's, which has the same name."""
+
+    def vanished(before: Any, after: Any) -> Iterator[Any]:
+        for key in before:
+            if key not in after:
+                yield from _VANISHED({key: before[key]}, {})
+
+    def lose(draft: drafts.Draft, uid: str, now: float) -> Any:
+        pod = gangs.pod_of(draft, uid)
+        same = [
+            p.uid for p in draft.read("pods").values() if pod and (p.namespace, p.name) == (pod.namespace, pod.name)
+        ]
+        return [effect for one in same or [uid] for effect in _LOSE_POD(draft, one, now)]
+
+    return [(reflector, "_vanished", vanished), (facts, "lose_pod", lose)]
+
+
+_VANISHED = reflector._vanished
+_LOSE_POD = facts.lose_pod
+
+
+def wall_clock_in_a_timeout() -> list[Patch]:
+    """25: deadlines follow a wall clock that is set anew."""
+    return [(ledger.Ledger, "now", lambda self: self.clock.now())]
+
+
+def swallowed_exception() -> list[Patch]:
+    """27 (informer.py): events of a batch that the ledger cannot take at once are lost."""
+
+    def post(self: ledger.Ledger, *events: Any) -> None:
+        if self._timer is None:
+            _POST(self, *events)
+
+    return [(ledger.Ledger, "post", post)]
+
+
+def no_wake_up() -> list[Patch]:
+    """30: nobody wakes the members that were refused before."""
+    return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, calls.Wake)))]
+
+
+def force_bind() -> list[Patch]:
+    """26 (HiveD): when the window is over, the members that came are bound all the same."""
+
+    def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
+        job = gangs.job_of(draft, gang.job_uid)
+        if gang.state is State.PLANNED and job is not None and queued(job):
+            return bars.send_held(draft, gang, gangs.Move.COMMIT, deadline=now + 30.0)
+        return _END_WINDOW(draft, gang, now)
+
+    return [(expiry, "_end_window", end)]
+
+
+_END_WINDOW = expiry._end_window
+
+
+def bind_without_plan() -> list[Patch]:
+    """3 (HAMi #3030): whatever is asked for is bound, plan or not."""
+
+    async def hold(self: barrier.Barrier, uid: str, node: str, gone: Any) -> str:
+        asyncio.ensure_future(gone).cancel()
+        pod = self._ledger.snapshot.pods[uid]
+        outcome = await self._api.bind(pod.namespace, pod.name, uid, node, {"kohort.dev/plan": "none"})
+        return "" if isinstance(outcome, barrier.Done) else "no"
+
+    return [(barrier.Barrier, "hold", hold)]
+
+
+MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
+    made.__name__.replace("_", "-"): made
+    for made in (
+        rollback_on_ambiguous_bind, leaked_reservation, bind_without_plan, partial_permit,
+        plan_of_a_hopeless_gang_kept, hold_and_wait, stale_spec_while_scaling, repaired_gang_starves,
+        finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
+        cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
+        swallowed_exception, no_wake_up,
+    )
+}  # fmt: skip
+_ = (ADMITTED, verbs)

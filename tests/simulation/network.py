@@ -1,0 +1,381 @@
+"""The faulty network: a process's line to the API server, and kube-scheduler's and the controller's to the extender.
+
+A request that was sent is carried out by the network, whatever becomes of its sender. What `extender.kube.client` makes
+of an HTTP answer is made of it here: 5xx and silence are Unknown, a 429 is tried again until the deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+from extender.embedded.api import EmbeddedApi
+from extender.embedded.apiserver import ApiServer
+from extender.embedded.store import ExpiredError
+from extender.kube.api import (
+    PODS,
+    ClusterError,
+    Done,
+    Json,
+    Outcome,
+    PatchKind,
+    Ref,
+    Refused,
+    Resource,
+    Unknown,
+)
+from tests.simulation.clocks import ProcessClock, loop_time
+from tests.simulation.faults import Faults
+
+if TYPE_CHECKING:
+    from tests.simulation.processes import Extender
+
+PAGE: Final = 7
+DEADLINE: Final = 4.0
+ERROR_500: Final = ClusterError(500, "InternalError")
+Write = Callable[[], Awaitable[Outcome]]
+
+
+async def forever() -> None:
+    """Never return."""
+    await asyncio.get_running_loop().create_future()
+
+
+class Watcher:
+    """Told of each write as it reaches the API server."""
+
+    def sent(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        """A process has begun a write."""
+
+    def applied(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+        """The API server has answered a write."""
+
+    def arrives(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        """A write is about to be judged by the API server."""
+
+
+Crash = Callable[[str, str], str]
+"""Who writes, and the verb -> "", "kill-before-write", "kill-after-write" or "kill-unanswered"."""
+
+
+class Line:
+    """One process's connection to the API server; an `Api`."""
+
+    def __init__(
+        self, who: str, server: ApiServer, clock: ProcessClock, faults: Faults, watcher: Watcher, crash: Crash,
+        die: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.who = who
+        self.dead = False
+        self.stalled = 0  # watches that bring nothing any more
+        self.stalled_until = 0.0
+        self._server = server
+        self._api = EmbeddedApi(server, clock)
+        self._clock = clock
+        self._faults = faults
+        self._watcher = watcher
+        self._crash = crash
+        self._die = die
+        self._chance = random.Random(f"latency {who} {faults.chance.random()}")
+        self._travels: set[asyncio.Task[Outcome | None]] = set()
+
+    async def _alive(self) -> None:
+        await self._clock.awake()
+        if self.dead:
+            await forever()
+
+    def _latency(self) -> float:
+        return self._chance.uniform(0.0005, 0.008)
+
+    # -- reads -----------------------------------------------------------------------------------
+
+    async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        version, start = 0, 0
+        while True:
+            await self._alive()
+            fault = self._faults.strikes("list-page-500", "list-page-410", "list-slow")
+            await asyncio.sleep(self._chance.uniform(0.5, 3.0) if fault == "list-slow" else self._latency())
+            if fault == "list-page-500":
+                raise ERROR_500
+            if fault == "list-page-410":
+                raise ClusterError(410, "Expired")
+            try:
+                items, version, start = self._server.store.page(resource, PAGE, version, start)
+            except ExpiredError:
+                raise ClusterError(410, "Expired") from None
+            await self._alive()
+            yield items, str(version)
+            if not start:
+                return
+
+    async def watch(
+        self, resource: Resource, resource_version: str, timeout: float
+    ) -> AsyncGenerator[list[Json], None]:
+        await self._alive()
+        await asyncio.sleep(self._latency())
+        if self._faults.strikes("watch-refused"):
+            raise ClusterError(429, "TooManyRequests", "", 1.0) if self._chance.random() < 0.5 else ERROR_500
+        seen: list[Json] = []
+        async with aclosing(self._api.watch(resource, resource_version, timeout)) as batches:
+            async for found in batches:
+                events = list(found)
+                if events:
+                    await asyncio.sleep(self._latency())
+                    async for batch in self._disturbed(events, seen):
+                        await self._alive()
+                        yield batch
+                else:
+                    await self._alive()
+                    yield events
+                seen = (seen + events)[-12:]
+
+    async def _disturbed(self, events: list[Json], seen: Sequence[Json]) -> AsyncGenerator[list[Json], None]:
+        """A burst of events as the network brings it."""
+        fault = self._faults.strikes(
+            "watch-stalled", "watch-410", "watch-tail-lost", "watch-closed", "watch-undecodable", "watch-late",
+            "watch-duplicate", "watch-reordered",
+        )  # fmt: skip
+        match fault:
+            case "watch-stalled":
+                self.stalled += 1
+                try:
+                    await forever()
+                finally:
+                    self.stalled -= 1
+                    self.stalled_until = loop_time()
+            case "watch-410":
+                yield [{"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}]
+                await forever()
+            case "watch-tail-lost":
+                yield events[: self._chance.randrange(len(events))]
+                raise ClusterError(0, "Disconnected")
+            case "watch-closed":
+                yield events
+                raise ClusterError(0, "Disconnected")
+            case "watch-undecodable":
+                yield [{"type": "ERROR", "object": {"code": 200, "reason": "Undecodable"}}]
+                await forever()
+            case "watch-late":
+                await asyncio.sleep(self._chance.uniform(0.2, 6.0))
+                yield events
+            case "watch-duplicate":
+                # As after a connection that was taken up from an older version: all of it again, in its order.
+                yield events
+                yield [*seen[self._chance.randrange(len(seen) + 1) :], *events]
+            case "watch-reordered":
+                yield _swapped(events, self._chance)
+            case _:
+                yield events
+
+    async def get(self, ref: Ref) -> Json | None:
+        await self._alive()
+        fault = self._faults.strikes("get-500", "get-lost")
+        await asyncio.sleep(self._latency())
+        if fault:
+            await asyncio.sleep(DEADLINE if fault == "get-lost" else 0.0)
+            await self._alive()
+            raise ClusterError(0, "Timeout") if fault == "get-lost" else ERROR_500
+        found = await self._api.get(ref)
+        await self._alive()
+        return found
+
+    # -- writes ----------------------------------------------------------------------------------
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
+        told = {"uid": uid, "node": node, "annotations": dict(annotations)}
+        return await self._write(
+            "bind", Ref(PODS, namespace, name), told, lambda: self._api.bind(namespace, name, uid, node, annotations)
+        )
+
+    async def patch(
+        self,
+        ref: Ref,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Outcome:
+        told = {"patch": patch, "uid": uid, "version": resource_version, "subresource": subresource}
+        return await self._write(
+            "patch",
+            ref,
+            told,
+            lambda: self._api.patch(
+                ref, patch, kind=kind, subresource=subresource, uid=uid, resource_version=resource_version
+            ),
+        )
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        return await self._write(
+            "delete", Ref(PODS, namespace, name), {"uid": uid}, lambda: self._api.delete_pod(namespace, name, uid)
+        )
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        await self._alive()
+        await asyncio.sleep(self._latency())
+        return Done({})  # nobody here reads them, and they would only cost time
+
+    async def _write(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome:
+        await self._alive()
+        crash = self._crash(self.who, verb)
+        if crash == "kill-before-write":
+            self._die()
+            await forever()
+        self._watcher.sent(self.who, verb, ref, told)
+        answer = await self._sent(verb, ref, told, write, crash == "kill-unanswered")
+        if crash == "kill-after-write":
+            # The process hears the answer, and makes a step of it, before it dies.
+            asyncio.get_running_loop().call_later(0.03, self._die)
+        return answer
+
+    async def _sent(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write, unanswered: bool) -> Outcome:
+        ends = loop_time() + DEADLINE
+        while True:
+            travel = asyncio.get_running_loop().create_task(self._travel(verb, ref, told, write))
+            self._travels.add(travel)
+            travel.add_done_callback(self._travels.discard)
+            if unanswered:
+                await asyncio.wait([travel])
+                self._die()
+                await forever()
+            done, _ = await asyncio.wait([travel], timeout=max(0.0, ends - loop_time()))
+            await self._alive()
+            answer = travel.result() if done else None
+            if answer is None:
+                return Unknown(f"no answer within {DEADLINE:g} s")
+            pause = self._chance.uniform(1.0, 1.5)
+            if not (isinstance(answer, Refused) and answer.status == 429) or loop_time() + pause >= ends:
+                return answer
+            await asyncio.sleep(pause)
+            await self._alive()
+
+    async def _travel(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome | None:
+        """There and back; None where no answer comes."""
+        kinds = {
+            "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
+            "patch": ("lost", "answer-lost", "conflict", "429", "500"),
+            "delete": ("lost", "answer-lost", "500"),
+        }[verb]
+        fault = self._faults.strikes(*(f"{verb}-{kind}" for kind in kinds)).removeprefix(f"{verb}-")
+        slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
+        await asyncio.sleep(self._chance.uniform(*slow) if slow else self._latency())
+        match fault:
+            case "lost":
+                await forever()
+            case "conflict":
+                return Refused(409, "Conflict", "the object has been modified")
+            case "429":
+                return Refused(429, "TooManyRequests", "")
+            case "500":
+                return Unknown("HTTP 500")
+            case "forbidden":
+                return Refused(403, "Forbidden", "an admission policy")
+            case _:
+                pass
+        self._watcher.arrives(self.who, verb, ref, told)
+        outcome = await write()
+        self._watcher.applied(self.who, verb, ref, told, outcome)
+        if fault == "answer-lost":
+            await forever()
+        if fault == "500-done":
+            return Unknown("HTTP 500")
+        await asyncio.sleep(self._latency())
+        return outcome
+
+
+def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
+    """Two neighbours change places; those of one object keep their order."""
+    if len(events) < 2:
+        return events
+    at = chance.randrange(len(events) - 1)
+    first, second = events[at : at + 2]
+    names = [(e["object"].get("metadata", {}).get("namespace"), e["object"].get("metadata", {}).get("name"))
+             for e in (first, second)]  # fmt: skip
+    if names[0] == names[1] or "BOOKMARK" in (first["type"], second["type"]):
+        return events
+    return [*events[:at], second, first, *events[at + 2 :]]
+
+
+# -- kube-scheduler to the extender ----------------------------------------------------------------
+
+
+class Answer:
+    """What `aiohttp.ClientResponse` is to the extender client."""
+
+    def __init__(self, body: bytes) -> None:
+        self.status = 200
+        self._body = body
+
+    async def read(self) -> bytes:
+        return self._body
+
+
+class Call:
+    """One POST, as an async context manager."""
+
+    def __init__(self, wire: Wire, verb: str, body: bytes) -> None:
+        self._wire, self._verb, self._body = wire, verb, body
+
+    async def __aenter__(self) -> Answer:
+        return Answer(await self._wire.carry(self._verb, self._body))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class Wire:
+    """kube-scheduler's connections to the extender; stands for `aiohttp.ClientSession`."""
+
+    def __init__(self, extender: Extender, faults: Faults) -> None:
+        self.dead = False
+        self._extender = extender
+        self._faults = faults
+        self._chance = random.Random(f"wire {faults.chance.random()}")
+
+    def post(self, url: str, *, data: bytes, headers: Mapping[str, str]) -> Call:
+        return Call(self, url.rsplit("/", 1)[-1], data)
+
+    async def carry(self, verb: str, body: bytes) -> bytes:
+        """Deliver the request and bring the answer back; the caller's time limit ends it from outside."""
+        if self.dead:
+            await forever()
+        call = "bind-call" if verb == "bind" else "filter"
+        answer_lost = "bind-call-answer-lost" if verb == "bind" else "filter-answer-lost"
+        request_lost = "bind-call-lost" if verb == "bind" else "filter-request-lost"
+        fault = self._faults.strikes(request_lost, answer_lost, f"{call}-late", f"{call}-twice")
+        await asyncio.sleep(self._chance.uniform(0.0002, 0.002))
+        if fault == request_lost:
+            if self._chance.random() < 0.5:
+                await forever()
+            raise aiohttp.ServerDisconnectedError
+        extender = self._extender
+        if not extender.listens:
+            raise aiohttp.ClientConnectionError("connection refused")
+        hung_up = asyncio.Event()
+        delay = self._chance.uniform(3.0, 30.0) if fault == f"{call}-late" else 0.0
+        serving = extender.serve(verb, body, hung_up, delay)
+        if fault == f"{call}-twice":
+            extender.serve(verb, body, asyncio.Event(), self._chance.uniform(0.0, 0.5))
+        try:
+            await asyncio.wait([serving])
+            if serving.cancelled():
+                raise aiohttp.ServerDisconnectedError
+            await asyncio.sleep(self._chance.uniform(0.0002, 0.002))
+            if fault == answer_lost:
+                await forever()
+            return serving.result()
+        finally:
+            if not serving.done():
+                unseen = self._faults.strikes("hang-up-unseen")
+                after = self._chance.uniform(0.5, 6.0) if unseen else 0.001
+                asyncio.get_running_loop().call_later(after, hung_up.set)

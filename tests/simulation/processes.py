@@ -1,0 +1,281 @@
+"""The processes of one replica: extender, controller, kube-scheduler. Each may be killed, paused and started again.
+
+A killed process does nothing more: its line is dead before its tasks are cancelled, so that no clean-up of it is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from extender import app
+from extender.controller import Controller, SourceError
+from extender.embedded.apiserver import ApiServer
+from extender.embedded.config import SchedulerConfig
+from extender.embedded.extenderclient import ExtenderClient
+from extender.embedded.scheduler import Scheduler
+from extender.lease import Lease
+from extender.rest import DecisionsParameters, DesiredParameters, Rest
+from extender.settings import Settings
+from extender.views import CONTROLLER
+from tests.simulation.clocks import ProcessClock, loop_time
+from tests.simulation.faults import Faults, Story
+from tests.simulation.network import Crash, Line, Watcher, Wire, forever
+
+
+class Surroundings:
+    """What every process of a run stands on."""
+
+    def __init__(
+        self, seed: int, server: ApiServer, settings: Settings, faults: Faults, story: Story, watcher: Watcher,
+        crash: Crash,
+    ) -> None:  # fmt: skip
+        self.seed = seed
+        self.server = server
+        self.settings = settings
+        self.faults = faults
+        self.story = story
+        self.watcher = watcher
+        self.crash = crash
+        self.failures: list[str] = []  # processes that ended by themselves
+
+
+class Process:
+    """One process: its line to the API server, its clock, its task."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self.around = around
+        self.incarnation = 0
+        self.down_since: float | None = None
+        self.restart_seconds: tuple[float, float] = (0.5, 4.0)
+        self.offset = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
+
+    @property
+    def up(self) -> bool:
+        return self._task is not None
+
+    def start(self) -> None:
+        """Start a new incarnation."""
+        if self.up:
+            return
+        self.incarnation += 1
+        self.clock = ProcessClock()
+        self.clock.offset = self.offset
+        around = self.around
+        die = self._death_of(self.incarnation)
+        self.line = Line(self.name, around.server, self.clock, around.faults, around.watcher, around.crash, die)
+        self.chance = random.Random(f"{self.name} {around.seed} {self.incarnation}")
+        self._task = asyncio.get_running_loop().create_task(self._run(self._make()))
+        around.story.tell(f"{self.name} starts, incarnation {self.incarnation}")
+
+    def _death_of(self, incarnation: int) -> Callable[[], None]:
+        return lambda: self.kill() if self.incarnation == incarnation else None
+
+    async def _run(self, part: Coroutine[Any, Any, None]) -> None:
+        incarnation = self.incarnation
+        try:
+            await part
+            why = "it ended"
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the simulation itself must go on, to tell of it
+            why = "; ".join(_causes(error))
+        if self.incarnation == incarnation and not self.line.dead:
+            self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")
+            self._task = None
+
+    def kill(self, *, restart: bool = True, reason: str = "") -> None:
+        """Kill -9, and have it started again after a while."""
+        if self._task is None:
+            return
+        self.around.story.tell(f"{self.name} is killed {reason}".rstrip())
+        self.line.dead = True
+        self._dies()
+        self._task.cancel()
+        self._task = None
+        self.down_since = loop_time()
+        if restart:
+            self.restart_in(self.around.faults.chance.uniform(*self.restart_seconds))
+
+    def restart_in(self, seconds: float) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        self._again = asyncio.get_running_loop().call_later(seconds, self.start)
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock of this process's machine."""
+        self.offset = seconds
+        if self.up:
+            self.clock.offset = seconds
+
+    def _make(self) -> Coroutine[Any, Any, None]:
+        raise NotImplementedError
+
+    def _dies(self) -> None:
+        """Break the connections that others have to this process."""
+
+
+def _causes(error: BaseException) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return [cause for inner in error.exceptions for cause in _causes(inner)]
+    chain = [f"{type(error).__name__}: {error}"]
+    return chain + (_causes(error.__cause__) if error.__cause__ is not None else [])
+
+
+class Extender(Process):
+    """`kohort serve`: the whole `app.Live`, its verbs and REST called in process."""
+
+    live: app.Live
+    rest: Rest
+
+    def __init__(self, around: Surroundings, stepped: Callable[[Extender, tuple[Any, ...]], None]) -> None:
+        super().__init__("extender", around)
+        self._stepped = stepped
+        self._calls: dict[asyncio.Task[Any], None] = {}
+        self.binding: dict[str, list[str]] = {}  # uid -> nodes of the bind calls that are being answered
+
+    def _make(self) -> Coroutine[Any, Any, None]:
+        self.live = app.Live(self.around.settings, self.line, self.clock, self.chance)
+        self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
+        self.rest = Rest(self.live.ledger, self.around.settings, self.live.metrics)
+        self.rest.instance = f"{self.around.seed}-{self.incarnation}"
+        self.binding = {}
+        return self.live.run()
+
+    @property
+    def listens(self) -> bool:
+        return self.up
+
+    @property
+    def ready(self) -> bool:
+        return self.up and self.live.ledger.snapshot.synced
+
+    def _dies(self) -> None:
+        for call in list(self._calls):
+            call.cancel()
+
+    def call(self, part: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something that ends with this process."""
+        task = asyncio.get_running_loop().create_task(part)
+        self._calls[task] = None
+        task.add_done_callback(self._calls.pop)
+        return task
+
+    def serve(self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float) -> asyncio.Task[bytes]:
+        """Answer one verb; ``delay``: how late the request arrives."""
+        return self.call(self._answer(verb, body, hung_up, delay, self.live, self.clock))
+
+    async def _answer(
+        self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float, live: app.Live, clock: ProcessClock
+    ) -> bytes:
+        if delay:
+            await asyncio.sleep(delay)
+        await clock.awake()
+        first = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if first:
+                return first.pop()
+            await hung_up.wait()
+            await clock.awake()
+            return {"type": "http.disconnect"}
+
+        request = Request({"type": "http", "method": "POST", "path": f"/{verb}", "headers": []}, receive)
+        answer = await getattr(live.verbs, verb)(request)
+        await clock.awake()
+        return bytes(answer.body)
+
+
+class ControllerProcess(Process):
+    """`kohort controller`: it asks the extender's REST in process."""
+
+    def __init__(self, around: Surroundings, extender: Extender) -> None:
+        super().__init__("controller", around)
+        self._extender = extender
+        self.restart_seconds = (0.5, 8.0)
+
+    def _make(self) -> Coroutine[Any, Any, None]:
+        self.lease = Lease(self.line, self.around.settings.lease, self.clock)
+        controller = Controller(
+            self.line, self._fetch, self.around.settings, self.clock, self.lease, chance=self.chance
+        )
+        return self._both(controller)
+
+    async def _both(self, controller: Controller) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.lease.run())
+            tasks.create_task(controller.run())
+
+    async def _fetch(self, path: str, query: Mapping[str, str], seconds: float) -> bytes:
+        await self.clock.awake()
+        if self.line.dead:
+            await forever()
+        fault = self.around.faults.strikes("desired-lost", "desired-late")
+        await asyncio.sleep(self.chance.uniform(0.0002, 0.002))
+        extender = self._extender
+        if not extender.listens or fault == "desired-lost":
+            raise SourceError("ConnectError")
+        asking = extender.call(self._asked(extender, path, query))
+        done, _ = await asyncio.wait([asking], timeout=seconds)
+        if fault == "desired-late":
+            await asyncio.sleep(self.chance.uniform(0.5, 4.0))
+        await self.clock.awake()
+        if not done or asking.cancelled():
+            asking.cancel()
+            raise SourceError("ReadError")
+        return bytes(asking.result())
+
+    async def _asked(self, extender: Extender, path: str, query: Mapping[str, str]) -> bytes:
+        await extender.clock.awake()
+        if path == "/v1/desired":
+            found = await extender.rest.desired(DesiredParameters.model_validate(dict(query)), CONTROLLER)
+            await extender.clock.awake()
+            return found.model_dump_json().encode()
+        told = await extender.rest.decisions(DecisionsParameters.model_validate(dict(query)))
+        return told.model_dump_json().encode()
+
+
+class _Scheduler(Scheduler):
+    """The embedded scheduler with connections of our own."""
+
+    def connect(self, wire: Wire) -> None:
+        self._extenders = [ExtenderClient(config, wire, self._clock) for config in self.config.extenders]  # type: ignore[arg-type]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run())
+            tasks.create_task(self.queue.flush())
+            tasks.create_task(self._loop())
+
+
+class SchedulerProcess(Process):
+    """kube-scheduler."""
+
+    def __init__(self, around: Surroundings, extender: Extender, config: SchedulerConfig) -> None:
+        super().__init__("scheduler", around)
+        self._extender = extender
+        self._config = config
+        self.restart_seconds = (1.0, 6.0)
+
+    def _make(self) -> Coroutine[Any, Any, None]:
+        self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance)
+        self.wire = Wire(self._extender, self.around.faults)
+        self.scheduler.connect(self.wire)
+        return self.scheduler.run()
+
+    def _dies(self) -> None:
+        self.wire.dead = True
+        for task in sorted(self.scheduler._binds, key=_age):
+            task.cancel()
+
+
+def _age(task: asyncio.Task[Any]) -> int:
+    """Tasks are numbered as they are made; a set of them has no order."""
+    return int(task.get_name().rpartition("-")[2])

@@ -1,0 +1,404 @@
+"""Plays one scenario: the storm, then the calm, in which everything must come right."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from extender.embedded.cluster import Cluster
+from extender.journal import Journal
+from extender.kube.api import LEASES, NODES, PODS, TFJOBS, Json, Ref
+from extender.kube.translate import Translator
+from extender.ledger import Ledger
+from policy.cluster.actions import Effect
+from policy.cluster.events import Event, Led, Synced
+from policy.cluster.gang import State
+from policy.cluster.invariants import violations
+from policy.cluster.snapshot import Snapshot
+from tests.simulation.clocks import ProcessClock, SimLoop, loop_time
+from tests.simulation.faults import Faults, Story
+from tests.simulation.network import Crash
+from tests.simulation.processes import ControllerProcess, Extender, Process, SchedulerProcess, Surroundings
+from tests.simulation.scenario import BYSTANDER, IDENTITY, Scenario
+from tests.simulation.storm import Storm
+from tests.simulation.witness import Witness, broken
+
+LOOK: Final = 1.0
+CALM_LIMIT: Final = 600.0  # seconds after the last fault by which every feasible job has ended (L1)
+READY_LIMIT: Final = 45.0  # a reflector's longest back-off and a page or two (L5)
+WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7): kube-scheduler's own back-off is 2 s
+LONGEST_BACKOFF: Final = 30.0  # of a reflector
+COMPARE_SECONDS: Final = 5.0
+RENEW_SECONDS: Final = 2.0
+LEAST_STEPS: Final = 300
+LEAST_GANGS: Final = 8
+STORY_SECONDS: Final = 40.0
+
+
+@dataclass
+class Report:
+    """What came of a run."""
+
+    seed: int
+    steps: int = 0
+    gangs: int = 0
+    jobs: int = 0
+    seconds: float = 0.0
+    calm: float = 0.0
+    compared: int = 0
+    digest: str = ""
+    faults: Counter[str] = field(default_factory=Counter)
+    writes: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+
+    @property
+    def failure(self) -> str:
+        """What is wrong with the run; one that did too little is."""
+        if self.violations:
+            return "; ".join(self.violations[:3])
+        if self.steps < LEAST_STEPS or self.jobs < LEAST_GANGS or not (self.gangs and self.faults):
+            return f"too little was done: {self.steps} steps, {self.jobs} gangs, {sum(self.faults.values())} faults"
+        return ""
+
+    def replay(self, mutant: str = "") -> str:
+        """The command that plays it again."""
+        seeded = f" --mutant {mutant}" if mutant else ""
+        return f"python -m tests.simulation --seeds 1 --first-seed {self.seed} --jobs 1{seeded}"
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        kinds = " ".join(f"{kind}:{count}" for kind, count in sorted(self.faults.items()))
+        verdict = f"FAILED {self.failure}" if self.failure else "ok"
+        return (
+            f"seed {self.seed}: {self.steps} steps, {self.gangs}/{self.jobs} gangs, {self.seconds:.0f} s "
+            f"(calm {self.calm:.0f} s), {sum(self.faults.values())} faults [{kinds}] {verdict}"
+        )
+
+
+class Simulation:
+    """One run. ``crash``: where processes die at writes, beside the drawn faults."""
+
+    def __init__(self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash | None = None) -> None:
+        self.scenario = scenario
+        self.story = Story()
+        self.faults = Faults(scenario.seed, self.story, kinds)
+        self.clock = ProcessClock()
+        self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
+        self.world = self.cluster.world
+        self.witness = Witness(self.world, self.story)
+        self.witness.stored = self._stored
+        self.cluster.bridge.observe = self.witness.see
+        self._crash_at = crash
+        self.around = Surroundings(
+            scenario.seed, self.cluster.server, scenario.settings, self.faults, self.story, self.witness, self._crash
+        )
+        self.extender = Extender(self.around, self._stepped)
+        self.controller = ControllerProcess(self.around, self.extender)
+        self.scheduler = SchedulerProcess(self.around, self.extender, scenario.scheduler)
+        self.witness.extender = self.extender
+        self.lease_held = True
+        self.lease_renews = True
+        self.deleted = 0  # jobs, by their users
+        self._steps = 0  # of the ledger
+        self._asked = 0  # calls of a verb
+        self._compare_after = 0.0
+        self._last_filter: dict[str, float] = {}
+        self._digest = hashlib.sha256()
+        self._planned: dict[tuple[str, str], float] = {}  # job uid, plan -> since when its members may be scheduled
+        self._instrument()
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        return self.extender, self.controller, self.scheduler
+
+    def _stored(self, ref: Ref) -> Json | None:
+        return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
+
+    def _crash(self, who: str, verb: str) -> str:
+        if self._crash_at is not None:
+            return self._crash_at(who, verb)
+        return self.faults.strikes("kill-before-write", "kill-after-write", "kill-unanswered") if who != "user" else ""
+
+    def _instrument(self) -> None:
+        """Note which bind calls the extender is answering, and what it answers."""
+        serve, witness, extender = self.extender._answer, self.witness, self.extender
+
+        async def noted(
+            verb: str, body: bytes, hung_up: asyncio.Event, delay: float, live: Any, clock: ProcessClock
+        ) -> bytes:
+            self._asked += 1
+            if verb != "bind":
+                if verb == "filter":
+                    self._filtered(body)
+                return await serve(verb, body, hung_up, delay, live, clock)
+            args = msgspec.json.decode(body)
+            if delay:
+                await asyncio.sleep(delay)
+            calls = extender.binding.setdefault(args["PodUID"], [])
+            calls.append(args["Node"])
+            line, began = extender.line, loop_time()
+            try:
+                answer = await serve(verb, body, hung_up, 0.0, live, clock)
+            finally:
+                calls.remove(args["Node"])
+            if not line.dead:
+                witness.answered(args["PodUID"], args["Node"], msgspec.json.decode(answer)["Error"])
+                if self._held_too_long(began, clock):
+                    witness.violated("S14", f"bind of {args['PodName']} was held for {loop_time() - began:.0f} s")
+            return answer
+
+        self.extender._answer = noted  # type: ignore[method-assign]
+
+    def _held_too_long(self, began: float, clock: ProcessClock) -> bool:
+        """S14, in the calm: the answer comes before kube-scheduler gives up."""
+        calm, limit = self.witness.calm_since, self.scenario.settings.barrier.http_timeout_seconds
+        return calm is not None and loop_time() - max(began, calm, clock.paused_until) > limit
+
+    def _filtered(self, body: bytes) -> None:
+        self._last_filter[msgspec.json.decode(body)["Pod"]["metadata"]["uid"]] = loop_time()
+
+    # -- the ledger's steps ----------------------------------------------------------------------
+
+    def _stepped(self, extender: Extender, effects: tuple[Effect, ...]) -> None:
+        if extender.line.dead or extender is not self.extender:
+            return
+        snapshot, now = extender.live.ledger.snapshot, loop_time()
+        self._steps += 1
+        for effect in effects:
+            self.story.tell(f"step {extender.incarnation}.{snapshot.generation}: {effect}")
+            self._digest.update(f"{now:.6f} {extender.incarnation} {snapshot.generation} {effect!r}\n".encode())
+        if self._steps % 8 == 0:
+            for broken_rule in violations(snapshot):
+                self.witness.violated("ledger", broken_rule)
+        self.witness.check_ledger(extender)
+
+    # -- the run ---------------------------------------------------------------------------------
+
+    async def play(self) -> Report:
+        """Storm and calm."""
+        began = loop_time()
+        self.cluster.begin()
+        background = [asyncio.create_task(self.cluster.run(), name="cluster-0")]
+        if self.scenario.leased:
+            self._make_lease()
+            background.append(asyncio.create_task(self._renew(), name="elector-0"))
+        for process in self.processes:
+            process.start()
+        storm = Storm(self)
+        self.faults.active = True
+        await self._storm(storm)
+        self.faults.active = False
+        storm.calm()
+        self.witness.calm_since = calm = loop_time()
+        self.story.tell("calm")
+        try:
+            await self._calm(calm)
+        finally:
+            for process in self.processes:
+                process.restart_in(1e9)
+                process.kill(restart=False)
+            for task in background:
+                task.cancel()
+        for task in background:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        return self._report(began, calm)
+
+    async def _storm(self, storm: Storm) -> None:
+        ends = loop_time() + self.scenario.storm
+        chance = self.faults.chance
+        while (left := ends - loop_time()) > 0:
+            await asyncio.sleep(min(left, chance.expovariate(1 / self.scenario.gap)))
+            storm.strike()
+            self.witness.look()
+            self._note_failures()
+
+    def _note_failures(self) -> None:
+        for failure in self.around.failures:
+            self.witness.violated("crash", failure)
+
+    async def _calm(self, since: float) -> None:
+        """Everything must come right, each thing in its time."""
+        while True:
+            await asyncio.sleep(LOOK)
+            now = loop_time()
+            self.witness.look()
+            self._note_failures()
+            if now - since > READY_LIMIT and not self.extender.ready:
+                self.witness.violated("L5", f"the extender is not ready {READY_LIMIT:g} s after the last fault")
+            if now - since > LONGEST_BACKOFF:
+                self._check_awake(now)
+            self._compare()
+            if self.witness.violations or (self._over() and now - since > 5.0):
+                break
+            if now - since > CALM_LIMIT:
+                self._blame()
+                break
+        self.witness.turns()
+
+    def _over(self) -> bool:
+        jobs = self.world.store.jobs.values()
+        ended = all(job.phase.ended or broken(job) for job in jobs) and len(jobs) + self.deleted == len(
+            self.scenario.trace.jobs
+        )
+        return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
+
+    def _blame(self) -> None:
+        """L1: say who did not end, and why the ledger thinks so."""
+        snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
+        for job in self.world.store.jobs.values():
+            if not (job.phase.ended or broken(job)):
+                gang = snapshot.gang(f"{job.spec.namespace}/{job.uid}")
+                verdict = snapshot.verdicts.get(gang.job_uid)
+                pods = ", ".join(
+                    f"{p.slot}@{p.node or '-'}{'!' if p.deleted else ''}" for p in self.world.store.pods_of(job.uid)
+                )
+                self.witness.violated(
+                    "L1", f"{job.key} has not ended {CALM_LIMIT:g} s after the last fault: {gang.state.value} "
+                    f"{verdict.reason.value if verdict else ''} {verdict.detail if verdict else ''} pods {pods}"
+                )  # fmt: skip
+        for pod in self.world.store.pods.values():
+            if pod.scheduler == BYSTANDER and not pod.node:
+                self.witness.violated("S12", f"{pod.key}, which did not opt in, is not scheduled")
+        if not self.witness.violations:
+            self.witness.violated("L1", "the run does not end")
+
+    def _check_awake(self, now: float) -> None:
+        """L7: the members of a gang that has room are asked about within moments."""
+        snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
+        current: dict[tuple[str, str], float] = {}
+        for uid, gang in snapshot.gangs.items():
+            if gang.state is not State.PLANNED or gang.waits_for:
+                continue
+            lines = [process.line for process in self.processes]
+            if any(line.stalled for line in lines):
+                continue  # a stalled watch is given up after 50 s; the time begins when all see again
+            seeing = max(line.stalled_until for line in lines) + LONGEST_BACKOFF
+            since = max(self._planned.get((uid, gang.plan), now), min(now, seeing))
+            current[uid, gang.plan] = since
+            late = [
+                pod.name
+                for pod in snapshot.pods_of(uid)
+                if pod.slot in gang.nodes and not pod.node and pod.uid not in gang.held
+                and self._last_filter.get(pod.uid, 0.0) < since - 1.0
+            ]  # fmt: skip
+            if late and now - since > WAKE_LIMIT:
+                self.witness.violated("L7", f"{late} have room since {now - since:.0f} s and are not asked about")
+        self._planned = current
+
+    # -- S9 --------------------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        """S9: where nothing is on its way, the ledger is what a fresh one reads from the API."""
+        if not self.extender.ready or loop_time() < self._compare_after:
+            return
+        ledger = self.extender.live.ledger
+        if ledger.dirty or not self._caught_up(ledger.snapshot):
+            return
+        fresh = Ledger(ledger.policy, ledger.snapshot.rules, self.clock, Journal())
+        fresh.step(Led(False), *self._facts(), Synced())
+        self.witness.compared += 1
+        self._compare_after = loop_time() + COMPARE_SECONDS
+        for name in ("nodes", "jobs", "pods", "members", "strays", "foreign"):
+            live, rebuilt = getattr(ledger.snapshot, name), getattr(fresh.snapshot, name)
+            if live != rebuilt:
+                keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
+                shown = [f"{live.get(k)} != {rebuilt.get(k)}" for k in keys[:1]]
+                self.witness.violated("S9", f"{name} of {keys[:5]}: {shown}"[:600])
+        for uid, job in ledger.snapshot.jobs.items():
+            live_gang, found = ledger.snapshot.gang(uid), fresh.snapshot.gang(uid)
+            settled = job.worker is None or job.worker.replicas == live_gang.workers
+            if (
+                live_gang.state is State.RUNNING
+                and settled
+                and set(job.slots(live_gang.workers)) <= self.witness.bound(uid.partition("/")[2])
+            ):
+                same = (live_gang.state, live_gang.workers, live_gang.nodes) == (
+                    found.state,
+                    found.workers,
+                    found.nodes,
+                )
+                if not same:
+                    shown = [f"{g.state.value} {g.workers} {sorted(g.nodes.items())}" for g in (live_gang, found)]
+                    self.witness.violated("S9", f"gang {job.key}: {shown[0]} is rebuilt as {shown[1]}")
+            if (live_gang.state is State.COMPLETED) is not (found.state is State.COMPLETED):
+                self.witness.violated("S9", f"gang {job.key}: {live_gang.state} is rebuilt as {found.state}")
+
+    def _caught_up(self, snapshot: Snapshot) -> bool:
+        """Whether the watches have shown all there is."""
+        store = self.cluster.server.store
+        pods = {i["metadata"]["uid"]: int(i["metadata"]["resourceVersion"]) for i in store.all(PODS)}
+        jobs = {
+            f"{i['metadata']['namespace']}/{i['metadata']['uid']}": int(i["metadata"]["resourceVersion"])
+            for i in store.all(TFJOBS)
+        }
+        known = {uid: pod.version for uid, pod in snapshot.pods.items()}
+        if known != pods:
+            return False
+        nodes = {i["metadata"]["name"]: int(i["metadata"]["resourceVersion"]) for i in store.all(NODES)}
+        return {uid: job.version for uid, job in snapshot.jobs.items() if job.kind == "TFJob"} == jobs and {
+            name: node.version for name, node in snapshot.nodes.items()
+        } == nodes
+
+    def _facts(self) -> Iterator[Event]:
+        translator = Translator(self.scenario.settings.scheduler_name)
+        for resource in (NODES, PODS, TFJOBS):
+            for item in self.cluster.server.store.all(resource):
+                yield from translator.events(resource, {"type": "ADDED", "object": item})
+
+    # -- the Lease -------------------------------------------------------------------------------
+
+    def _make_lease(self) -> None:
+        self._renewals = 0
+        settings = self.scenario.settings.lease
+        self._lease = Ref(LEASES, settings.namespace, settings.name)
+        self.cluster.server.create(LEASES, settings.namespace, {"metadata": {"name": settings.name}, "spec": {}})
+
+    async def _renew(self) -> None:
+        """kube-scheduler's leader election: here, or in another replica."""
+        while True:
+            if self.lease_renews:
+                self._renewals += 1
+                holder = f"{IDENTITY}_1" if self.lease_held else "replica-b_2"
+                spec = {"holderIdentity": holder, "renewTime": str(self._renewals), "leaseDurationSeconds": 15}
+                self.cluster.server.patch(self._lease, {"spec": spec}, "application/merge-patch+json")
+            await asyncio.sleep(RENEW_SECONDS)
+
+    # -- the report ------------------------------------------------------------------------------
+
+    def _report(self, began: float, calm: float) -> Report:
+        report = Report(self.scenario.seed)
+        report.steps = self._steps + self._asked + self.witness.writes.total()
+        report.gangs = len(self.witness.gangs_bound)
+        report.jobs = len(self.scenario.trace.jobs)
+        report.seconds, report.calm = loop_time() - began, loop_time() - calm
+        report.digest, report.compared = self._digest.hexdigest(), self.witness.compared
+        report.faults, report.writes = self.faults.counts, self.witness.writes
+        report.violations = list(self.witness.violations)
+        if report.violations:
+            report.story = self.story.last(STORY_SECONDS, loop_time())
+        return report
+
+
+def play(make: Callable[[], Simulation]) -> Report:
+    """Run one simulation in a loop of its own."""
+    logging.disable(logging.CRITICAL)
+    try:
+        with asyncio.Runner(loop_factory=SimLoop) as runner:
+            runner.get_loop().set_exception_handler(lambda loop, context: None)
+            return runner.run(_play(make))
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+async def _play(make: Callable[[], Simulation]) -> Report:
+    return await make().play()

@@ -1,0 +1,321 @@
+"""Faults by time, and the way back: processes, nodes, pods, jobs, and another scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from extender.embedded.rules import RefusedError
+from extender.kube.api import CONFIGMAPS, Ref
+from extender.kube.jobkinds import MIN_WORKERS
+from policy.cluster.model import Node, Phase
+from policy.cluster.resources import Resources, total
+from policy.sim.objects import KOHORT, JobObject, PodObject, Refusal
+from policy.sim.traces import pod_requests
+from policy.sim.world import World
+from tests.simulation.scenario import BYSTANDER
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Simulation
+
+THIEF: Final = "other-scheduler"
+T = TypeVar("T")
+
+
+class Storm:
+    """Does one fault at a time, as chance has it."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._world = sim.world
+        self._chance = sim.faults.chance
+        self._whole = {node.name: node for node in sim.scenario.trace.nodes}
+        self._made = 0
+
+    def strike(self) -> None:
+        """Do the next fault, if there is something that it can hit."""
+        kind = self._sim.faults.timed()
+        if kind:
+            self._do(kind)
+
+    def _do(self, kind: str) -> None:
+        what = getattr(self, "_" + kind.replace("-", "_"))()
+        if what:
+            self._sim.faults.note(kind, str(what))
+
+    def _pick(self, found: Iterable[T]) -> T | None:
+        options = list(found)
+        return self._chance.choice(options) if options else None
+
+    def _write(self, write: Callable[[World], Refusal | None]) -> bool:
+        try:
+            self._sim.cluster.bridge.do(write)
+        except RefusedError:
+            return False
+        return True
+
+    # -- processes -------------------------------------------------------------------------------
+
+    def _kill_extender(self) -> str:
+        return self._kill(0)
+
+    def _kill_controller(self) -> str:
+        return self._kill(1)
+
+    def _kill_scheduler(self) -> str:
+        return self._kill(2)
+
+    def _kill(self, index: int) -> str:
+        process = self._sim.processes[index]
+        if not process.up:
+            return ""
+        process.kill()
+        return process.name
+
+    def _pause_extender(self) -> str:
+        return self._pause(0)
+
+    def _pause_controller(self) -> str:
+        return self._pause(1)
+
+    def _pause(self, index: int) -> str:
+        process = self._sim.processes[index]
+        if not process.up:
+            return ""
+        seconds = self._chance.choice((0.3, 2.0, 7.0, 25.0))
+        process.clock.pause(seconds)
+        return f"{process.name} for {seconds:g} s"
+
+    def _clock_jump_extender(self) -> str:
+        return self._jump(0)
+
+    def _clock_jump_controller(self) -> str:
+        return self._jump(1)
+
+    def _jump(self, index: int) -> str:
+        process = self._sim.processes[index]
+        process.jump(self._chance.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
+        return f"{process.name} {process.offset:+g} s"
+
+    def _compaction(self) -> str:
+        self._sim.cluster.server.store.compact()
+        return "the watch history"
+
+    def _lease_lost(self) -> str:
+        """The other replica takes the Lease; kube-scheduler here ends, and comes back once it may lead."""
+        sim = self._sim
+        if not (sim.scenario.leased and sim.lease_held and sim.lease_renews):
+            return ""
+        sim.lease_held = False
+        sim.scheduler.kill(restart=False)
+        asyncio.get_running_loop().call_later(self._chance.uniform(3.0, 25.0), self._lease_back)
+        return "to replica-b"
+
+    def _lease_not_renewed(self) -> str:
+        sim = self._sim
+        if not (sim.scenario.leased and sim.lease_held and sim.lease_renews):
+            return ""
+        sim.lease_renews = False
+        asyncio.get_running_loop().call_later(self._chance.uniform(2.0, 9.0), self._lease_back)
+        return "for a while"
+
+    def _lease_back(self) -> None:
+        self._sim.lease_held = self._sim.lease_renews = True
+        self._sim.scheduler.start()
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Node]:
+        return [self._world.store.nodes[name] for name in sorted(self._world.store.nodes)]
+
+    def _healthy(self) -> list[Node]:
+        found = [node for node in self._nodes() if node.ready and not node.unschedulable]
+        return found if len(found) > 1 else []
+
+    def _change_node(self, node: Node | None, **changes: object) -> str:
+        if node is None:
+            return ""
+        made = replace(node, **changes)  # type: ignore[arg-type]
+        self._write(lambda world: world.add_node(made))
+        return node.name
+
+    def _node_not_ready(self) -> str:
+        return self._change_node(self._pick(self._healthy()), ready=False)
+
+    def _node_cordoned(self) -> str:
+        return self._change_node(self._pick(self._healthy()), unschedulable=True)
+
+    def _node_shrunk(self) -> str:
+        node = self._pick(self._healthy())
+        if node is None or node.allocatable != self._whole[node.name].allocatable:
+            return ""
+        less = node.allocatable - Resources({"cpu": node.allocatable["cpu"] // 2})
+        return self._change_node(node, allocatable=less)
+
+    def _node_deleted(self) -> str:
+        node = self._pick(self._healthy())
+        if node is None or not self._write(lambda world: world.remove_node(node.name)):
+            return ""
+        return node.name
+
+    def _node_back(self) -> str:
+        gone = [name for name, node in sorted(self._whole.items()) if not self._is_whole(node)]
+        name = self._pick(gone)
+        return self._mend_node(name) if name else ""
+
+    def _is_whole(self, node: Node) -> bool:
+        now = self._world.store.nodes.get(node.name)
+        return now is not None and now.ready and not now.unschedulable and now.allocatable == node.allocatable
+
+    def _mend_node(self, name: str) -> str:
+        self._write(lambda world: world.add_node(self._whole[name]))
+        return name
+
+    # -- pods ------------------------------------------------------------------------------------
+
+    def _pods(self, scheduler: str = KOHORT) -> list[PodObject]:
+        return [pod for pod in self._world.store.pods.values() if pod.scheduler == scheduler]
+
+    def _pod_deleted(self) -> str:
+        pod = self._pick(pod for pod in self._pods() if pod.deleted is None)
+        if pod is None or not self._write(lambda world: world.delete_pod(pod.namespace, pod.name)):
+            return ""
+        return pod.key
+
+    def _pod_failed(self) -> str:
+        pod = self._pick(pod for pod in self._pods() if pod.works)
+        if pod is None:
+            return ""
+        self._write(lambda world: fail_pod(world, pod))
+        return pod.key
+
+    def _member_bound_by_another(self) -> str:
+        pod = self._pick(pod for pod in self._pods() if not pod.node and not pod.gates and pod.deleted is None)
+        node = self._pick(self._fitting(pod.requests)) if pod is not None else None
+        if pod is None or node is None or not self._write(lambda w: w.bind(pod.namespace, pod.name, node.name)):
+            return ""
+        return f"{pod.key} on {node.name}"
+
+    def _fitting(self, requests: Resources) -> list[Node]:
+        return [node for node in self._healthy() if requests.fits(self._free(node))]
+
+    def _free(self, node: Node) -> Resources:
+        held = (pod for pod in self._world.store.pods.values() if pod.node == node.name and pod.holds_room)
+        return node.allocatable - total(pod.requests for pod in held)
+
+    def _room_stolen(self) -> str:
+        if len(self._pods(THIEF)) >= 3:
+            return ""
+        asks = pod_requests(self._chance.choice((1, 2, 4)), 2)
+        node = self._pick(self._fitting(asks))
+        if node is None:
+            return ""
+        self._create("thief", THIEF, asks, node.name)
+        return f"{asks} of {node.name}"
+
+    def _create(self, name: str, scheduler: str, asks: Resources, node: str = "") -> None:
+        self._made += 1
+        made = PodObject("", "elsewhere", f"{name}-{self._made}", asks, scheduler=scheduler, node=node)
+        self._write(lambda world: world.create_pod(made))
+
+    def _room_given_back(self) -> str:
+        pod = self._pick(pod for pod in self._pods(THIEF) if pod.deleted is None)
+        if pod is None or not self._write(lambda world: world.delete_pod(pod.namespace, pod.name)):
+            return ""
+        return pod.key
+
+    def _bystander_created(self) -> str:
+        if len(self._pods(BYSTANDER)) >= 4:
+            return ""
+        self._create("bystander", BYSTANDER, pod_requests(0.1, 0.1))
+        return "a pod"
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def _jobs(self) -> list[JobObject]:
+        return [job for job in self._world.store.jobs.values() if not job.phase.ended]
+
+    def _job_bounds_edited(self) -> str:
+        job = self._pick(self._jobs())
+        if job is None:
+            return ""
+        least = self._chance.randint(1, 3)
+        spec = replace(job.spec, min_workers=least, max_workers=least + self._chance.randint(0, 3))
+        self._write(lambda world: world.put_spec(spec))
+        return f"{job.key} {spec.min_workers}..{spec.max_workers}"
+
+    def _job_replicas_edited(self) -> str:
+        job = self._pick(self._jobs())
+        if job is None:
+            return ""
+        asked = self._chance.randint(1, 6)
+        self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, asked))
+        return f"{job.key} {asked}"
+
+    def _job_suspended(self) -> str:
+        job = self._pick(job for job in self._jobs() if not job.suspended)
+        if job is None:
+            return ""
+        self._write(lambda world: world.suspend(job.spec.namespace, job.spec.name))
+        return job.key
+
+    def _job_resumed(self) -> str:
+        job = self._pick(job for job in self._jobs() if job.suspended)
+        return self._resume(job) if job is not None else ""
+
+    def _resume(self, job: JobObject) -> str:
+        self._write(lambda world: world.suspend(job.spec.namespace, job.spec.name, False))
+        return job.key
+
+    def _job_deleted(self) -> str:
+        job = self._pick(self._jobs())
+        if job is None or self._sim.deleted >= 2:
+            return ""
+        self._write(lambda world: world.delete_job(job.spec.namespace, job.spec.name))
+        self._sim.deleted += 1
+        return job.key
+
+    def _annotation_forged(self) -> str:
+        job = self._pick(job for job in self._jobs() if not job.spec.annotations)
+        if job is None:
+            return ""
+        spec = replace(job.spec, annotations={MIN_WORKERS: "-1"})
+        self._write(lambda world: world.put_spec(spec))
+        return job.key
+
+    def _gate_switched(self) -> str:
+        gate = self._sim.scenario.settings.gate_parameters
+        value = self._chance.choice(("on", "off"))
+        ref = Ref(CONFIGMAPS, gate.namespace, gate.name)
+        self._sim.cluster.server.patch(ref, {"data": {"gate": value}}, "application/merge-patch+json")
+        return value
+
+    # -- the calm --------------------------------------------------------------------------------
+
+    def calm(self) -> None:
+        """Mend what cannot mend itself: nodes, suspended jobs, others' pods, processes, Lease. The rest is Kohort's."""
+        for name, node in sorted(self._whole.items()):
+            if not self._is_whole(node):
+                self._mend_node(name)
+        for pod in self._pods(THIEF):
+            if pod.deleted is None:
+                self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
+        for job in self._jobs():
+            if job.suspended:
+                self._resume(job)
+            if job.spec.annotations.get(MIN_WORKERS) == "-1":
+                current = self._world.store.jobs[job.uid].spec
+                spec = replace(current, annotations={})
+                self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
+        self._lease_back()
+        for process in self._sim.processes:
+            if not process.up:
+                process.restart_in(1.0)
+
+
+def fail_pod(world: World, pod: PodObject) -> Refusal | None:
+    """The pod's process ends with an error."""
+    world._ground.write_pod(replace(pod, phase=Phase.FAILED, ended=world.now))
+    return None

@@ -1,0 +1,340 @@
+"""Watches the embedded API's truth, and nothing else, for what must never happen (reliability S1-S13).
+
+Where a rule is about the ledger itself (S2b, S9), its snapshot is compared with the truth; nothing is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
+from extender.kube.jobkinds import GATE, MAX_WORKERS, MIN_WORKERS, PLAN, WAKE
+from extender.kube.jobs import identity
+from policy.cluster.model import WORKER, Phase, Slot
+from policy.cluster.resources import total
+from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
+from policy.sim.world import World
+from tests.simulation.clocks import loop_time
+from tests.simulation.faults import Story
+from tests.simulation.network import Watcher
+
+if TYPE_CHECKING:
+    from tests.simulation.processes import Extender
+
+STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
+PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
+PARTIAL_STORM: Final = 240.0
+OURS: Final = ("extender", "controller")
+
+
+class Past:
+    """What the truth said of a job, and when."""
+
+    def __init__(self) -> None:
+        self.minimums: list[tuple[float, int]] = []  # since when the minimum was that
+        self.least: int | None = None  # the minimum that the gang once reached
+        self.partial_since: float | None = None
+        self.held_until = -1e9  # when a member was last bound, going or not
+        self.lost_at = -1e9
+        self.whole_since: float | None = None
+        self.committed = -1e9  # when a complete gang's bindings were last sent
+        self.turns: list[tuple[float, int]] = []  # changes of replicas by us: when, to how many
+
+
+class Witness(Watcher):
+    """Collects violations. ``calm_since``: from when on no fault is made."""
+
+    def __init__(self, world: World, story: Story) -> None:
+        self.world = world
+        self.violations: list[str] = []
+        self.calm_since: float | None = None
+        self.extender: Extender | None = None
+        self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
+        self.bound_by: dict[str, tuple[int, str]] = {}  # uid -> incarnation of the extender, node
+        self.flying: dict[str, str] = {}
+        self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)  # node -> when others or faults changed its room
+        self._slots: dict[str, tuple[str, Slot | None]] = {}
+        self.gangs_bound: set[str] = set()
+        self.writes: Counter[str] = Counter()
+        self.compared = 0
+        self._past: dict[str, Past] = defaultdict(Past)
+        self._story = story
+
+    def violated(self, rule: str, what: str) -> None:
+        """Note a violation once."""
+        text = f"{rule}: {what}"
+        if text not in self.violations:
+            self.violations.append(text)
+            self._story.tell(f"VIOLATION {text}")
+
+    # -- the truth changes -----------------------------------------------------------------------
+
+    def see(self, now: float, changes: list[Change]) -> None:
+        """Look at what one instant has changed."""
+        nodes: set[str] = set()
+        jobs: set[str] = set()
+        for change in changes:
+            found = change.object
+            if isinstance(found, PodObject):
+                jobs.add(found.owner)
+                self._slots[found.uid] = found.owner, found.slot
+                if found.node:
+                    nodes.add(found.node)
+                    self._pod_bound(found, change.verb)
+            elif isinstance(found, JobObject):
+                jobs.add(found.uid)
+                self._job_changed(found)
+            else:
+                self.foreign_at[found.name] = loop_time()
+        for name in nodes:
+            self._check_room(name)
+        for uid in sorted(jobs):
+            self._check_gang(uid)
+
+    def _pod_bound(self, pod: PodObject, verb: Verb) -> None:
+        first = self.bound_on.setdefault(pod.uid, pod.node)
+        if first != pod.node:
+            self.violated("S7", f"pod {pod.key} was bound to {first} and then to {pod.node}")
+        if pod.scheduler != KOHORT or PLAN not in pod.annotations:
+            self.foreign_at[pod.node] = loop_time()
+        if verb is Verb.DELETED or pod.deleted is not None or pod.phase is Phase.FAILED:
+            self._past[pod.owner].lost_at = loop_time()
+
+    def _job_changed(self, job: JobObject) -> None:
+        past = self._past[job.uid]
+        if not past.minimums or past.minimums[-1][1] != job.spec.min_workers:
+            past.minimums.append((loop_time(), job.spec.min_workers))
+
+    def _check_room(self, name: str) -> None:
+        """S2a. What another scheduler, or the loss of the node's room, has done lately is not ours."""
+        node = self.world.store.nodes.get(name)
+        if node is None or loop_time() - self.foreign_at[name] < STALE:
+            return
+        used = total(pod.requests for pod in self.world.store.pods.values() if pod.node == name and pod.holds_room)
+        if not used.fits(node.allocatable):
+            self.violated("S2a", f"node {name} holds {used} of {node.allocatable}")
+
+    # -- S1 --------------------------------------------------------------------------------------
+
+    def bound(self, uid: str) -> set[Slot]:
+        """Slots of the job whose pod is bound and stays, or has succeeded."""
+        nodes = self.world.store.nodes
+        return {
+            pod.slot
+            for pod in self.world.store.pods_of(uid)
+            if pod.slot is not None
+            and (pod.phase is Phase.SUCCEEDED or (pod.holds_room and pod.deleted is None and pod.node in nodes))
+        }
+
+    def _check_gang(self, uid: str) -> None:
+        past, job, now = self._past[uid], self.world.store.jobs.get(uid), loop_time()
+        if any(pod.holds_room for pod in self.world.store.pods_of(uid)):
+            past.held_until = now
+        if job is None or job.phase.ended or job.suspended or broken(job):
+            past.partial_since = past.whole_since = None
+            return
+        slots = self.bound(uid)
+        if complete(job, slots, job.spec.min_workers):
+            past.least = job.spec.min_workers
+            self.gangs_bound.add(uid)
+        least = job.spec.min_workers if past.least is None else min(past.least, job.spec.min_workers)
+        whole = complete(job, slots, least)
+        past.whole_since = (past.whole_since or now) if whole else None
+        past.partial_since = (past.partial_since or now) if slots and not whole else None
+
+    def look(self) -> None:
+        """Look at what time alone makes wrong; to be called every second or so."""
+        now = loop_time()
+        for uid, past in self._past.items():
+            job = self.world.store.jobs.get(uid)
+            if past.partial_since is None or job is None:
+                continue
+            since = past.partial_since
+            longest = PARTIAL_STORM
+            if self.calm_since is not None:
+                since, longest = max(since, self.calm_since), PARTIAL_CALM
+            if now - since > longest:
+                bound = ", ".join(sorted(map(str, self.bound(uid))))
+                self.violated("S1", f"{job.key} is partly bound for {longest:g} s: {bound}")
+                past.partial_since = now
+
+    def partial(self) -> list[str]:
+        """Jobs that are partly bound now."""
+        return [uid for uid, past in self._past.items() if past.partial_since is not None]
+
+    # -- our writes ------------------------------------------------------------------------------
+
+    def sent(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        if who == "extender" and verb == "bind":
+            self.flying[told["uid"]] = told["node"]
+            self._check_commit(told["uid"])
+        if who in OURS:
+            self.writes[f"{who} {verb}"] += 1
+            self._story.tell(f"{who} {verb} {ref.name} {_short(told)}")
+
+    def _check_commit(self, uid: str) -> None:
+        """S1: the first binding of a gang is sent only when its whole minimum has passed kube-scheduler's checks."""
+        pod = self.world.store.pods.get(uid)
+        job = self.world.store.jobs.get(pod.owner) if pod is not None else None
+        if pod is None or job is None or self.extender is None or pod.slot is None:
+            return
+        past, now = self._past[job.uid], loop_time()
+        asked = {other for other, calls in self.extender.binding.items() if calls} | {uid}
+        slots = self.bound(job.uid)
+        for other in asked & self._slots.keys():  # also a pod that is gone, which nobody may have seen yet
+            owner, slot = self._slots[other]
+            if owner == job.uid and slot is not None:
+                slots.add(slot)
+        if any(complete(job, slots, minimum) for minimum in self._minimums(past, now)):
+            past.committed = now
+        elif now - max(past.held_until, past.committed) > STALE:
+            missing = ", ".join(str(s) for s in job.spec.slots if s not in slots)
+            self.violated("S1", f"{job.key}: {pod.name} is sent to its node although {missing} did not ask to be bound")
+
+    def _minimums(self, past: Past, now: float) -> set[int]:
+        """The minimums of the job that our parts may go by."""
+        found = set()
+        for index, (_, minimum) in enumerate(past.minimums):
+            ends = past.minimums[index + 1][0] if index + 1 < len(past.minimums) else now
+            if now - ends <= STALE:
+                found.add(minimum)
+        return found
+
+    def arrives(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        if who not in OURS:
+            return
+        if ref.resource == PODS:
+            self._pod_write(who, verb, ref, told)
+        elif ref.resource == TFJOBS:
+            self._job_write(who, verb, ref, told)
+        elif ref.resource != CONFIGMAPS:
+            self.violated("S12", f"{who} writes {ref}")
+
+    def _pod_write(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        pod = self.world.store.pod_named(ref.namespace, ref.name)
+        if not told.get("uid"):
+            self.violated("S3", f"{who} {verb} {ref.name} has no uid")
+        if pod is None or pod.uid != told["uid"]:
+            return
+        if pod.scheduler != KOHORT and verb != "bind":
+            self.violated("S12", f"{who} {verb} {ref.name}, which did not opt in")
+        if (who, verb) not in (("extender", "bind"), ("controller", "patch"), ("controller", "delete")):
+            self.violated("S11", f"{who} may not {verb} pods")
+        if verb == "delete":
+            self._check_delete(pod)
+        if verb == "patch":
+            self._check_pod_patch(pod, told["patch"])
+
+    def _check_delete(self, pod: PodObject) -> None:
+        """S4: only what is bound of a gang that is not whole is deleted."""
+        past = self._past[pod.owner]
+        if past.whole_since is not None and loop_time() - past.whole_since > STALE:
+            self.violated("S4", f"{pod.key} is deleted although its gang is whole")
+
+    def _check_pod_patch(self, pod: PodObject, patch: Any) -> None:
+        if isinstance(patch, list):
+            allowed = all(step["path"].startswith(("/spec/schedulingGates", "/metadata/")) for step in patch)
+            removed = [step for step in patch if step["op"] == "remove"]
+            if not allowed or (removed and not any(s.get("value") == GATE for s in patch if s["op"] == "test")):
+                self.violated("S11", f"patch of {pod.key}: {patch}")
+            return
+        notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
+        status = patch.get("status", {}).keys() - {"nominatedNodeName"}
+        if notes or status or patch.keys() - {"metadata", "status"}:
+            self.violated("S11", f"patch of {pod.key}: {patch}")
+
+    def _job_write(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        """S3: preconditions, bounds as they are at that version, workers and nothing else (S4)."""
+        job = self.world.store.job_named(ref.namespace, ref.name)
+        patch: Json = told["patch"]
+        roles = patch.get("spec", {}).get("tfReplicaSpecs", {})
+        if (
+            who != "controller"
+            or verb != "patch"
+            or set(roles) != {"Worker"}
+            or set(patch["spec"]) != {"tfReplicaSpecs"}
+        ):
+            self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
+            return
+        if not told.get("uid") or not told.get("version"):
+            self.violated("S3", f"patch of {ref.name} without uid or version")
+        if job is None or job.uid != told["uid"]:
+            return
+        wanted = roles["Worker"]["replicas"]
+        stored = self.stored(ref)
+        if stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
+            return  # it will be refused
+        if broken(job):
+            self.violated("S13", f"{job.key} is resized although its bounds cannot be read")
+        elif not job.spec.min_workers <= wanted <= job.spec.max_workers:
+            bounds = f"{job.spec.min_workers}..{job.spec.max_workers}"
+            self.violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
+
+    stored: Callable[[Ref], Json | None]
+
+    def applied(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+        if not isinstance(outcome, Done):
+            return
+        if who == "extender" and verb == "bind" and self.extender is not None:
+            self.bound_by[told["uid"]] = (self.extender.incarnation, told["node"])
+        if who == "controller" and ref.resource == TFJOBS:
+            job = self.world.store.job_named(ref.namespace, ref.name)
+            if job is not None:
+                self._past[job.uid].turns.append((loop_time(), job.spec.workers))
+
+    def answered(self, uid: str, node: str, error: str) -> None:
+        """S7: bind answers success exactly where the pod is on that node."""
+        if not error and self.bound_on.get(uid) != node:
+            self.violated("S7", f"bind of {uid} to {node} was answered with success; it is on {self.bound_on.get(uid)}")
+
+    # -- the ledger ------------------------------------------------------------------------------
+
+    def check_ledger(self, extender: Extender) -> None:
+        """S2b: what this incarnation has bound is charged, from the moment it was sent until it is seen to be gone."""
+        snapshot = extender.live.ledger.snapshot
+        for uid, (incarnation, node) in list(self.bound_by.items()):
+            pod = self.world.store.pods.get(uid)
+            if incarnation != extender.incarnation or pod is None or not pod.holds_room:
+                del self.bound_by[uid]
+                continue
+            known = snapshot.pods.get(uid)
+            if known is not None and known.node == node and known.holds_room:
+                continue
+            job_uid = identity(pod.namespace, pod.owner)
+            parts = snapshot.charges.get(job_uid, {})
+            charged = [parts.get(part) for part in (uid, pod.slot)]
+            if not any(found is not None and found[0] == node for found in charged):
+                if pod.owner not in self.world.store.jobs:
+                    continue  # its job is gone: whatever is left of it goes too
+                self.violated("S2b", f"{pod.key} is on {node} and not charged there")
+
+    # -- at the end ------------------------------------------------------------------------------
+
+    def turns(self) -> None:
+        """L3: no job is resized to and fro once nothing happens."""
+        assert self.calm_since is not None
+        for uid, past in self._past.items():
+            sizes = [workers for at, workers in past.turns if at >= self.calm_since]
+            steps = [after - before for before, after in pairwise(sizes) if after != before]
+            turned = sum(1 for one, two in pairwise(steps) if (one > 0) is not (two > 0))
+            if turned > 3:
+                job = self.world.store.jobs.get(uid)
+                self.violated("L3", f"{job.key if job else uid} was resized {sizes} in the calm")
+
+
+def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
+    """Whether these slots hold every rigid member and so many workers."""
+    rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
+    return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
+
+
+def broken(job: JobObject) -> bool:
+    """Whether the job's annotations hide its bounds."""
+    return bool(job.spec.annotations.keys() & {MIN_WORKERS, MAX_WORKERS})
+
+
+def _short(told: Mapping[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in told.items() if value)[:160]
