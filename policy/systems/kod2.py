@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
+from operator import itemgetter
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.gang import Gang, State
@@ -76,8 +78,8 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        largest = largest_node(snapshot)
-        return lambda job: self._weigh(job, largest)
+        largest = cache(lambda: largest_node(snapshot))  # not looked at where nobody is weighed
+        return lambda job: self._weigh(job, largest())
 
     def _weigh(self, job: Job, largest: Mapping[str, int]) -> float:
         """W' against the CPU and memory of the largest node."""
@@ -145,9 +147,10 @@ class Pass:
 
         It lasts until the gang's repair deadline; then it is released and queues again.
         """
-        for uid, gang in sorted(self.gangs.items()):
+        lame = [(u, gang) for u, gang in self.gangs.items() if gang.state is State.REPAIRING and gang.whole]
+        for uid, gang in sorted(lame, key=itemgetter(0)):
             job = self.snapshot.jobs[uid]
-            missing = holes(self.snapshot, job, gang) if gang.state is State.REPAIRING and gang.whole else []
+            missing = holes(self.snapshot, job, gang)
             ask = ask_for_holes(self.snapshot, job, gang, missing)
             if ask is None:
                 continue
