@@ -28,7 +28,7 @@ from tests.builders import JobBuilder, guest, job, members
 
 POLICY = Kod2()
 Cases = dict[str, Callable[[], object]]
-SECONDS_A_CASE, FEWEST, MOST = 0.6, 3, 300
+SECONDS_A_CASE, FEWEST, MOST = 0.2, 3, 300
 
 
 def measure(options: argparse.Namespace) -> Report:

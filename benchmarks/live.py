@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,12 +70,24 @@ def create(plane: ControlPlane, path: str, items: Iterable[Json]) -> list[Json]:
 def clear(plane: ControlPlane) -> None:
     """Delete jobs and pods, several at once: the API server deletes a collection in series."""
     plane.api.delete(TFJOBS.format(namespace=NAMESPACE))
+    clear_pods(plane, PODS)
+
+
+def end(plane: ControlPlane, job: str) -> None:
+    """Delete a job and its pods: the node is free."""
+    plane.api.delete(f"{TFJOBS.format(namespace=NAMESPACE)}/{job}")
+    for pod in plane.api.get(PODS, labelSelector=f"training.kubeflow.org/job-name={job}")["items"]:
+        plane.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+
+
+def clear_pods(plane: ControlPlane, path: str) -> None:
+    """Delete every pod of a namespace."""
 
     def delete(name: str) -> None:
-        plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+        plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
     with ThreadPoolExecutor(HANDS) as hands:
-        list(hands.map(delete, [pod["metadata"]["name"] for pod in plane.api.get(PODS)["items"]]))
+        list(hands.map(delete, [pod["metadata"]["name"] for pod in plane.api.get(path)["items"]]))
 
 
 def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: str = "100Mi") -> list[TFJob]:
@@ -87,12 +99,13 @@ def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: st
     ]  # fmt: skip
 
 
-def submit(plane: ControlPlane, jobs: Iterable[TFJob], gated: bool = False, **spec: Any) -> list[str]:
-    """Create the jobs and then the pods that their operator would create; the pods' names."""
+def submit(plane: ControlPlane, jobs: Iterable[TFJob], gated: bool = False, on: Sequence[str] = ()) -> list[str]:
+    """Create the jobs and then the pods that their operator would create; the pods' names. ``on``: each job's node."""
     made = create(plane, TFJOBS.format(namespace=NAMESPACE), [job.manifest() for job in jobs])
     pods = [pod for item in made for pod in pods_of(item)]
-    for pod in pods:
-        pod["spec"] |= spec | ({"schedulingGates": [{"name": "kohort.dev/admission"}]} if gated else {})
+    for number, pod in enumerate(pods):
+        pod["spec"] |= {"nodeName": on[number * len(made) // len(pods)]} if on else {}
+        pod["spec"] |= {"schedulingGates": [{"name": "kohort.dev/admission"}]} if gated else {}
     create(plane, PODS, pods)
     return [pod["metadata"]["name"] for pod in pods]
 

@@ -1,0 +1,136 @@
+"""A full cluster with 1,000 waiting pods and ten unrelated events a second: what waiting costs, and how fast it ends.
+
+Every node is full of one running gang; 200 gangs of five wait, each as large as one node. Ungated pods are refused by
+filter whenever an event wakes them; gated ones are not looked at. After a while in which only the unrelated events
+happen (a small bound pod of somebody else is created, then deleted), nodes are emptied one by one: the time runs from
+the deletion of the last pod on the node to the last binding of the gang that takes it, as a watch sees it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks import command, live
+from benchmarks.report import Report, progress
+from tests.controlplane import ControlPlane
+from tests.controlplane.kohort import Kohort
+
+GANG = 5
+EVENTS_A_SECOND = 10.0
+SETTLE_SECONDS, ROOM_SECONDS = 5.0, 30.0
+OTHERS = "/api/v1/namespaces/default/pods"
+
+
+def measure(options: argparse.Namespace) -> Report:
+    """Ungated and gated in turn."""
+    setup = {"nodes": options.nodes, "waiting pods": options.gangs * GANG, "rounds": options.rounds,
+             "seconds": options.seconds, "rooms": options.rooms}  # fmt: skip
+    report = Report("burst", setup)
+    progress(f"starting a control plane of {options.nodes} nodes")
+    with live.bare_plane(options.nodes, cpu=str(GANG)) as plane:
+        parts = live.kohort(plane)
+        live.pause(parts)
+        for number in range(options.rounds):
+            for case in ("ungated", "gated") if number % 2 == 0 else ("gated", "ungated"):
+                _round(report, plane, parts, options, case, number)
+                progress(f"round {number + 1} of {options.rounds}: {case} done, load {os.getloadavg()[0]:.1f}")
+    return report
+
+
+def _round(
+    report: Report, plane: ControlPlane, parts: Kohort, options: argparse.Namespace, case: str, number: int
+) -> None:
+    live.open_gate(plane)
+    names = [f"node-{node}" for node in range(options.nodes)]
+    live.submit(plane, live.gangs(options.nodes, "kohort", "filler", cpu="1"), on=names)
+    live.submit(plane, live.gangs(options.gangs, "kohort", f"{case}{number}", cpu="1"), gated=case == "gated")
+    live.resume(plane, parts)
+    parts.scheduler.start()
+    processes = {"scheduler": parts.scheduler, "extender": parts.extender, "controller": parts.controller}
+    processes |= {"apiserver": plane.processes["kube-apiserver"]}
+    try:
+        with _unrelated(plane):
+            time.sleep(SETTLE_SECONDS)
+            calls, cpu, began = _filters(parts), live.cpu_seconds(processes), time.monotonic()
+            time.sleep(options.seconds)
+            seconds = time.monotonic() - began
+            used = live.cpu_seconds(processes)
+            report.add(f"filter calls a second, {case}", (_filters(parts) - calls) / seconds, "calls/s")
+            for name in processes:
+                report.add(f"CPU, {case}: {name}", (used[name] - cpu[name]) / seconds, "cores")
+            report.times(f"room to bound gang, {case}", _rooms(plane, options.rooms))
+    finally:
+        live.pause(parts)
+        live.clear(plane)
+        live.clear_pods(plane, OTHERS)
+
+
+def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
+    """Seconds from room to a bound gang, one node after the other; one that takes too long counts as the limit."""
+    found = []
+    with live.Bindings(plane) as seen:
+        for room in range(rooms):
+            whole = _whole(seen)
+            live.end(plane, f"filler-{room}")
+            began = time.monotonic()
+            try:
+                live.wait(lambda: _whole(seen) > whole, "bound gang", ROOM_SECONDS, 0.005)  # noqa: B023 - run at once
+                found.append(max(seen.at.values()) - began)
+            except TimeoutError:
+                found.append(ROOM_SECONDS)
+    return found
+
+
+def _whole(seen: live.Bindings) -> int:
+    counts = Counter(name.rsplit("-", 2)[0] for name in list(seen.at))
+    return sum(1 for count in counts.values() if count == GANG)
+
+
+def _filters(parts: Kohort) -> float:
+    return live.series(parts.health, "kohort_verb_requests_total").get('{verb="filter"}', 0.0)
+
+
+@contextmanager
+def _unrelated(plane: ControlPlane) -> Iterator[None]:
+    """Ten events a second about pods that are nobody's business."""
+    stop = threading.Event()
+
+    def run() -> None:
+        number = 0
+        while not stop.wait(1 / EVENTS_A_SECOND):
+            if number % 2:
+                plane.api.delete(f"{OTHERS}/passer-by-{number // 2}?gracePeriodSeconds=0")
+            else:
+                plane.api.create(OTHERS, _passer_by(f"passer-by-{number // 2}"))
+            number += 1
+
+    thread = threading.Thread(target=run, name="unrelated", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def _passer_by(name: str) -> live.Json:
+    return {"metadata": {"name": name}, "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "none"}]}}
+
+
+def main() -> None:
+    """The command."""
+    made = command.parser("burst", __doc__, (100,), 3, several=False)
+    made.add_argument("--gangs", type=command.positive, default=200, help="waiting gangs of five pods")
+    made.add_argument("--seconds", type=command.positive, default=20, help="how long waiting is watched")
+    made.add_argument("--rooms", type=command.positive, default=20, help="nodes that are emptied, at most all")
+    command.run(made, measure)
+
+
+if __name__ == "__main__":
+    main()

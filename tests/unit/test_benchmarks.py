@@ -1,0 +1,83 @@
+"""The benchmarks' shared parts: the shape of the JSON, the bounds file, the command lines. Nothing is measured here."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bounds, command, scenes
+from benchmarks.report import Report, percentile
+from policy.cluster.gang import State
+from policy.cluster.invariants import violations
+from policy.cluster.reasons import Reason
+
+NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst")
+
+
+def report() -> Report:
+    made = Report("decisions", {"nodes": [3]})
+    for value in (3.0, 1.0, 2.0):
+        made.add("cost", value, "ms")
+        made.ratio("cost/other", value, 2.0)
+    return made
+
+
+def test_the_json_has_setup_versions_spread_date_load_and_ratios(tmp_path: Path) -> None:
+    report().write(tmp_path / "out.json")
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert {"benchmark", "date", "setup", "machine", "load", "versions", "figures", "ratios"} <= set(written)
+    assert written["figures"]["cost"] == {"unit": "ms", "median": 2, "low": 1, "high": 3, "rounds": [3, 1, 2]}
+    assert written["ratios"] == {"cost/other": 1.0}
+    assert written["ratios_spread"]["cost/other"]["high"] == 1.5
+
+
+def test_percentiles_by_nearest_rank() -> None:
+    ordered = [float(number) for number in range(1, 101)]
+    assert (percentile(ordered, 50), percentile(ordered, 99), percentile([7.0], 99)) == (50, 99, 7)
+
+
+def test_the_bounds_file_is_readable_and_names_known_benchmarks() -> None:
+    found = bounds.read()
+    assert set(found) <= set(NAMES)
+    assert all(bound.spread[0] <= bound.mean <= bound.spread[1] for rows in found.values() for bound in rows)
+    assert all(bound.holds(bound.mean) for rows in found.values() for bound in rows)
+
+
+def test_a_missed_bound_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "bounds.toml"
+    file.write_text('[decisions."cost"]\nat_most = 1.5\nmean = 1\nspread = [1, 1]\nmargin = 0.5\ndate = "2026-01-01"\n')
+    lines, good = bounds.judge(report(), bounds.read(file)["decisions"])
+    assert (lines, good) == (["MISS cost: 2 (bound <= 1.5)"], False)
+
+
+def test_a_check_of_nothing_is_a_miss() -> None:
+    assert bounds.judge(report(), [])[1] is False
+
+
+def test_a_bound_has_one_side(tmp_path: Path) -> None:
+    file = tmp_path / "bounds.toml"
+    file.write_text('[decisions."cost"]\nmean = 1\nspread = [1, 1]\nmargin = 0.5\ndate = "2026-01-01"\n')
+    with pytest.raises(ValueError, match="either at_least or at_most"):
+        bounds.read(file)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_benchmark_is_a_command(name: str) -> None:
+    assert callable(importlib.import_module(f"benchmarks.{name}").main)
+
+
+@pytest.mark.parametrize("wrong", [["--nodes", "0"], ["--rounds", "-1"], ["--nodes", "many"], ["--unknown"]])
+def test_wrong_arguments_end_with_2(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.parser("verbs", "What it is.\n\nMore.", (100,), 3).parse_args(wrong)
+    assert ended.value.code == 2
+    assert "python -m benchmarks.verbs" in capsys.readouterr().err
+
+
+def test_the_scenes_are_what_they_say() -> None:
+    full, planned = scenes.full_cluster(3, 5), scenes.planned_cluster(3, 4)
+    assert violations(full) == violations(planned) == []
+    assert [full.gang(f"job-run-{n}").state for n in range(3)] == [State.RUNNING] * 3
+    assert {verdict.reason for verdict in full.verdicts.values()} == {Reason.NO_ROOM}
+    assert [planned.gang(f"job-plan-{n}").state for n in range(4)] == [State.PLANNED] * 4
