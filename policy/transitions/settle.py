@@ -133,6 +133,9 @@ def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool,
             draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, misses=0,
             not_before=0.0, retried=False, waits_for=(), admitted_at=gang.admitted_at or now,
         )  # fmt: skip
+    if gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_holds_room(draft, job.uid):
+        # Not one of its bindings was made: the next ones are made together again, or not at all.
+        return give_up(draft, gang, now, Reason.BIND_FAILED)
     if gang.state is State.PLANNED and gang.whole and missing_pods(draft.view(), job):
         return give_up(draft, gang, now, Reason.WAITING_FOR_PODS, back_off=_cost_somebody(draft, job.uid))
     if gang.waits_for:
@@ -165,7 +168,8 @@ def _await_room(draft: Draft, gang: Gang, now: float) -> None:
     pods = draft.read("pods")
     left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
     if left != tuple(gang.waits_for):
-        deadline = gang.deadline if left else now + rules_of(draft).plan_seconds
+        rules = rules_of(draft)
+        deadline = now + (rules.freeing_seconds if left else rules.plan_seconds)
         draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
 
 

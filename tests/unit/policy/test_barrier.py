@@ -137,6 +137,17 @@ def test_room_of_a_binding_in_flight_stays_charged_while_the_gang_is_released() 
     assert not world.gang("a").in_flight
 
 
+def test_a_gang_of_which_no_binding_was_made_is_bound_together_or_not_at_all_the_next_time() -> None:
+    world = planned()
+    _ = [world.hold(uid) for uid in PODS]
+    world.do(*(BindRefused(uid, "quota") for uid in PODS))
+    assert (world.state("a"), world.gang("a").attempts) == (State.WAITING, 1)
+    world.pass_time(6)
+    assert world.state("a") is State.PLANNED
+    assert world.hold(PODS[0]) == ()
+    assert world.hold(PODS[1]) == ()
+
+
 def test_only_so_many_gangs_at_once() -> None:
     world = World().rules(gangs_at_once=1).nodes("n1", "n2")
     world.submit(GANG, job("b").workers(2))
