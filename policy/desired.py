@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Pod
+from policy.cluster.model import WORKER, Job, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
@@ -158,12 +158,22 @@ def _nominations(snapshot: Snapshot, orders: list[_GangOrders]) -> Iterator[PodO
 def _replicas(snapshot: Snapshot) -> Iterator[ReplicaOrder]:
     for job, workers in (*_running(snapshot), *_too_few(snapshot)):
         worker = job.worker
-        if job.elastic and worker is not None and worker.replicas != workers:
+        if job.elastic and worker is not None and worker.replicas != workers and not _still_going(snapshot, job):
+            # One at a time on the way down: over a gap among the indices, which pods leave that end in any order, the
+            # operator stumbles (1.8.1: index out of range).
+            step = max(workers, worker.replicas - 1)
             yield ReplicaOrder(
-                job.uid, job.namespace, job.name, job.kind, workers, worker.replicas, job.version,
+                job.uid, job.namespace, job.name, job.kind, step, worker.replicas, job.version,
                 min_workers=None if job.min_stated else job.min_workers,
                 max_workers=None if job.max_stated else job.max_workers,
             )  # fmt: skip
+
+
+def _still_going(snapshot: Snapshot, job: Job) -> bool:
+    """Whether a worker beyond the count that the job asks for is still there."""
+    asked = job.worker.replicas if job.worker else 0
+    pods = snapshot.every_pod_of(job.uid)
+    return any(pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= asked for pod in pods)
 
 
 def _running(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:

@@ -175,7 +175,7 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
         TFJOBS,
         {
             "metadata": metadata,
-            "spec": {"runPolicy": run, TFJOB.replicas_at: replicas},
+            "spec": {TFJOB.elastic_if: True, "runPolicy": run, TFJOB.replicas_at: replicas},
             "status": {"conditions": list(_job_conditions(job)), **_job_times(job)},
         },
     )

@@ -27,8 +27,8 @@ INDEX_LABEL: Final = "training.kubeflow.org/replica-index"
 class JobKind:
     """One kind of training job.
 
-    roles: the role of each key under ``replicas_at``. elastic: the Worker's replicas may be patched while it runs; the
-    operator then removes the highest index first.
+    roles: the role of each key under ``replicas_at``. elastic: the Worker's replicas may be patched while it runs, if
+    the field ``elastic_if`` of the spec is true; the operator then removes the highest index first.
     """
 
     kind: str
@@ -36,6 +36,7 @@ class JobKind:
     replicas_at: str
     roles: Mapping[str, str]
     elastic: bool
+    elastic_if: str
 
 
 TFJOB: Final = JobKind(
@@ -44,6 +45,9 @@ TFJOB: Final = JobKind(
     replicas_at="tfReplicaSpecs",
     roles={"PS": "ps", "Worker": "worker", "Chief": "chief", "Master": "master", "Evaluator": "evaluator"},
     elastic=True,
+    # Without it the operator takes a running worker that is being removed for a failure of the job (1.8.1,
+    # pkg/core/status.go).
+    elastic_if="enableDynamicWorker",
 )
 
 KINDS: Final[Mapping[str, JobKind]] = {kind.kind: kind for kind in (TFJOB,)}

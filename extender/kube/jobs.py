@@ -29,6 +29,10 @@ from policy.cluster.model import WORKER, Job, Role
 
 MOST_REPLICAS: Final = 10_000
 MOST_UTILITY: Final = 1_000_000
+FIXED = (
+    "its bounds of workers are not used: spec.{field} is not true, and without it the operator fails a {kind} of which "
+    "a running worker is removed"
+)
 RUN_POLICY: Final = "spec.runPolicy"
 
 
@@ -83,18 +87,29 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
     notes = _notes(part(item, "metadata"), replicas, field)
     workers = next((role.replicas for role in roles if role.name == WORKER), None)
     least, most = (0, 0) if workers is None else _bounds(notes, spec, field, roles, workers)
+    note = ""
     if workers is None:
         _refuse_bounds(notes, spec, roles)
+    elif (least, most) != (workers, workers) and spec.get(kind.elastic_if) is not True:
+        least, most, note = *_fixed(workers, field), FIXED.format(field=kind.elastic_if, kind=kind.kind)
     return replace(
         bare,
         roles=roles,
         min_workers=least,
         max_workers=most,
+        note=note,
         min_stated=workers is None or MIN_WORKERS in notes or _asks_min_available(spec),
         max_stated=workers is None or MAX_WORKERS in notes,
         utility=_utility(notes.get(UTILITY)),
         elastic=kind.elastic and (least, most) != (workers or 0, workers or 0),
     )
+
+
+def _fixed(workers: int, field: str) -> tuple[int, int]:
+    """The bounds of a job that cannot be resized."""
+    if workers < 1:
+        raise ObjectError(f"{field}.Worker.replicas", workers, "1 or more")
+    return workers, workers
 
 
 def _roles(replicas: Json, field: str, kind: JobKind, scheduler_name: str) -> Iterator[Role]:

@@ -123,6 +123,7 @@ class Job:
     deleting: bool = False
     keeps_pods: bool = False
     invalid: str = ""
+    note: str = ""
     version: int = 0
 
     @property

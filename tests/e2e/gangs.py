@@ -245,14 +245,17 @@ def allow_holds(plane: ControlPlane) -> None:
     until(lambda: is_gated(plane.api.create(dry_run, probe), HOLD), "the gate of the tests", 30)
 
 
-def submit(plane: ControlPlane, job: TFJob, *, hold: str = "", dynamic: bool = False, stop_seconds: float = 0) -> TFJob:
+def submit(
+    plane: ControlPlane, job: TFJob, *, hold: str = "", dynamic: bool | None = None, stop_seconds: float = 0
+) -> TFJob:
     """Create the job.
 
     ``hold``: members of that role (PS or Worker) wait until `let_go`; needs `allow_holds`. ``dynamic``: the operator
     does not take the end of a worker for a failure of the job. ``stop_seconds``: how long a deleted member takes to go.
     """
     manifest = job.manifest()
-    manifest["spec"]["enableDynamicWorker"] = dynamic
+    if dynamic is not None:
+        manifest["spec"]["enableDynamicWorker"] = dynamic
     for role, spec in manifest["spec"]["tfReplicaSpecs"].items():
         notes = spec["template"]["metadata"]["annotations"]
         notes |= {HOLD: "yes"} if role == hold else {}

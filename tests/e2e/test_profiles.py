@@ -170,14 +170,13 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
         assert not failed(plane, job)
 
 
-@pytest.mark.xfail(reason="preempt_pod gives up surplus workers of a TFJob without enableDynamicWorker")
 def test_no_worker_is_preempted_whose_end_would_fail_its_job(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
     """Without enableDynamicWorker the operator takes one running worker that is deleted for a failure of the job."""
     _, recorder = both
     with Observer(plane, space) as observer:
-        job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"))
+        job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"), dynamic=False)
         until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound", 40)
         create_pod(plane, space, high("protected", "8"))
         until(lambda: recorder.of("preempt", "protected"), "asked about preemption", 20)

@@ -27,6 +27,7 @@ class TFJob:
     run_seconds: float | None = None
     utility: str = ""
     extra: Json | None = None
+    dynamic: bool | None = None
 
     @property
     def path(self) -> str:
@@ -46,10 +47,16 @@ class TFJob:
                 "annotations": {f"kohort.dev/{key}": str(value) for key, value in notes.items() if value is not None},
             },
             "spec": {
+                "enableDynamicWorker": self._dynamic,
                 "runPolicy": {"cleanPodPolicy": self.clean},
                 "tfReplicaSpecs": {role: self._role(*asked) for role, asked in roles.items() if asked[0]},
             },
         }
+
+    @property
+    def _dynamic(self) -> bool:
+        """Whether the operator lets workers come and go; by default where the job has bounds."""
+        return self.dynamic if self.dynamic is not None else (self.least, self.most) != (None, None)
 
     def _role(self, replicas: int, cpu: str) -> Json:
         requests = {"cpu": cpu, "memory": self.memory}

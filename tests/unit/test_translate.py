@@ -39,7 +39,10 @@ def tfjob(notes: Any = None, status: Any = None, run: Any = None, **replicas: An
             "name": "mnist", "namespace": "team-a", "uid": "j1", "resourceVersion": "41", "generation": 1,
             "creationTimestamp": BORN, "annotations": notes,
         },
-        "spec": {"runPolicy": run, "tfReplicaSpecs": replicas or {"PS": replica(1, "2"), "Worker": replica(3)}},
+        "spec": {
+            "enableDynamicWorker": True, "runPolicy": run,
+            "tfReplicaSpecs": replicas or {"PS": replica(1, "2"), "Worker": replica(3)},
+        },
         "status": status,
     }  # fmt: skip
 
@@ -655,3 +658,15 @@ def test_anything_at_all_never_raises(item: Any, resource: Resource) -> None:
 def test_every_field_replaced_in_turn_never_raises(new: Any) -> None:
     for resource, item, way in GRAFTS:
         OURS.events(resource, {"type": "ADDED", "object": grafted(item, way, new)})
+
+
+@pytest.mark.parametrize("dynamic", [None, False, "true"])
+def test_a_job_whose_operator_would_fail_it_is_rigid_and_says_why(dynamic: Any) -> None:
+    item = tfjob(notes={"kohort.dev/min-workers": "1", "kohort.dev/max-workers": "5"})
+    item["spec"]["enableDynamicWorker"] = dynamic
+    job = seen(item)
+    assert (job.min_workers, job.max_workers, job.elastic) == (3, 3, False)
+    assert "enableDynamicWorker" in job.note
+    item["spec"]["enableDynamicWorker"] = True
+    job = seen(item)
+    assert (job.min_workers, job.max_workers, job.elastic, job.note) == (1, 5, True, "")

@@ -174,6 +174,18 @@ def test_nobody_is_woken_while_the_room_is_being_freed() -> None:
     assert refusal(world, "heavy-worker-0") is Reason.ROOM_BEING_FREED
     world.see(replace(world.pod("heavy-worker-0"), refused=True))
     assert desired(world.snapshot, 500).wake == ()
+    assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 3)]
+
+
+def test_workers_are_taken_one_by_one_each_when_the_one_before_is_gone() -> None:
+    world = World().nodes("n1").start(job("light").ps().workers(1, 4, asked=4))
+    world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
+    assert world.gang("light").workers == 2
+    world.see(JobBuilder(world.snapshot.jobs["job-light"]).replicas(3))
+    assert desired(world.snapshot, 500).replicas == ()
+    world.see(replace(world.pod("light-worker-3"), terminating=True))
+    assert desired(world.snapshot, 500).replicas == ()
+    world.do(PodGone("uid-light-worker-3"))
     assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]
 
 
