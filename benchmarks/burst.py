@@ -1,9 +1,10 @@
 """A full cluster with 1,000 waiting pods and ten unrelated events a second: what waiting costs, and how fast it ends.
 
-Every node is full of one running gang; 200 gangs of five wait, each as large as one node. Ungated pods are refused by
-filter whenever an event wakes them; gated ones are not looked at. After a while in which only the unrelated events
-happen (a small bound pod of somebody else is created, then deleted), nodes are emptied one by one: the time runs from
-the deletion of the last pod on the node to the last binding of the gang that takes it, as a watch sees it.
+Every node but one is full of one running gang; 200 gangs of five wait, each as large as one node. On the last node four
+of five would fit, so kube-scheduler asks filter about every ungated pod that an event wakes, and is refused; gated ones
+are not looked at. After a while in which only the unrelated events happen (a small bound pod of somebody else is
+created, then deleted), nodes are emptied one by one: the time runs from the deletion of the last pod on the node to the
+last binding of the gang that takes it, as a watch sees it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def _round(
     report: Report, plane: ControlPlane, parts: Kohort, options: argparse.Namespace, case: str, number: int
 ) -> None:
     live.open_gate(plane)
-    names = [f"node-{node}" for node in range(options.nodes)]
-    live.submit(plane, live.gangs(options.nodes, "kohort", "filler", cpu="1"), on=names)
+    *full, last = (f"node-{node}" for node in range(options.nodes))
+    live.submit(plane, live.gangs(len(full), "kohort", "filler", cpu="1"), on=full)
+    live.create(plane, OTHERS, [_other("resident", last, "1")])
     live.submit(plane, live.gangs(options.gangs, "kohort", f"{case}{number}", cpu="1"), gated=case == "gated")
     live.resume(plane, parts)
     parts.scheduler.start()
@@ -107,7 +109,7 @@ def _unrelated(plane: ControlPlane) -> Iterator[None]:
             if number % 2:
                 plane.api.delete(f"{OTHERS}/passer-by-{number // 2}?gracePeriodSeconds=0")
             else:
-                plane.api.create(OTHERS, _passer_by(f"passer-by-{number // 2}"))
+                plane.api.create(OTHERS, _other(f"passer-by-{number // 2}", "node-0", "0"))
             number += 1
 
     thread = threading.Thread(target=run, name="unrelated", daemon=True)
@@ -119,8 +121,9 @@ def _unrelated(plane: ControlPlane) -> Iterator[None]:
         thread.join(10)
 
 
-def _passer_by(name: str) -> live.Json:
-    return {"metadata": {"name": name}, "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "none"}]}}
+def _other(name: str, node: str, cpu: str) -> live.Json:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
 
 
 def main() -> None:
