@@ -34,9 +34,8 @@ def main() -> int:
                 break
     seconds = time.monotonic() - began
     failed = [report.seed for report in reports if report.failure]
-    print(
-        f"{len(reports)} seeds in {seconds:.0f} s ({len(reports) / seconds:.2f} a second): {len(failed)} failed {failed}"
-    )
+    rate = len(reports) / seconds
+    print(f"{len(reports)} seeds in {seconds:.0f} s, {rate:.2f} a second; failed: {failed or 'none'}")
     print(f"steps {sum(r.steps for r in reports)}, gangs bound {sum(r.gangs for r in reports)}, "
           f"rebuilt and compared {sum(r.compared for r in reports)}")  # fmt: skip
     often = sum(1 for count in faults.values() if count >= 100)

@@ -11,12 +11,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from extender import app, barrier, calls, controller, ledger, verbs
-from extender.kube import reflector, translate
+from extender import app, barrier, calls, controller, ledger
+from extender.kube import jobs, reflector, translate
+from extender.kube.api import Done, Refused
 from policy.cluster import draft as drafts
 from policy.cluster.actions import Bind
-from policy.cluster.events import BindRefused, BindUnknown, PodGone
-from policy.cluster.gang import ADMITTED, State
+from policy.cluster.events import BindDone, BindRefused, BindUnknown, PodGone
+from policy.cluster.gang import State
+from policy.cluster.lifecycle import Move
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import queued
 from policy.transitions import barrier as bars
 from policy.transitions import expire as expiry
@@ -46,13 +49,11 @@ def switched_on(name: str) -> Iterator[None]:
 
 def rollback_on_ambiguous_bind() -> list[Patch]:
     """1 (HAMi #2645): an answer that was lost is taken for a refusal."""
-    plain = facts.apply_fact
 
     def post(self: ledger.Ledger, *events: Any) -> None:
         changed = [BindRefused(e.uid, "lost") if isinstance(e, BindUnknown) else e for e in events]
         _POST(self, *changed)
 
-    _ = plain
     return [(ledger.Ledger, "post", post)]
 
 
@@ -98,7 +99,8 @@ def stale_spec_while_scaling() -> list[Patch]:
     """7 (Volcano #6010): a job is resized by bounds of long ago, without the version that they were read at."""
 
     async def set_replicas(api: Any, call: calls.SetReplicas) -> Any:
-        return await _SET_REPLICAS(_Unconditional(api), call)
+        unconditional: Any = _Unconditional(api)
+        return await _SET_REPLICAS(unconditional, call)
 
     return [(calls, "_set_replicas", set_replicas)]
 
@@ -133,7 +135,7 @@ def finished_jobs_admitted_again() -> list[Patch]:
     return [(translate, "read_job", read_job)]
 
 
-_READ_JOB = translate.read_job
+_READ_JOB = jobs.read_job
 
 
 def usage_not_counted_after_restart() -> list[Patch]:
@@ -156,10 +158,13 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
 
     async def bind(self: barrier.Barrier, effect: Bind) -> None:
         outcome = await barrier.create_binding(self._api, effect)
-        if not isinstance(outcome, barrier.Refused):
-            self._ledger.post(barrier.BindDone(effect.uid, effect.node))
+        if isinstance(outcome, Done):
+            self._ledger.post(BindDone(effect.uid, effect.node))
             self._answer(effect.uid, "")
-        # a refusal is forgotten: the call hangs
+        # what was refused is sent again at once, for ever
+        elif isinstance(outcome, Refused) and not self._closed:
+            await self._ledger.clock.sleep(0.05)
+            await bind(self, effect)
 
     return [(barrier.Barrier, "_bind", bind)]
 
@@ -180,7 +185,7 @@ def success_after_failure() -> list[Patch]:
     """15 (KAI PR 2155): a binding that failed is answered with success."""
 
     def answer(self: barrier.Barrier, uid: str, text: str) -> None:
-        failed = text.startswith(barrier.Reason.BIND_FAILED.text) or text == barrier.UNKNOWN_OUTCOME
+        failed = text.startswith(Reason.BIND_FAILED.text) or text == barrier.UNKNOWN_OUTCOME
         _ANSWER(self, uid, "" if failed else text)
 
     return [(barrier.Barrier, "_answer", answer)]
@@ -237,7 +242,7 @@ def force_bind() -> list[Patch]:
     def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
         job = gangs.job_of(draft, gang.job_uid)
         if gang.state is State.PLANNED and job is not None and queued(job):
-            return bars.send_held(draft, gang, gangs.Move.COMMIT, deadline=now + 30.0)
+            return bars.send_held(draft, gang, Move.COMMIT, deadline=now + 30.0)
         return _END_WINDOW(draft, gang, now)
 
     return [(expiry, "_end_window", end)]
@@ -253,7 +258,7 @@ def bind_without_plan() -> list[Patch]:
         asyncio.ensure_future(gone).cancel()
         pod = self._ledger.snapshot.pods[uid]
         outcome = await self._api.bind(pod.namespace, pod.name, uid, node, {"kohort.dev/plan": "none"})
-        return "" if isinstance(outcome, barrier.Done) else "no"
+        return "" if isinstance(outcome, Done) else "no"
 
     return [(barrier.Barrier, "hold", hold)]
 
@@ -268,4 +273,3 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         swallowed_exception, no_wake_up,
     )
 }  # fmt: skip
-_ = (ADMITTED, verbs)

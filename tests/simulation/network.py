@@ -243,7 +243,7 @@ class Line:
             self._travels.add(travel)
             travel.add_done_callback(self._travels.discard)
             if unanswered:
-                await asyncio.wait([travel])
+                await asyncio.wait([travel], timeout=1.0)
                 self._die()
                 await forever()
             done, _ = await asyncio.wait([travel], timeout=max(0.0, ends - loop_time()))

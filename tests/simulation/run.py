@@ -22,6 +22,7 @@ from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
+from policy.sim.world import World
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash
@@ -108,6 +109,7 @@ class Simulation:
         self.lease_held = True
         self.lease_renews = True
         self.deleted = 0  # jobs, by their users
+        self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
         self._steps = 0  # of the ledger
         self._asked = 0  # calls of a verb
         self._compare_after = 0.0
@@ -193,6 +195,8 @@ class Simulation:
             background.append(asyncio.create_task(self._renew(), name="elector-0"))
         for process in self.processes:
             process.start()
+        for at, act in self.acts:
+            asyncio.get_running_loop().call_later(at, self._act, act)
         storm = Storm(self)
         self.faults.active = True
         await self._storm(storm)
@@ -212,6 +216,12 @@ class Simulation:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
         return self._report(began, calm)
+
+    def _act(self, act: Callable[[World], object]) -> None:
+        def write(world: World) -> None:
+            act(world)
+
+        self.cluster.bridge.do(write)
 
     async def _storm(self, storm: Storm) -> None:
         ends = loop_time() + self.scenario.storm

@@ -247,7 +247,10 @@ class Witness(Watcher):
             self.violated("S11", f"patch of {pod.key}: {patch}")
 
     def _job_write(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S3: preconditions, bounds as they are at that version, workers and nothing else (S4)."""
+        """S3: preconditions, bounds as they are at that version, workers and nothing else (S4).
+
+        A job that its user has put beyond its maximum comes down one worker at a time.
+        """
         job = self.world.store.job_named(ref.namespace, ref.name)
         patch: Json = told["patch"]
         roles = patch.get("spec", {}).get("tfReplicaSpecs", {})
@@ -269,7 +272,7 @@ class Witness(Watcher):
             return  # it will be refused
         if broken(job):
             self.violated("S13", f"{job.key} is resized although its bounds cannot be read")
-        elif not job.spec.min_workers <= wanted <= job.spec.max_workers:
+        elif not job.spec.min_workers <= wanted <= max(job.spec.max_workers, job.spec.workers - 1):
             bounds = f"{job.spec.min_workers}..{job.spec.max_workers}"
             self.violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
 

@@ -1,0 +1,121 @@
+"""Crash points, enumerated: each write of the extender and of the controller in six scenarios, each in three ways.
+
+A reference run counts the writes; then every one of them ends the process that makes it: before the write, after its
+answer, or after it without having seen the answer. The process starts anew, and everything must come right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from extender.lease import EVERYBODY
+from policy.cluster.model import PS, WORKER, Role
+from policy.sim.objects import JobSpec
+from policy.sim.traces import Trace, node, pod_requests
+from policy.sim.world import World
+from tests.simulation.run import Report, Simulation, play
+from tests.simulation.scenario import Scenario, scheduler_of, settings_of
+
+WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
+CRASHING: Final = ("extender", "controller")
+Act = Callable[[World], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A small story without faults. ``acts``: what users and machines do, by seconds."""
+
+    jobs: tuple[JobSpec, ...]
+    nodes: int = 2
+    acts: tuple[tuple[float, Act], ...] = ()
+    nominates: bool = False
+
+
+def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 0.0, utility: float = 1.0,
+         cores: int = 2, work: float = 40.0) -> JobSpec:  # fmt: skip
+    roles = (Role(PS, 1, pod_requests(1, 2)), Role(WORKER, workers, pod_requests(cores, 2)))
+    return JobSpec(
+        name, roles, least or workers, most or workers, work, arrival=at, utility=utility,
+    )  # fmt: skip
+
+
+PLOTS: Final[dict[str, Plot]] = {
+    "admission": Plot((_job("a", 2), _job("b", 2), _job("c", 3, at=1.0)), nominates=True),
+    "commit": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5))),
+    "k-of-n": Plot((_job("a", 4),), acts=((0.6, lambda w: w.delete_pod("default", "a-worker-1")),)),
+    # One node is lost under the gang and the other is too small for what it held: it is released whole.
+    "release": Plot(
+        (_job("a", 5, cores=3),),
+        nodes=2,
+        acts=((8.0, lambda w: w.remove_node("node-1")), (75.0, lambda w: w.add_node(node("node-1", 10, 32)))),
+    ),
+    "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 4, at=8.0, utility=50.0)), nodes=1),
+    "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
+}
+
+
+def scenario(plot: Plot) -> Scenario:
+    """The plot as a scenario."""
+    settings = settings_of(
+        lease={"identity": EVERYBODY},
+        nominate_above_nodes=0 if plot.nominates else 500,
+        gate="always" if plot.nominates else "when-queued",
+        kod2={"cooldown_seconds": 5.0},
+    )
+    nodes = tuple(node(f"node-{index}", 10, 32) for index in range(plot.nodes))
+    storm = max([10.0, *(at + 1.0 for at, _ in plot.acts)])
+    return Scenario(0, Trace(nodes, plot.jobs), settings, scheduler_of(settings), storm, storm)
+
+
+class Counting:
+    """Counts writes, and ends the process at one of them."""
+
+    def __init__(self, at: tuple[str, int] | None = None, way: str = "") -> None:
+        self.seen: Counter[str] = Counter()
+        self.struck = False
+        self._at = at
+        self._way = way
+
+    def __call__(self, who: str, verb: str) -> str:
+        if who not in CRASHING:
+            return ""
+        self.seen[who] += 1
+        if self._at == (who, self.seen[who]) and not self.struck:
+            self.struck = True
+            return self._way
+        return ""
+
+
+def play_plot(name: str, counting: Counting) -> Report:
+    """Play it once."""
+    plot = PLOTS[name]
+
+    def make() -> Simulation:
+        made = Simulation(replace(scenario(plot)), kinds=(), crash=counting)
+        made.acts = plot.acts
+        return made
+
+    return play(make)
+
+
+def points(name: str) -> Iterator[tuple[str, int]]:
+    """Every write of the reference run: who makes it, and its number."""
+    counting = Counting()
+    report = play_plot(name, counting)
+    assert not report.violations, report.violations
+    for who in CRASHING:
+        yield from ((who, number) for number in range(1, counting.seen[who] + 1))
+
+
+def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
+    """Play a plot with one crash; the violations."""
+    name, who, number, way = point
+    counting = Counting((who, number), way)
+    report = play_plot(name, counting)
+    found = list(report.violations)
+    if not counting.struck:
+        found.append("the write was never made")
+    return f"{name}: {who} write {number} {way}", found

@@ -1,0 +1,65 @@
+"""Seeds of the simulation: as many as a minute allows here, the rest by `make soak`; and that a seed is a story."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.faults import KINDS
+from tests.simulation.many import run_seeds, shortfall
+from tests.simulation.run import Report
+
+ROOT = Path(__file__).parents[2]
+FIRST, SEEDS = 1, 150
+SOAK_FIRST, SOAK_SEEDS = 100_001, 20_000
+DIGEST = """
+from tests.simulation.many import run_seed
+for seed in (3, 17, 29):
+    report = run_seed(seed)
+    print(seed, report.digest, report.steps, sorted(report.faults.items()), report.seconds)
+"""
+
+
+def _run(first: int, seeds: int) -> list[Report]:
+    reports = []
+    for report in run_seeds(range(first, first + seeds)):
+        reports.append(report)
+        if report.failure:
+            story = "\n".join(report.story[-400:])
+            pytest.fail(f"{report.line}\n{story}\nreplay: {report.replay()}", pytrace=False)
+    faults = sum((report.faults for report in reports), Counter[str]())
+    print(f"{len(reports)} seeds, {sum(r.steps for r in reports)} steps, {sum(r.gangs for r in reports)} gangs bound, "
+          f"{faults.total()} faults of {len(faults)} kinds")  # fmt: skip
+    assert not shortfall(reports)
+    return reports
+
+
+@pytest.mark.timeout(300)
+def test_no_seed_breaks_an_invariant() -> None:
+    _run(FIRST, SEEDS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+def test_no_seed_of_many_breaks_an_invariant() -> None:
+    reports = _run(SOAK_FIRST, SOAK_SEEDS)
+    faults = sum((report.faults for report in reports), Counter[str]())
+    assert not [kind for kind in KINDS if faults[kind] < 100]
+
+
+@pytest.mark.timeout(120)
+def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
+    told = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", DIGEST], cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+        )
+        told.append(done.stdout)
+    assert told[0] == told[1]
+    assert len(told[0].splitlines()) == 3
