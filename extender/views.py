@@ -103,6 +103,7 @@ class JobView(JobName):
     max_workers: int
     replicas: int = Field(description="Workers that the job object asks for now.")
     elastic: bool
+    note: str = Field("", description="What of the job object is not used, and why.")
     utility: float
     weight: float | None = None
     arrival: float

@@ -207,6 +207,7 @@ def _story(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "job", f"{job.key} ({job.kind})"
     yield "state", job.state
     yield "workers", f"{job.workers} given, {job.replicas} asked for, {job.min_workers} to {job.max_workers} allowed"
+    yield "note", job.note
     yield "weight", "" if job.weight is None else f"{job.weight:.4f}"
     yield "waited", "" if job.waited_seconds is None else _age(job.waited_seconds)
     yield "needs", ", ".join(f"{need.members} {need.role} of {_short(need.requests)}" for need in job.needs)

@@ -44,6 +44,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float) -> JobVi
         max_workers=job.max_workers,
         replicas=job.worker.replicas if job.worker else 0,
         elastic=job.elastic,
+        note=job.note,
         utility=job.utility,
         weight=weight(job),
         arrival=job.arrival,

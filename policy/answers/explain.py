@@ -106,7 +106,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         job=job.key,
         state=gang.state,
         reason=verdict.reason if verdict else None,
-        detail="; ".join(filter(None, (verdict.detail if verdict else "", job.note))),
+        detail=verdict.detail if verdict else "",
         mend=_mend(verdict, held) if verdict else "",
         needs=_needs(job),
         nodes=_nodes(snapshot, job) if waits else (),

@@ -102,8 +102,9 @@ class Job:
 
     ``min_workers``/``max_workers`` bound the role ``worker``; every other role is rigid. ``arrival`` is the object's
     creation in seconds since the epoch. ``invalid`` says why the object cannot be taken (then nothing else counts).
-    ``elastic``: the kind's owner can be patched to another number of workers. ``min_stated``/``max_stated``: the object
-    states the bound; else it follows from the replicas, which change with every resize.
+    ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
+    number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
+    which change with every resize.
     """
 
     uid: str
