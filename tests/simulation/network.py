@@ -267,6 +267,8 @@ class Line:
         fault = self._faults.strikes(*(f"{verb}-{kind}" for kind in kinds)).removeprefix(f"{verb}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
         await asyncio.sleep(self._chance.uniform(*slow) if slow else self._latency())
+        if slow and self.dead:
+            await forever()  # its connection broke long ago
         match fault:
             case "lost":
                 await forever()
