@@ -14,7 +14,8 @@ from tests.simulation.faults import KINDS
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import drawn
 
-SEEDS_FOR_ALL_KINDS: Final = 60
+SEEDS_FOR_ALL_KINDS: Final = 100
+MOST_SEEDS: Final = 500  # within which a seeded defect must be caught
 
 
 def run_seed(seed: int, mutant: str = "") -> Report:
@@ -33,6 +34,15 @@ def _played(seed: int) -> Report:
     except Exception as error:
         found = traceback.format_exc().splitlines()
         return Report(seed, violations=[f"the simulation broke: {error!r}"], story=found)
+
+
+def seeds_to_catch(mutant: str) -> tuple[str, int, str]:
+    """The mutant, the seeds that it took (0: it was not caught), and by what it was caught."""
+    for seed in range(1, MOST_SEEDS + 1):
+        found = run_seed(seed, mutant).violations
+        if found:
+            return mutant, seed, found[0]
+    return mutant, 0, ""
 
 
 def run_seeds(seeds: Iterable[int], processes: int = 0, mutant: str = "") -> Iterator[Report]:

@@ -34,6 +34,7 @@ from tests.simulation.witness import Witness, broken
 LOOK: Final = 1.0
 CALM_LIMIT: Final = 600.0  # seconds after the last fault by which every feasible job has ended (L1)
 READY_LIMIT: Final = 45.0  # a reflector's longest back-off and a page or two (L5)
+FLIGHT_LIMIT: Final = 30.0  # a lost answer is read back after 10 s at the latest, and read every 4 s
 WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7): kube-scheduler's own back-off is 2 s
 LONGEST_BACKOFF: Final = 30.0  # of a reflector
 COMPARE_SECONDS: Final = 5.0
@@ -115,6 +116,7 @@ class Simulation:
         self._compare_after = 0.0
         self._last_filter: dict[str, float] = {}
         self._digest = hashlib.sha256()
+        self._flying: dict[str, float] = {}  # pod uid -> since when its binding is on its way
         self._planned: dict[tuple[str, str], float] = {}  # job uid, plan -> since when its members may be scheduled
         self._instrument()
 
@@ -247,6 +249,7 @@ class Simulation:
                 self.witness.violated("L5", f"the extender is not ready {READY_LIMIT:g} s after the last fault")
             if now - since > LONGEST_BACKOFF:
                 self._check_awake(now)
+            self._check_flights(now)
             self._compare()
             if self.witness.violations or (self._over() and now - since > 5.0):
                 break
@@ -304,6 +307,15 @@ class Simulation:
             if late and now - since > WAKE_LIMIT:
                 self.witness.violated("L7", f"{late} have room since {now - since:.0f} s and are not asked about")
         self._planned = current
+
+    def _check_flights(self, now: float) -> None:
+        """S2b, the other way round: what came of a binding is known soon, and no room stays taken for it."""
+        gangs = self.extender.live.ledger.snapshot.gangs.values() if self.extender.up else ()
+        flying = [uid for gang in gangs for uid in gang.in_flight]
+        self._flying = {uid: self._flying.get(uid, now) for uid in flying}
+        for uid, since in self._flying.items():
+            if now - since > FLIGHT_LIMIT:
+                self.witness.violated("S2b", f"room is taken for a binding of {uid} since {now - since:.0f} s")
 
     # -- S9 --------------------------------------------------------------------------------------
 

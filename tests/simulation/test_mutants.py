@@ -7,19 +7,8 @@ import os
 
 import pytest
 
-from tests.simulation.many import run_seed
+from tests.simulation.many import seeds_to_catch
 from tests.simulation.mutants import MUTANTS
-
-MOST_SEEDS = 500
-
-
-def seeds_to_catch(name: str) -> tuple[str, int, str]:
-    """The mutant, the seeds that it took (0: it was not caught), and by what it was caught."""
-    for seed in range(1, MOST_SEEDS + 1):
-        found = run_seed(seed, name).violations
-        if found:
-            return name, seed, found[0]
-    return name, 0, ""
 
 
 @pytest.mark.timeout(900)
