@@ -159,9 +159,7 @@ def _replicas(snapshot: Snapshot) -> Iterator[ReplicaOrder]:
     for job, workers in (*_running(snapshot), *_too_few(snapshot)):
         worker = job.worker
         if job.elastic and worker is not None and worker.replicas != workers and not _still_going(snapshot, job):
-            # One at a time on the way down: over a gap among the indices, which pods leave that end in any order, the
-            # operator stumbles (1.8.1: index out of range).
-            step = max(workers, worker.replicas - 1)
+            step = _step(snapshot, job, workers)
             yield ReplicaOrder(
                 job.uid, job.namespace, job.name, job.kind, step, worker.replicas, job.version,
                 min_workers=None if job.min_stated else job.min_workers,
@@ -169,11 +167,24 @@ def _replicas(snapshot: Snapshot) -> Iterator[ReplicaOrder]:
             )  # fmt: skip
 
 
+def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
+    """The count to ask for next: the target, but on the way down only one worker that runs is taken at a time.
+
+    Over a gap among the indices, which pods leave that end in any order, the operator stumbles (1.8.1: index out of
+    range). Those that were never bound may all go at once.
+    """
+    return max((index for index in _bound_workers(snapshot, job) if index >= workers), default=workers)
+
+
 def _still_going(snapshot: Snapshot, job: Job) -> bool:
-    """Whether a worker beyond the count that the job asks for is still there."""
+    """Whether a worker beyond the count that the job asks for still holds its room."""
     asked = job.worker.replicas if job.worker else 0
-    pods = snapshot.every_pod_of(job.uid)
-    return any(pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= asked for pod in pods)
+    return any(index >= asked for index in _bound_workers(snapshot, job))
+
+
+def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
+    pods = (pod for pod in snapshot.every_pod_of(job.uid) if pod.holds_room)
+    return [pod.slot.index for pod in pods if pod.slot is not None and pod.slot.role == WORKER]
 
 
 def _running(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:

@@ -203,7 +203,9 @@ class Cluster(RuleBasedStateMachine):
         for replicas in orders.replicas:
             this = self.api_jobs.get(replicas.uid)
             if this is not None and this.version == replicas.version:
-                assert this.min_workers <= replicas.workers <= this.max_workers
+                # Above the maximum only on the way down from a count that was above it before (one worker at a time).
+                before = this.worker.replicas if this.worker else 0
+                assert this.min_workers <= replicas.workers <= max(this.max_workers, before - 1)
                 self.put_job(resized(this, replicas.workers))
         for order in orders.release:
             if order.uid in self.api_pods:
@@ -331,6 +333,8 @@ def _rests(snapshot: Snapshot, uid: str) -> bool:
     gang, this = snapshot.gangs[uid], snapshot.jobs[uid]
     if gang.in_flight or this.invalid or this.deleting or this.suspended:
         return False
+    if gang.grew is False:
+        return False  # its cool-down is volatile: after a restart it may grow at once
     if gang.state in (State.WAITING, State.COMPLETED):
         return True
     slots = this.slots(gang.workers)
