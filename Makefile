@@ -19,7 +19,7 @@ unexport PYTHONPATH
 unexport PYTHONHOME
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-CHECKED := policy extender tests
+CHECKED := policy extender tests benchmarks
 
 ##@ Use it
 
