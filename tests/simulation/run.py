@@ -339,6 +339,8 @@ class Simulation:
         for uid, job in ledger.snapshot.jobs.items():
             live_gang, found = ledger.snapshot.gang(uid), fresh.snapshot.gang(uid)
             settled = job.worker is None or job.worker.replicas == live_gang.workers
+            # A member that has succeeded says nothing any more: neither where it was, nor that its gang was bound.
+            settled = settled and all(pod.holds_room for pod in ledger.snapshot.pods_of(uid))
             if (
                 live_gang.state is State.RUNNING
                 and settled
