@@ -294,6 +294,8 @@ class Pass:
 
     def _may_grow(self, job: Job) -> bool:
         gang = self.gangs[job.uid]
-        settled = gang.state in (State.RUNNING, State.PLANNED) and job.uid not in self.scaled and not gang.held
+        # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
+        sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
+        settled = sure and job.uid not in self.scaled and not gang.held
         rested = gang.grew is not False or gang.scaled_at is None or self.now - gang.scaled_at >= self.policy.cooldown
         return job.elastic and gang.workers < job.max_workers and settled and rested

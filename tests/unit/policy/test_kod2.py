@@ -9,7 +9,7 @@ from policy.cluster.gang import State
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.kod2 import Gate, Kod2, ScaleOut, WeightMode
-from tests.builders import START, JobBuilder, JobGone, PodGone, RefuseBind, World, guest, job, node
+from tests.builders import START, JobBuilder, JobGone, NodeNotOffered, PodGone, RefuseBind, World, guest, job, node
 
 ONE_NODE = Snapshot(nodes={"n1": node("n1", cpu=10, memory=32)})
 WEIGHTS = {
@@ -308,3 +308,11 @@ def test_a_lone_pod_is_a_gang_of_one_that_never_scales() -> None:
 def test_the_time_of_arrival_counts_from_the_object() -> None:
     assert Kod2(starve_limit=5).starving(job("a").done(), START + 5.1)
     assert not Kod2(starve_limit=5).starving(job("a").done(), START + 5)
+
+
+def test_a_job_whose_planned_node_is_refused_does_not_grow_before_it_runs() -> None:
+    world = World().nodes("n1", "n2")
+    world.submit(job("a").workers(1, 3))
+    assert world.gang("a").workers == 3
+    world.do(NodeNotOffered("uid-a-worker-0", world.plan("a")["worker-0"]))
+    assert (world.state("a"), world.gang("a").workers) == (State.PLANNED, 1)
