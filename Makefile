@@ -1,4 +1,4 @@
-# Everything runs from .venv in this checkout; nothing is written to HOME but pip's own cache.
+# Everything runs from .venv in this checkout; HOME takes caches only: pip's, Go's, and the control plane's binaries.
 # A fresh machine needs Python 3.11 or newer and make.
 
 SHELL := /bin/bash

@@ -11,6 +11,7 @@ from tests.simulation.many import seeds_to_catch
 from tests.simulation.mutants import MUTANTS
 
 
+@pytest.mark.soak  # two minutes and more
 @pytest.mark.timeout(900)
 def test_every_mutant_is_caught() -> None:
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
