@@ -272,8 +272,11 @@ def kohort_says(kohort: Kohort, *words: str) -> str:
 def test_gated_pods_are_seen_and_let_go_by_hand_when_the_controller_is_dead(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    submit(plane, TFJob(space, "blocker", workers=1, ps=0, worker_cpu="1000"))
-    until(lambda: gate(plane) == "on", "the gate on while a job waits")
+    filler = submit(plane, TFJob(space, "filler", workers=1, ps=0, worker_cpu="4"))
+    until(lambda: whole(plane, filler), "a node partly taken")
+    # It wants all four nodes to itself and waits; smaller jobs pass it.
+    submit(plane, TFJob(space, "blocker", workers=4, ps=0, worker_cpu="20"))
+    until(lambda: gate(plane) == "on", "the gate on while a job waits for room")
     kohort.controller.crash()
     late = submit(plane, TFJob(space, "late", workers=3))
     until(lambda: members(plane, late) == size(late), "all pods created")
@@ -289,7 +292,7 @@ def test_gated_pods_are_seen_and_let_go_by_hand_when_the_controller_is_dead(
     assert "warning: controller" in said
     assert f"({count} now)" in said
     # There is room, a plan even, and nobody to let them go.
-    assert [plan["name"] for plan in kohort.get("/v1/plans")["plans"]] == ["late"]
+    assert "late" in {plan["name"] for plan in kohort.get("/v1/plans")["plans"]}
     assert gated(plane, space) == count
     off, let_go = commands()
     shell(plane, off)
