@@ -275,8 +275,9 @@ def test_up_outlives_its_command_and_down_ends_it(tmp_path: Path) -> None:
         return done.stdout + done.stderr
 
     try:
-        exported = kit("up", "--nodes", "1", "--no-kohort").splitlines()[-1]
-        assert exported == f"export KUBECONFIG={tmp_path}/cluster/kubeconfig"
+        said = kit("up", "--nodes", "1", "--no-kohort").splitlines()
+        assert f"export KUBECONFIG={tmp_path}/cluster/kubeconfig" in said
+        assert (tmp_path / "cluster" / "bin" / "kubectl").exists()
         assert "a cluster is up already" in kit("up")
     finally:
         ended = kit("down")

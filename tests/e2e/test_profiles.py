@@ -33,6 +33,7 @@ WINDOW = 8.0
 SIZES = {"small": 8, "middle": 12, "large": 20}
 PLAIN = "default-scheduler"
 CORES = ["2", "3", "1", "5", "2", "4", "1"]
+SETTLED = 5
 HIGH = "tests-high"
 
 
@@ -94,8 +95,9 @@ def test_plain_pods_go_where_they_would_go_without_us(
     plane: ControlPlane, without: list[str], both: tuple[Kohort, Recorder], space: str
 ) -> None:
     _, recorder = both
-    assert len(set(without)) > 1  # else it would say nothing
-    assert place_plain(plane, space) == without
+    assert len(set(without[:SETTLED])) > 1  # else it would say nothing
+    # With the sixth, two nodes were seen to be chosen in turn: kube-scheduler breaks ties at random.
+    assert place_plain(plane, space)[:SETTLED] == without[:SETTLED]
     for number in range(len(CORES)):
         for call in recorder.of("filter", f"plain-{number}"):
             assert sorted(call.answered["NodeNames"]) == sorted(call.asked["NodeNames"])
