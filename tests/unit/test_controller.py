@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import functools
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -18,53 +17,11 @@ from extender.pace import Pace
 from extender.settings import Settings
 from extender.story import event_of
 from extender.views import DecisionsView, DecisionView, DesiredView, JobName, PodOrderView, ReplicaOrderView
+from tests.stage import LoopClock, virtual
 
 GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")
 CONFLICT = Refused(409, "Conflict", "changed")
 FORBIDDEN = Refused(403, "Forbidden", "no")
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time jumps to the next timer as soon as nothing else is to be done: seconds cost nothing, and nothing is late."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 1_000_000.0
-        real = self._selector.select  # type: ignore[attr-defined]
-
-        def select(timeout: float | None) -> list[Any]:
-            if found := real(0):
-                return list(found)
-            assert timeout is not None, "everybody waits for ever"
-            self._now += timeout
-            return []
-
-        self._selector.select = select  # type: ignore[attr-defined]
-
-    def time(self) -> float:
-        return self._now
-
-
-class LoopClock(Clock):
-    """The virtual loop's time."""
-
-    def now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-
-def virtual(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Run the test in virtual time."""
-
-    @functools.wraps(test)
-    def run() -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(test())
-
-    del run.__wrapped__  # or pytest takes it for a coroutine
-    return run
 
 
 class FakeApi:
