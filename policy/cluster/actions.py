@@ -14,7 +14,7 @@ class Admit:
     """Start the job with ``workers`` workers on these nodes; ``waits_for``: pods whose room it takes over.
 
     ``whole``: its members are bound together or not at all. A policy without gangs says False, names the nodes that it
-    has, and adds others by ``Resize``.
+    has, and adds others by ``Resize``. ``ps``: how many ps, where the policy schedules them (OASiS); else as asked.
     """
 
     job_uid: str
@@ -22,6 +22,7 @@ class Admit:
     nodes: Mapping[Slot, str]
     waits_for: Collection[str] = ()
     whole: bool = True
+    ps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Resize:
     """Give the job ``workers`` workers; ``nodes`` has the node of each member that is given one.
 
     ``on_behalf_of``: the job uid that a shrink frees room for. ``waits_for``: pods whose room the nodes take over.
+    ``ps``: as in Admit. No workers at all is a pause: the job keeps its place and holds no room until it is resized.
     """
 
     job_uid: str
@@ -36,6 +38,15 @@ class Resize:
     nodes: Mapping[Slot, str] = field(default_factory=dict)
     on_behalf_of: str = ""
     waits_for: Collection[str] = ()
+    ps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """Move the whole running job to these nodes: checkpoint, evict, bind the successors. They are charged at once."""
+
+    job_uid: str
+    nodes: Mapping[Slot, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,7 @@ class Remember:
     value: object
 
 
-Action = Admit | Resize | Reject | Remember
+Action = Admit | Resize | Migrate | Reject | Remember
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +105,4 @@ class Released:
     reason: Reason
 
 
-Effect = Admit | Resize | Reject | Remember | Bind | RefuseBind | Released
+Effect = Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy.cluster.model import Job, Node, Pod
+from policy.cluster.training import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,14 @@ class NodeNotOffered:
 
 
 @dataclass(frozen=True, slots=True)
+class Reported:
+    """A job's training reports how far it is."""
+
+    job_uid: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -127,5 +136,6 @@ Event = (
     | BindRefused
     | BindUnknown
     | NodeNotOffered
+    | Reported
     | Tick
 )

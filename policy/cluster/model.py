@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from policy.cluster.resources import NOTHING, Resources, total
+from policy.cluster.training import Training
 
 WORKER = "worker"
 PS = "ps"
@@ -104,7 +105,7 @@ class Job:
     creation in seconds since the epoch. ``invalid`` says why the object cannot be taken (then nothing else counts).
     ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
-    which change with every resize.
+    which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
     """
 
     uid: str
@@ -118,6 +119,8 @@ class Job:
     min_stated: bool = True
     max_stated: bool = True
     utility: float = 1.0
+    training: Training | None = None
+    migratable: bool = False
     elastic: bool = False
     finished: bool = False
     suspended: bool = False

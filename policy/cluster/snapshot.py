@@ -15,6 +15,7 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.training import Report
 
 # What one pod or one plan takes: a part's name (slot, or uid of a binding in flight) -> node, resources.
 Charge = Mapping[object, tuple[str, Resources]]
@@ -77,6 +78,9 @@ class Snapshot:
     )
     not_offered: Mapping[tuple[str, str], float] = field(
         default_factory=dict, metadata=_kept("volatile: learned again at the next filter call (job uid, node -> until)")
+    )
+    reports: Mapping[str, tuple[Report, ...]] = field(
+        default_factory=dict, metadata=_kept("persisted: annotation of the job (job uid -> first, then the last few)")
     )
     verdicts: Mapping[str, Verdict] = field(default_factory=dict, metadata=_kept("volatile: the last decision's"))
     memory: Mapping[str, object] = field(default_factory=dict, metadata=_kept("persisted: annotation of the job"))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import ANYWHERE, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot
 from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.training import Training
 
 KOHORT = "kohort"
 GATE = "kohort.dev/admission"
@@ -37,6 +38,7 @@ class JobSpec:
 
     work_seconds: how long one worker beside its ps would take. contention: ``a`` of the speed model.
     arrival: seconds after the start of the trace. restarts: a failed pod is replaced; else it fails the job.
+    model: which curve of the speed model is its own. decay: ``k`` of its loss exp(-k p), p the share of work done.
     manifest: an opaque original, handed back as it came.
     """
 
@@ -52,6 +54,10 @@ class JobSpec:
     scheduler: str = KOHORT
     restarts: bool = True
     utility: float = 1.0
+    model: str = ""
+    decay: float = 5.2
+    training: Training | None = None
+    migratable: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     manifest: object = None
@@ -216,6 +222,8 @@ def job_fact(job: JobObject) -> Job:
         min_workers=spec.min_workers,
         max_workers=spec.max_workers,
         utility=spec.utility,
+        training=spec.training,
+        migratable=spec.migratable,
         elastic=(spec.min_workers, spec.max_workers) != (spec.workers, spec.workers),
         finished=job.phase.ended,
         suspended=job.suspended,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policy.cluster.actions import Action, Admit, Decision, Effect, Reject, Remember, Resize
+from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Reject, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.lifecycle import Move
 from policy.cluster.reasons import Verdict
@@ -28,6 +28,8 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
             _admit(draft, action, now)
         case Resize():
             _resize(draft, action, now)
+        case Migrate(job_uid, nodes):
+            draft.put_gang(replace(draft.gang(job_uid), nodes=dict(nodes), plan=plan_name(draft, now)))
         case Reject(job_uid, reason):
             verdicts[job_uid] = Verdict(reason)
         case Remember(key, value):

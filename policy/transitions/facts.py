@@ -11,10 +11,12 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import WORKER, Job, Node, Pod
 from policy.cluster.reasons import Reason
+from policy.cluster.training import Report
 from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
 REMEMBER_GONE_SECONDS = 300.0
+REPORTS_KEPT = 8
 
 
 def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
@@ -37,9 +39,18 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             draft.touched.update(draft.read("jobs"))
         case events.Led(leading):
             return lead(draft, leading, now)
+        case events.Reported(uid, report):
+            take_report(draft, uid, report)
         case _:
             pass
     return []
+
+
+def take_report(draft: Draft, job_uid: str, report: Report) -> None:
+    """The first report of a job and its last few; one that is older than the newest is late and not taken."""
+    known: tuple[Report, ...] = draft.read("reports").get(job_uid, ())
+    if job_uid in draft.read("jobs") and (not known or report.at > known[-1].at):
+        draft.edit("reports")[job_uid] = (*known[:1], *known[1:][-(REPORTS_KEPT - 2) :], report)
 
 
 def see_node(draft: Draft, node: Node) -> None:
@@ -117,6 +128,8 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
     draft.drop_gang(uid)
     if uid in draft.read("verdicts"):
         del draft.edit("verdicts")[uid]
+    if uid in draft.read("reports"):
+        del draft.edit("reports")[uid]
     for key in [key for key in draft.read("not_offered") if key[0] == uid]:
         del draft.edit("not_offered")[key]
     return refuse_held(gang, Reason.POD_GONE)

@@ -1,0 +1,49 @@
+"""How fast running gangs train, in seconds of work per second; 1 is one worker beside its ps, alone on its node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from policy.cluster.model import Node
+from policy.sim.objects import JobSpec
+from policy.sim.speed import REMOTE, training_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gang that computes: the node of each of its workers and of each ps."""
+
+    spec: JobSpec
+    workers: tuple[str, ...]
+    servers: tuple[str, ...]
+
+
+class Speeds(Protocol):
+    """A speed model. ``coupled``: a gang's rate depends on the others (a link or a CPU is shared)."""
+
+    @property
+    def coupled(self) -> bool:
+        """Whether all rates must be asked for anew whenever one gang changes; else only the changed gang's."""
+        ...
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """The rate of each of these gangs (by job uid)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Saturating:
+    """The saturating ps-worker model (policy/sim/speed.py); gangs do not touch one another."""
+
+    remote: float = REMOTE
+    coupled: bool = False
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """Each gang by itself."""
+        del nodes
+        return {
+            uid: training_rate(gang.workers, gang.servers, gang.spec.contention, self.remote)
+            for uid, gang in running.items()
+        }
