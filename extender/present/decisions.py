@@ -9,7 +9,7 @@ from extender.journal import Entry
 from extender.present.names import named, rigid_first
 from extender.resizes import Direction, Workers
 from extender.views import DecisionView, JobName
-from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Reject, Released, Remember, Resize
+from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Remember, Resize
 from policy.cluster.snapshot import Snapshot
 
 
@@ -41,7 +41,7 @@ def _decision(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
 
 def _job_of(snapshot: Snapshot, effect: Effect) -> str:
     match effect:
-        case Admit() | Resize() | Reject() | Released():
+        case Admit() | Resize() | Migrate() | Reject() | Released():
             return effect.job_uid
         case Bind() | RefuseBind():
             pod = snapshot.pods.get(effect.uid)
@@ -60,6 +60,9 @@ def _told(snapshot: Snapshot, effect: Effect, way: Direction) -> dict[str, objec
             return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
         case Resize():
             return _resized(snapshot, effect, way)
+        case Migrate():
+            text = f"moved whole to {_count(len(set(effect.nodes.values())), 'node')}"
+            return {"nodes": _by_member(effect), "text": text}
         case Reject() | Released():
             return {"reason": effect.reason.value, "text": effect.reason.text}
         case Bind():
@@ -83,7 +86,7 @@ def _resized(snapshot: Snapshot, resize: Resize, way: Direction) -> dict[str, ob
     return {**named, "on_behalf_of": ahead, "text": text}
 
 
-def _by_member(effect: Admit | Resize) -> dict[str, str]:
+def _by_member(effect: Admit | Resize | Migrate) -> dict[str, str]:
     return {str(slot): effect.nodes[slot] for slot in sorted(effect.nodes, key=rigid_first)}
 
 
