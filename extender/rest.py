@@ -5,6 +5,7 @@ Nothing here changes state or calls the API server. A wrong request gets an `Err
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final, Protocol
@@ -27,6 +28,7 @@ from extender.present import (
     nodes_view,
     plans_view,
     queue_view,
+    unblock_views,
 )
 from extender.settings import Settings
 from extender.views import (
@@ -90,6 +92,12 @@ class DecisionsParameters(_Parameters):
     limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS)
 
 
+class ExplainParameters(_Parameters):
+    """``unblock``: tell also what would admit the job now, which takes longer."""
+
+    unblock: bool = False
+
+
 class ClearErrors(APIRoute):
     """A route that says which field is wrong, and how it should be."""
 
@@ -151,16 +159,17 @@ class Rest:
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     async def jobs(self) -> JobsView:
         """Every job that opted in, by arrival."""
         ledger, snapshot = self._ledger, self._ledger.snapshot
-        return JobsView(generation=snapshot.generation, jobs=jobs_view(snapshot, ledger.policy, ledger.clock.now()))
+        return JobsView(generation=snapshot.generation, jobs=jobs_view(snapshot, ledger.policy, ledger.now()))
 
     async def job(self, namespace: str, name: str) -> JobDetail:
         """One job with its roles and members."""
         ledger = self._ledger
-        return job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.clock.now())
+        return job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
 
     async def queue(self) -> QueueView:
         """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
@@ -169,7 +178,7 @@ class Rest:
             generation=snapshot.generation,
             gated_pods=gated_pods(snapshot),
             warnings=self._warnings(),
-            jobs=queue_view(snapshot, self._ledger.policy, self._ledger.clock.now()),
+            jobs=queue_view(snapshot, self._ledger.policy, self._ledger.now()),
             held=held_views(held_room(snapshot)),
         )
 
@@ -182,7 +191,7 @@ class Rest:
     async def plans(self) -> PlansView:
         """The plans of admitted gangs."""
         snapshot = self._ledger.snapshot
-        return PlansView(generation=snapshot.generation, plans=plans_view(snapshot, self._ledger.clock.now()))
+        return PlansView(generation=snapshot.generation, plans=plans_view(snapshot, self._ledger.now()))
 
     async def desired(
         self,
@@ -215,10 +224,17 @@ class Rest:
         latest = found[-1].sequence if found else parameters.since
         return DecisionsView(instance=self.instance, latest=latest, decisions=found)
 
-    async def explain(self, namespace: str, name: str) -> ExplainView:
+    async def explain(
+        self, namespace: str, name: str, parameters: Annotated[ExplainParameters, Query()]
+    ) -> ExplainView:
         """Why the job is where it is, and what would mend it."""
-        ledger = self._ledger
-        return explain_view(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.clock.now())
+        ledger, job = self._ledger, self._find(namespace, name)
+        asked = (ledger.snapshot, job, ledger.policy, ledger.now())
+        view = explain_view(*asked)
+        if not parameters.unblock:
+            return view
+        async with self._one_at_a_time:  # the verbs come first: never more than one thread beside the loop
+            return view.model_copy(update={"unblock": await asyncio.to_thread(unblock_views, *asked)})
 
     def _find(self, namespace: str, name: str) -> Job:
         """The job of that name; of several kinds with one name, the one that came last."""

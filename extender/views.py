@@ -155,6 +155,14 @@ class AheadView(View):
     why: str = ""
 
 
+class ChangeView(View):
+    """One change after which the policy admits the job now, proved on a copy of the ledger."""
+
+    kind: Literal["wait", "min-workers", "utility", "uncordon", "workers", "end", "nodes"]
+    size: float = Field(description="Seconds, workers, utility, nodes or jobs: as the kind says.")
+    text: str
+
+
 class ExplainView(JobDetail):
     """GET /v1/explain: a job with its story. ``held``: of a job that has finished, the room that it holds itself."""
 
@@ -167,6 +175,7 @@ class ExplainView(JobDetail):
     waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) that must go first.")
     nodes: tuple[NodeRoomView, ...] = ()
     held: tuple[HeldView, ...] = ()
+    unblock: tuple[ChangeView, ...] | None = Field(None, description="What would admit it now; null if not asked for.")
 
 
 class JobsView(View):

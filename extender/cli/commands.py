@@ -191,7 +191,7 @@ def explain(
         from extender.views import ExplainView
 
         path = path_of("explain", *_job_of(job, namespace))
-        _ask(context, server, output, path, {}, ExplainView, tables.show_explanation)
+        _ask(context, server, output, path, {"unblock": "true"}, ExplainView, tables.show_explanation)
 
 
 def _job_of(job: str, namespace: str | None) -> tuple[str, str]:

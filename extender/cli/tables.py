@@ -193,7 +193,7 @@ def show_explanation(job: ExplainView, to: Console) -> None:
     """Where the job stands, why, what mends it; each member, and what each node lacks for the gang."""
     for name, text in _story(job):
         if text:
-            to.print(f"{name:9}{clean(text)}")
+            to.print(f"{name:10}{clean(text)}")
     if job.members:
         to.print()
         rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in job.members)
@@ -225,6 +225,8 @@ def _story(job: ExplainView) -> Iterator[tuple[str, str]]:
     for held in job.held:
         yield "held", f"{_short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
     yield "mend", job.mend
+    for change in job.unblock or ():
+        yield "would do", change.text
 
 
 def _rooms(nodes: Sequence[NodeRoomView]) -> Iterator[tuple[str, str, str, str]]:

@@ -2,7 +2,7 @@
 
 from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
-from extender.present.explain import explain_view, held_views
+from extender.present.explain import explain_view, held_views, unblock_views
 from extender.present.jobs import job_detail, job_view, jobs_view, queue_view
 from extender.present.orders import desired_view
 
@@ -17,4 +17,5 @@ __all__ = [
     "nodes_view",
     "plans_view",
     "queue_view",
+    "unblock_views",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.present.jobs import job_detail
-from extender.views import AheadView, ExplainView, HeldView, NeedView, NodeRoomView, amounts
+from extender.views import AheadView, ChangeView, ExplainView, HeldView, NeedView, NodeRoomView, amounts
 from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain
+from policy.answers.unblock import unblock
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
@@ -17,6 +18,12 @@ def explain_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ex
     told = explain(snapshot, job.uid, policy, now)
     base = dict(job_detail(snapshot, job, policy, now))
     return ExplainView(**base) if told is None else ExplainView(**base, **_story(told))
+
+
+def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[ChangeView, ...]:
+    """The smallest change of each kind that would admit the job now; dozens of decisions, so not on the event loop."""
+    changes = unblock(snapshot, job.uid, policy, now)
+    return tuple(ChangeView(kind=change.kind.value, size=change.size, text=change.text) for change in changes)
 
 
 def _story(told: Explanation) -> dict[str, object]:

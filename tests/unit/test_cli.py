@@ -85,7 +85,7 @@ ANSWERS: dict[str, Any] = {
             {"node": "n1", "free": AMOUNTS, "missing": {}, "refused": "cordoned"},
             {"node": "n2", "free": AMOUNTS, "missing": AMOUNTS},
         ],
-        "held": HELD,
+        "held": HELD, "unblock": [{"kind": "nodes", "size": 2, "text": "add 2 nodes like n1"}],
     },
 }  # fmt: skip
 
@@ -156,7 +156,7 @@ TABLES = {
          "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
          "detail [red]3?[2J cpu", "pods missing: worker 1 of 2", "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
-         "mend add nodes", "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
+         "mend add nodes", "would do add 2 nodes like n1", "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
          "NODE FREE LACKS FOR THE GANG NO CHOICE BECAUSE", "n2 1.5 cpu 8Gi 1.5 cpu 8Gi -",
          "n1 1.5 cpu 8Gi - cordoned"],
     ),
@@ -192,10 +192,10 @@ def test_decisions_are_asked_for_after_a_number(kohort: Callable[..., Result], s
 
 
 NAMES = {
-    "namespace/name": (("team/big",), "/v1/explain/team/big"),
-    "-n namespace": (("big", "-n", "team"), "/v1/explain/team/big"),
-    "both, and the same": (("team/big", "-n", "team"), "/v1/explain/team/big"),
-    "neither: default": (("big",), "/v1/explain/default/big"),
+    "namespace/name": (("team/big",), "/v1/explain/team/big?unblock=true"),
+    "-n namespace": (("big", "-n", "team"), "/v1/explain/team/big?unblock=true"),
+    "both, and the same": (("team/big", "-n", "team"), "/v1/explain/team/big?unblock=true"),
+    "neither: default": (("big",), "/v1/explain/default/big?unblock=true"),
 }
 
 

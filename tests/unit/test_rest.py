@@ -214,6 +214,13 @@ async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_i
     assert found["waits"]["reason"] == "GangExceedsCluster"
 
 
+async def test_what_would_admit_a_job_now_is_told_to_whoever_asks_for_it() -> None:
+    service = running()
+    assert (await service.ask("/explain/team/big"))["unblock"] is None
+    changes = (await service.ask("/explain/team/big?unblock=true"))["unblock"]
+    assert [(change["kind"], change["text"]) for change in changes] == [("nodes", "add 2 nodes like n1")]
+
+
 async def test_room_that_a_finished_job_holds_is_shown_wherever_people_look() -> None:
     kept = pod(A, "ps", 0, node="n1")
     service = Service(*CLUSTER, JobSeen(replace(A, finished=True, keeps_pods=True)), PodSeen(kept), Synced())

@@ -1,0 +1,184 @@
+"""What would admit a waiting job: each change is proved by stepping with it, and nothing smaller of its kind does."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from policy.answers.unblock import Change, Kind, unblock
+from policy.cluster.events import Tick
+from policy.cluster.gang import ADMITTED
+from policy.cluster.model import WORKER, Slot
+from policy.cluster.snapshot import Snapshot
+from policy.step import step
+from policy.systems import SYSTEMS, make_policy
+from policy.systems.base import Policy
+from tests.builders import World, guest, job, node
+
+
+def asked(world: World, name: str) -> dict[Kind, Change]:
+    found = unblock(world.snapshot, f"job-{name}", world.policy, world.now)
+    return {change.kind: change for change in found}
+
+
+def admitted(snapshot: Snapshot, uid: str, policy: Policy, now: float) -> bool:
+    after, _ = step(snapshot, [Tick()], policy, now)
+    return after.gang(uid).state in ADMITTED
+
+
+def test_a_job_that_runs_needs_no_change() -> None:
+    world = World().nodes("n1").start(job("a").workers(1))
+    assert asked(world, "a") == {}
+    assert asked(world, "nobody") == {}
+
+
+def test_a_job_that_waits_for_its_pods_is_not_helped_by_room() -> None:
+    world = World().nodes("n1")
+    world.see(job("a").workers(1))
+    assert asked(world, "a") == {}
+
+
+def test_the_largest_minimum_that_fits() -> None:
+    world = World().nodes(node("n1", cpu=7))
+    world.submit(job("a").workers(5, cpu=2))
+    change = asked(world, "a")[Kind.MIN_WORKERS]
+    assert (change.size, change.text) == (2, "lower kohort.dev/min-workers from 5 to 3")
+
+
+def test_a_cordoned_node_is_named() -> None:
+    world = World().nodes("n1", node("n2", unschedulable=True)).start(job("a").workers(5, cpu=2))
+    world.submit(job("b").workers(2, cpu=2).arrived(1))
+    assert asked(world, "b")[Kind.UNCORDON].text == "uncordon node n2"
+
+
+def test_the_fewest_workers_of_the_running_jobs_whatever_their_weight() -> None:
+    # Neither is lighter than the one that waits, so the policy itself takes nothing from them.
+    world = World().nodes("n1", "n2")
+    world.start(job("a", utility=9).workers(1, 5, cpu=2), job("b", utility=9).workers(1, 5, cpu=2))
+    world.submit(job("c", utility=0.01).workers(2, cpu=2).arrived(1))
+    change = asked(world, "c")[Kind.WORKERS]
+    assert (change.size, change.text) == (2, "take 2 workers: 2 from team/a")
+
+
+def test_a_utility_just_above_that_of_the_job_that_could_be_shrunk() -> None:
+    world = World().nodes("n1").start(job("a", utility=4).workers(1, 5, cpu=2))
+    world.submit(job("b").workers(1, cpu=2).arrived(1))
+    change = asked(world, "b")[Kind.UTILITY]
+    assert change.text == "raise kohort.dev/utility from 1 to 4.004"
+
+
+def test_the_end_of_the_smallest_job_that_is_enough() -> None:
+    world = World().nodes("n1").start(job("a").workers(1, cpu=2), job("b").workers(2, cpu=4, memory=1))
+    world.submit(job("c").workers(2, cpu=4, memory=1).arrived(1))
+    assert asked(world, "c")[Kind.END].text == "wait for the end of team/b"
+
+
+def test_a_finished_job_that_keeps_its_room_is_named_first() -> None:
+    world = World().nodes("n1").start(job("a", keeps_pods=True).ps(cpu=5).workers(1, cpu=5))
+    done = world.snapshot.jobs["job-a"]
+    world.see(replace(done, finished=True))
+    world.submit(job("b").workers(2, cpu=4).arrived(1))
+    assert asked(world, "b")[Kind.END].text == "delete finished job team/a"
+
+
+def test_a_gang_that_no_wait_can_help_is_told_how_many_nodes_would() -> None:
+    world = World().nodes("n1")
+    world.submit(job("a").workers(11, cpu=2))
+    change = asked(world, "a")[Kind.NODES]
+    assert (change.size, change.text) == (2, "add 2 nodes like n1")
+
+
+def test_the_end_of_the_back_off() -> None:
+    world = World().nodes("n1")
+    world.submit(job("a").workers(1))
+    world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: the plan fails
+    waits = world.gang("a").not_before - world.now
+    assert waits > 0
+    assert asked(world, "a")[Kind.WAIT].size == waits
+
+
+def crowded(seed: int, policy: Policy) -> World:
+    """Nodes of two shapes with others' pods, elastic and rigid jobs, one more than fits."""
+    draw = random.Random(seed)
+    world = World(policy)
+    world.nodes(*(node(f"n{i}", cpu=draw.choice((8, 16)), unschedulable=i == 3) for i in range(4)))
+    world.see(guest("other", "n0", cpu=draw.randint(1, 4)))
+    for index in range(draw.randint(3, 6)):
+        least = draw.randint(1, 3)
+        shape = job(f"r{index}", utility=draw.choice((1, 2, 4))).arrived(index)
+        made = shape.workers(least, least + draw.randint(0, 3), cpu=draw.choice((1, 2, 4)), memory=1)
+        world.submit(made.ps() if draw.random() < 0.5 else made)
+        for _ in range(3):  # shrink, start, grow
+            for one in list(world.snapshot.running()):
+                world.operate(one)
+        world.now += 1
+    world.submit(job("late", utility=draw.choice((0.5, 1, 2))).ps().workers(draw.randint(4, 8), cpu=4).arrived(100))
+    world.now += 101
+    return world
+
+
+SEEDS = 40
+
+
+@pytest.mark.parametrize("name", sorted(SYSTEMS.keys() - {"fifo-pod"}))  # which has no gangs that wait
+def test_every_change_admits_the_job_and_every_waiting_job_is_told_one(name: str) -> None:
+    policy, waiting = make_policy(name), 0
+    for seed in range(SEEDS):
+        world = crowded(seed, policy)
+        for uid in [one.uid for one in world.snapshot.waiting()]:
+            waiting += 1
+            changes = unblock(world.snapshot, uid, policy, world.now)
+            assert changes, (seed, uid, world.snapshot.verdicts.get(uid))
+            for change in changes:
+                copy = change.apply(world.snapshot)
+                assert admitted(copy, uid, policy, world.now + change.wait), (seed, uid, change.text)
+    assert waiting >= SEEDS // 2
+
+
+@pytest.mark.parametrize("seed", [3, 8, 9, 16])  # those among the first twenty where workers would do
+def test_no_smaller_set_of_workers_would_do(seed: int) -> None:
+    policy = make_policy("kod2")
+    world = crowded(seed, policy)
+    found = asked(world, "late")[Kind.WORKERS]
+    running = {one.uid: world.snapshot.gang(one.uid).workers - one.min_workers for one in world.snapshot.running()}
+    for counts in itertools.product(*(range(most + 1) for most in running.values())):
+        if sum(counts) < found.size:
+            fewer = without(world.snapshot, dict(zip(running, counts, strict=True)))
+            assert not admitted(fewer, "job-late", policy, world.now), (counts, found.text)
+
+
+def without(snapshot: Snapshot, counts: dict[str, int]) -> Snapshot:
+    """By hand: the highest workers gone, and their room free."""
+    gone = {
+        snapshot.members[uid][Slot(WORKER, snapshot.gang(uid).workers - 1 - index)]
+        for uid, count in counts.items()
+        for index in range(count)
+    }
+    gangs = {
+        uid: replace(
+            gang,
+            workers=gang.workers - counts.get(uid, 0),
+            nodes={s: n for s, n in gang.nodes.items() if s.role != WORKER or s.index < gang.workers - counts[uid]}
+            if uid in counts
+            else gang.nodes,
+        )
+        for uid, gang in snapshot.gangs.items()
+    }
+    charged = dict(snapshot.charged)
+    for uid in gone:
+        pod = snapshot.pods[uid]
+        charged[pod.node] = charged[pod.node] - pod.requests
+    members = {
+        uid: {slot: pod for slot, pod in slots.items() if pod not in gone} for uid, slots in snapshot.members.items()
+    }
+    return replace(
+        snapshot,
+        gangs=gangs,
+        charged=charged,
+        members=members,
+        pods={uid: pod for uid, pod in snapshot.pods.items() if uid not in gone},
+        charges={uid: charge for uid, charge in snapshot.charges.items() if uid not in gone},
+    )
