@@ -82,7 +82,7 @@ class Barrier(Section):
         default=30, description="A plan that is not bound, or a gang that lacks members, is given up after this long."
     )
     freeing_seconds: Seconds = Field(
-        default=120, description="A plan whose room others are still giving up is dropped after this long."
+        default=120, description="A plan whose room others still hold, or a migration, is given up after this long."
     )
     gangs_at_once: Count = Field(
         default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."

@@ -1,6 +1,6 @@
-"""What the controller should make true: gates, wake-ups, nominations, replica counts, releases. Level-triggered.
+"""What the controller should make true: gates, wake-ups, nominations, replica counts, releases, evictions.
 
-A function of the snapshot alone: asking twice gives the same list until the API shows that it was done.
+Level-triggered. A function of the snapshot alone: asking twice gives the same list until the API shows that it was done.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Desired:
     nominate: tuple[PodOrder, ...] = ()
     replicas: tuple[ReplicaOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()
+    evict: tuple[PodOrder, ...] = ()
 
 
 def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
@@ -91,6 +92,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         nominate=tuple(_nominations(snapshot, orders if nominating else [])),
         replicas=tuple(_replicas(snapshot)),
         release=tuple(_releases(snapshot)),
+        evict=tuple(_evictions(snapshot)),
     )
 
 
@@ -210,3 +212,14 @@ def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:
         if gang.state is State.RELEASING and job is not None and queued(job):
             pods = snapshot.every_pod_of(uid)
             yield from (_order(pod) for pod in pods if pod.holds_room and not pod.terminating)
+
+
+def _evictions(snapshot: Snapshot) -> Iterator[PodOrder]:
+    """Members of a gang that is moved which still sit where they were; their successors are bound on the new nodes."""
+    for uid, gang in sorted(snapshot.gangs.items()):
+        job = snapshot.jobs.get(uid)
+        if gang.state is State.MIGRATING and job is not None and queued(job):
+            for pod in snapshot.pods_of(uid):
+                target = gang.nodes.get(pod.slot) if pod.slot is not None else None
+                if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
+                    yield _order(pod)

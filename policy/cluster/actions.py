@@ -43,7 +43,10 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """Move the whole running job to these nodes: checkpoint, evict, bind the successors. They are charged at once."""
+    """Move the whole running job to these nodes, one for each member: checkpoint, evict, bind the successors.
+
+    The new room is charged at once and must be free; the old is freed as the old pods go.
+    """
 
     job_uid: str
     nodes: Mapping[Slot, str]
@@ -59,7 +62,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Change the policy's memory in the snapshot."""
+    """Change the policy's memory in the snapshot; None forgets the key."""
 
     key: str
     value: object

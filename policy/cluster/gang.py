@@ -16,6 +16,7 @@ class State(Enum):
     PLANNED = "planned"
     BINDING = "binding"
     RUNNING = "running"
+    MIGRATING = "migrating"
     REPAIRING = "repairing"
     RELEASING = "releasing"
     COMPLETED = "completed"
@@ -69,4 +70,4 @@ class Gang:
         return self.state in ADMITTED
 
 
-ADMITTED = frozenset({State.PLANNED, State.BINDING, State.RUNNING, State.REPAIRING})
+ADMITTED = frozenset({State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING})

@@ -6,6 +6,7 @@
    A replica that stops leading forgets them in the same way (FORGET), and follows its pods from then on.
 3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum, never evicted for a rival (KOD2 1a);
    only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, with its first arrival.
+   A migration (MIGRATING) expects the loss of the old members; one that is given up is a loss like any other.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Move(Enum):
     ADMIT = "admit"
     COMMIT = "commit"
     COMPLETE = "complete"
+    MIGRATE = "migrate"
     LOSE = "lose"
     GIVE_UP = "give up"
     RELEASE = "release"
@@ -45,8 +47,13 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.BINDING, Move.COMPLETE): State.RUNNING,
     (State.BINDING, Move.GIVE_UP): State.WAITING,
     (State.BINDING, Move.RELEASE): State.RELEASING,
+    (State.RUNNING, Move.MIGRATE): State.MIGRATING,
     (State.RUNNING, Move.LOSE): State.REPAIRING,
     (State.RUNNING, Move.RELEASE): State.RELEASING,
+    # Arrived, or given up with all members where they were.
+    (State.MIGRATING, Move.COMPLETE): State.RUNNING,
+    (State.MIGRATING, Move.LOSE): State.REPAIRING,
+    (State.MIGRATING, Move.RELEASE): State.RELEASING,
     (State.REPAIRING, Move.COMPLETE): State.RUNNING,
     (State.REPAIRING, Move.RELEASE): State.RELEASING,
     (State.REPAIRING, Move.GONE): State.WAITING,
@@ -54,7 +61,7 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.RELEASING, Move.GONE): State.WAITING,
     **{
         (state, Move.FORGET): State.WAITING
-        for state in (State.PLANNED, State.BINDING, State.REPAIRING, State.RELEASING)
+        for state in (State.PLANNED, State.BINDING, State.MIGRATING, State.REPAIRING, State.RELEASING)
     },
     **{(state, Move.FINISH): State.COMPLETED for state in State},
 }

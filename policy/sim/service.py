@@ -186,5 +186,5 @@ class Service:
             yield world.patch_workers(
                 resize.namespace, resize.name, resize.workers, uid=resize.uid, version=resize.version
             )
-        for order in wanted.release:
+        for order in (*wanted.release, *wanted.evict):
             yield world.delete_pod(order.namespace, order.name, uid=order.uid)

@@ -9,6 +9,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.lifecycle import Move
 from policy.cluster.reasons import Verdict
 from policy.transitions.gangs import job_of, move, plan_name, retarget, rules_of
+from policy.transitions.migrate import migrate
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
@@ -28,12 +29,20 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
             _admit(draft, action, now)
         case Resize():
             _resize(draft, action, now)
-        case Migrate(job_uid, nodes):
-            draft.put_gang(replace(draft.gang(job_uid), nodes=dict(nodes), plan=plan_name(draft, now)))
+        case Migrate():
+            migrate(draft, action, now)
         case Reject(job_uid, reason):
             verdicts[job_uid] = Verdict(reason)
         case Remember(key, value):
-            draft.edit("memory")[key] = value
+            _remember(draft, key, value)
+
+
+def _remember(draft: Draft, key: str, value: object) -> None:
+    """None forgets."""
+    if value is None:
+        draft.edit("memory").pop(key, None)
+    else:
+        draft.edit("memory")[key] = value
 
 
 def _admit(draft: Draft, action: Admit, now: float) -> None:

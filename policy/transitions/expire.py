@@ -9,6 +9,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.gang import Gang, State
 from policy.cluster.reasons import Reason
 from policy.transitions.gangs import give_up, job_of, refuse_held, rules_of
+from policy.transitions.migrate import stay
 
 
 def expire(draft: Draft, now: float) -> list[Effect]:
@@ -44,5 +45,8 @@ def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     if job is not None and job.invalid:
         # What cannot be read any more is not judged: its pods are left alone until the object is mended.
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+        return []
+    if job is not None and gang.state is State.MIGRATING:
+        stay(draft, job, gang, now)
         return []
     return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)

@@ -164,6 +164,9 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
 
 
 def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
+    """The plan follows the pod, but not one that is to be moved from where it is."""
+    if gang.state is State.MIGRATING:
+        return
     given = pod.slot is not None and (pod.slot.role != WORKER or pod.slot.index < gang.workers)
     if pod.slot is not None and given and gang.nodes.get(pod.slot) != pod.node:
         draft.put_gang(replace(gang, nodes={**gang.nodes, pod.slot: pod.node}))

@@ -75,7 +75,7 @@ def complete(job: Job, slots: set[Slot], workers: int) -> bool:
 
 def least_workers(job: Job, gang: Gang) -> int:
     """The minimum that the gang must keep: a minimum raised by its user counts only once it has been reached."""
-    settled = gang.state in (State.BINDING, State.RUNNING, State.REPAIRING)
+    settled = gang.state in (State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
     return min(gang.least, job.min_workers) if settled else job.min_workers
 
 

@@ -28,6 +28,7 @@ from policy.transitions.gangs import (
     retarget,
     rules_of,
 )
+from policy.transitions.migrate import follow_migration
 
 
 def settle(draft: Draft, now: float) -> list[Effect]:
@@ -100,6 +101,8 @@ def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     bound = bound_slots(draft, job.uid)
     whole = complete(job, bound, least_workers(job, gang))
+    if gang.state is State.MIGRATING:
+        return _migrating(draft, job, gang, now)
     if gang.state in ADMITTED:
         gang = _keep_to_pods(draft, gang, bound)
     match gang.state:
@@ -113,6 +116,12 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
         case _:
             pass
     return []
+
+
+def _migrating(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
+    gang = follow_migration(draft, job, gang, now)
+    lost = gang.state is State.REPAIRING and not _anything(draft, gang)
+    return _gone(draft, gang) if lost else []
 
 
 def _keep_to_pods(draft: Draft, gang: Gang, bound: set[Slot]) -> Gang:

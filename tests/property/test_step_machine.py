@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy.answers.verdict import filter_pod
-from policy.cluster.actions import Effect
+from policy.cluster.actions import Decision, Effect, Migrate, Resize
 from policy.cluster.invariants import promised_beyond, violations
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod
 from policy.cluster.snapshot import Snapshot, queued
 from policy.desired import desired
+from policy.placement.after import room_after
+from policy.placement.gang import ask_of, place
 from policy.step import step
 from policy.systems.kod2 import Kod2
 from tests.builders import (
@@ -49,12 +51,39 @@ RULES = Rules(gangs_at_once=2, largest_gang=12)
 LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_seconds + RULES.freeing_seconds
 
 
+@dataclass
+class Restless:
+    """KOD2, and on request one of the running gangs is moved to nodes where it has no member."""
+
+    base: Kod2
+    name: str = "restless"
+    wish: int | None = None
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        decision, wish, self.wish = self.base.decide(snapshot, now), self.wish, None
+        resized = {action.job_uid for action in decision.actions if isinstance(action, Resize)}
+        still = [this for this in snapshot.running() if self._still(snapshot, this) and this.uid not in resized]
+        if wish is None or not still:
+            return decision
+        this = still[wish % len(still)]
+        gang = snapshot.gang(this.uid)
+        room = room_after(snapshot, decision.actions).but(gang.nodes.values())
+        nodes = place(room, ask_of(snapshot, this, gang.workers))
+        if nodes is None:
+            return decision
+        return replace(decision, actions=(*decision.actions, Migrate(this.uid, nodes)))
+
+    @staticmethod
+    def _still(snapshot: Snapshot, this: Job) -> bool:
+        return queued(this) and snapshot.gang(this.uid).state is State.RUNNING
+
+
 class Cluster(RuleBasedStateMachine):
     """``api`` is the truth: what the API server holds. The snapshot learns it by events; on binds it may lag behind."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.policy = Kod2(starve_limit=100.0, cooldown=20.0)
+        self.policy = Restless(Kod2(starve_limit=100.0, cooldown=20.0))
         self.now = START
         self.snapshot = Snapshot(rules=RULES)
         self.api_nodes: dict[str, Node] = {}
@@ -207,9 +236,14 @@ class Cluster(RuleBasedStateMachine):
                 before = this.worker.replicas if this.worker else 0
                 assert this.min_workers <= replicas.workers <= max(this.max_workers, before - 1)
                 self.put_job(resized(this, replicas.workers))
-        for order in orders.release:
+        for order in (*orders.release, *orders.evict):
             if order.uid in self.api_pods:
                 self.put(replace(self.api_pods[order.uid], terminating=True))
+
+    @rule(pick=st.integers(0, 3))
+    def migrate(self, pick: int) -> None:
+        self.policy.wish = pick
+        self.do(Tick())
 
     @rule(seconds=st.sampled_from([0.5, 4.0, 9.0, 31.0, 125.0]))
     def time_passes(self, seconds: float) -> None:

@@ -7,12 +7,13 @@ import pytest
 from policy.cluster.gang import State
 from policy.cluster.lifecycle import TABLE, InvalidMoveError, Move, diagram, next_state
 
-W, P, B, R, X, L, C = State
+W, P, B, R, M, X, L, C = State
 EDGES = {
     (W, Move.ADMIT): P, (W, Move.COMPLETE): R, (W, Move.LOSE): X,
     (P, Move.COMMIT): B, (P, Move.COMPLETE): R, (P, Move.GIVE_UP): W, (P, Move.RELEASE): L,
     (B, Move.COMPLETE): R, (B, Move.GIVE_UP): W, (B, Move.RELEASE): L,
-    (R, Move.LOSE): X, (R, Move.RELEASE): L,
+    (R, Move.LOSE): X, (R, Move.RELEASE): L, (R, Move.MIGRATE): M,
+    (M, Move.COMPLETE): R, (M, Move.LOSE): X, (M, Move.RELEASE): L, (M, Move.FORGET): W, (M, Move.FINISH): C,
     (X, Move.COMPLETE): R, (X, Move.RELEASE): L, (X, Move.GONE): W, (X, Move.GIVE_UP): W,
     (L, Move.GONE): W,
     (P, Move.FORGET): W, (B, Move.FORGET): W, (X, Move.FORGET): W, (L, Move.FORGET): W,

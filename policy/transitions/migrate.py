@@ -1,0 +1,48 @@
+"""A whole running gang is moved: new room at once, the old pods' room until they are gone, and an end to it.
+
+A member is old while it sits beside its planned node; which those are follows from plan and pods alone. Losing them is
+what was asked for, so nothing is repaired or released for it before the deadline.
+"""
+
+from __future__ import annotations
+
+from policy.cluster.actions import Migrate
+from policy.cluster.draft import Draft
+from policy.cluster.gang import Gang
+from policy.cluster.lifecycle import Move
+from policy.cluster.model import Job, Node, Pod, Slot
+from policy.transitions.gangs import bound_slots, complete, least_workers, move, plan_name, pod_of, rules_of, stays
+
+
+def migrate(draft: Draft, action: Migrate, now: float) -> None:
+    """Begin: the plan names the new nodes, under a new name, so that pods which were refused before are woken."""
+    deadline = now + rules_of(draft).freeing_seconds
+    gang = draft.gang(action.job_uid)
+    move(draft, gang, Move.MIGRATE, nodes=dict(action.nodes), plan=plan_name(draft, now), deadline=deadline)
+
+
+def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
+    """It is done when the minimum sits on its new nodes and no member on an old one; a lost target ends it, too."""
+    there = _places(draft, gang)
+    arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
+    if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang)):
+        return move(draft, gang, Move.COMPLETE, deadline=None)
+    nodes: dict[str, Node] = draft.read("nodes")
+    targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
+    usable = {name for name in targets if name in nodes and nodes[name].ready and not nodes[name].unschedulable}
+    return gang if usable == targets else stay(draft, job, gang, now)
+
+
+def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
+    """Give it up: members stay where they are bound; those that have none keep their plan and are repaired."""
+    whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang))
+    deadline = None if whole else now + rules_of(draft).repair_seconds
+    nodes = {**gang.nodes, **_places(draft, gang)}
+    return move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline)
+
+
+def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:
+    """The node of each planned member that is bound and will stay, until it is evicted."""
+    nodes, members = draft.read("nodes"), draft.read("members").get(gang.job_uid, {})
+    found: dict[Slot, Pod | None] = {slot: pod_of(draft, uid) for slot, uid in members.items() if slot in gang.nodes}
+    return {slot: pod.node for slot, pod in found.items() if pod is not None and stays(pod, nodes)}

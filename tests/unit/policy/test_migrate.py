@@ -1,0 +1,262 @@
+"""A whole running gang moves: room, orders, what counts as lost, and every way in which it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from policy.cluster.actions import Action, Decision, Migrate
+from policy.cluster.lifecycle import InvalidMoveError
+from policy.cluster.model import Phase, Slot
+from policy.cluster.snapshot import Snapshot
+from policy.desired import desired
+from policy.systems.kod2 import Kod2
+from tests.builders import (
+    JobSeen,
+    Led,
+    NodeGone,
+    NodeNotOffered,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    State,
+    Synced,
+    World,
+    job,
+    members,
+    node,
+    ps,
+    res,
+    w,
+)
+
+PAIR = job("a").ps(1).workers(1)
+ALONE = job("a").workers(1)
+
+
+@dataclass
+class Mover:
+    """Admits as KOD2 does, and moves what it is told to, once."""
+
+    name: str = "mover"
+    moves: dict[str, Mapping[Slot, str]] = field(default_factory=dict)
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        actions: list[Action] = [Migrate(uid, nodes) for uid, nodes in self.moves.items()]
+        self.moves = {}
+        rest = Kod2().decide(snapshot, now)
+        return replace(rest, actions=(*rest.actions, *actions))
+
+
+def running(made: object = PAIR, *nodes: str) -> World:
+    return World(Mover()).nodes(*(nodes or ("n1", "n2", "n3"))).start(made)  # type: ignore[arg-type]
+
+
+def moved(world: World, where: str, *slots: Slot) -> World:
+    assert isinstance(world.policy, Mover)
+    world.policy.moves = {"job-a": {slot: where for slot in slots or (ps(0), w(0))}}
+    world.pass_time(0)
+    return world
+
+
+def evicted(world: World) -> list[str]:
+    return [order.name for order in desired(world.snapshot, 500).evict]
+
+
+def restart(world: World, *names: str) -> None:
+    """The old pods are gone, the operator has created their successors, and they are bound."""
+    for name in names:
+        old = world.pod(name)
+        world.do(PodGone(old.uid))
+        made = world.fresh(replace(old, uid=f"uid-{name}", node="", phase=Phase.PENDING, terminating=False, plan=""))
+        world.do(PodSeen(made))
+    world.bind(PAIR)
+
+
+def cpu(world: World, where: str) -> float:
+    return (world.snapshot.nodes[where].allocatable["cpu"] - world.snapshot.free(where)["cpu"]) / 1000
+
+
+def test_old_and_new_room_are_charged_until_the_old_pods_are_gone() -> None:
+    world = running()
+    assert world.plan("a") == {"ps-0": "n1", "worker-0": "n1"}
+    moved(world, "n2")
+    assert (world.state("a"), cpu(world, "n1"), cpu(world, "n2")) == (State.MIGRATING, 3, 3)
+    world.do(PodGone(world.pod("a-ps-0").uid))
+    assert (cpu(world, "n1"), cpu(world, "n2")) == (2, 3)
+    restart(world, "a-worker-0")
+    assert (cpu(world, "n1"), cpu(world, "n2")) == (0, 3)
+
+
+def test_members_on_old_nodes_are_evicted_and_the_successors_are_not() -> None:
+    world = moved(running(), "n2")
+    assert evicted(world) == ["a-ps-0", "a-worker-0"]
+    world.see(replace(world.pod("a-ps-0"), terminating=True))
+    assert evicted(world) == ["a-worker-0"]
+    restart(world, "a-ps-0")
+    assert evicted(world) == ["a-worker-0"]
+    restart(world, "a-worker-0")
+    assert evicted(world) == []
+
+
+def test_it_runs_again_once_nobody_is_left_behind() -> None:
+    world = moved(running(), "n2")
+    restart(world, "a-ps-0")
+    assert world.state("a") is State.MIGRATING
+    restart(world, "a-worker-0")
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n2", "worker-0": "n2"})
+    world.pass_time(1000)
+    assert world.state("a") is State.RUNNING
+
+
+def test_the_pods_that_go_are_no_losses() -> None:
+    world = moved(running(), "n2")
+    world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
+    world.pass_time(world.snapshot.rules.repair_seconds + 1)
+    assert world.state("a") is State.MIGRATING
+    assert (cpu(world, "n1"), cpu(world, "n2")) == (0, 3)
+
+
+def test_a_member_that_is_on_its_new_node_already_stays() -> None:
+    """Only the worker is given another node."""
+    world = running()
+    assert isinstance(world.policy, Mover)
+    world.policy.moves = {"job-a": {ps(0): "n1", w(0): "n2"}}
+    world.pass_time(0)
+    assert evicted(world) == ["a-worker-0"]
+    restart(world, "a-worker-0")
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n1", "worker-0": "n2"})
+
+
+def test_past_the_deadline_a_gang_that_was_not_evicted_stays() -> None:
+    world = moved(running(), "n2")
+    world.pass_time(world.snapshot.rules.freeing_seconds + 1)
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n1", "worker-0": "n1"})
+    assert (evicted(world), cpu(world, "n2")) == ([], 0)
+
+
+def test_past_the_deadline_half_a_gang_is_completed_where_its_pods_are() -> None:
+    world = moved(running(), "n2")
+    world.do(PodGone("uid-a-worker-0"))
+    world.pass_time(world.snapshot.rules.freeing_seconds + 1)
+    assert (world.state("a"), world.plan("a")) == (State.REPAIRING, {"ps-0": "n1", "worker-0": "n2"})
+    world.do(PodSeen(world.fresh(members(PAIR.done())[1])))
+    world.bind(PAIR)
+    assert world.state("a") is State.RUNNING
+
+
+def test_past_the_deadline_a_gang_without_pods_queues_again() -> None:
+    world = moved(running(), "n2")
+    world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
+    world.pass_time(world.snapshot.rules.freeing_seconds + 1)
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
+    assert (cpu(world, "n1"), cpu(world, "n2")) == (0, 0)
+
+
+@pytest.mark.parametrize("change", [{"ready": False}, {"unschedulable": True}, None])
+def test_a_new_node_that_is_lost_ends_the_migration(change: dict[str, bool] | None) -> None:
+    world = moved(running(), "n2")
+    world.do(NodeGone("n2")) if change is None else world.see(node("n2", **change))
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n1", "worker-0": "n1"})
+
+
+def test_a_new_node_that_is_lost_when_half_have_arrived() -> None:
+    world = moved(running(), "n2")
+    restart(world, "a-ps-0")
+    world.do(NodeGone("n2"))
+    assert world.state("a") is State.REPAIRING
+    assert world.plan("a")["worker-0"] == "n1"
+    assert world.plan("a")["ps-0"] in ("n1", "n3")
+
+
+def test_an_old_node_that_is_lost_only_makes_it_sooner() -> None:
+    world = moved(running(), "n2")
+    world.do(NodeGone("n1"), PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
+    assert world.state("a") is State.MIGRATING
+    world.do(*(PodSeen(world.fresh(made)) for made in members(PAIR.done())))
+    world.bind(PAIR)
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n2", "worker-0": "n2"})
+
+
+def test_a_successor_whose_node_is_not_offered_is_planned_elsewhere() -> None:
+    world = moved(running(), "n2")
+    old = world.pod("a-worker-0")
+    made = world.fresh(replace(old, node="", phase=Phase.PENDING, plan=""))
+    world.do(PodGone(old.uid))
+    world.do(PodSeen(made))
+    world.do(NodeNotOffered(made.uid, "n2"))
+    assert (world.state("a"), world.plan("a")["worker-0"]) == (State.MIGRATING, "n1")
+
+
+@pytest.mark.parametrize("change", [{"suspended": True}, {"deleting": True}])
+def test_a_job_that_is_withdrawn_is_released(change: dict[str, bool]) -> None:
+    world = moved(running(), "n2")
+    world.see(PAIR.with_(**change))
+    assert (world.state("a"), cpu(world, "n2")) == (State.RELEASING, 0)
+
+
+def test_a_job_that_ends_on_the_way_is_complete() -> None:
+    world = moved(running(), "n2")
+    world.end(PAIR)
+    assert (world.state("a"), cpu(world, "n1"), cpu(world, "n2")) == (State.COMPLETED, 0, 0)
+
+
+def test_a_user_who_lowers_the_maximum_is_obeyed_on_the_way() -> None:
+    world = running(job("a").ps(1).workers(1, 2))
+    moved(world, "n2", ps(0), w(0), w(1))
+    world.see(job("a").ps(1).workers(1, 1))
+    assert (world.state("a"), world.plan("a")) == (State.MIGRATING, {"ps-0": "n2", "worker-0": "n2"})
+
+
+def test_only_a_running_gang_is_moved() -> None:
+    world = World(Mover()).nodes("n1", "n2")
+    world.submit(PAIR)
+    with pytest.raises(InvalidMoveError, match="a planned gang cannot migrate"):
+        moved(world, "n2")
+
+
+def facts(world: World) -> list[object]:
+    snapshot = world.snapshot
+    return [
+        *map(NodeSeen, snapshot.nodes.values()), *map(JobSeen, snapshot.jobs.values()),
+        *map(PodSeen, snapshot.pods.values()), Synced(),
+    ]  # fmt: skip
+
+
+def test_after_a_restart_before_anything_went_it_stays() -> None:
+    world = moved(running(), "n2")
+    again = World(Mover(), world.now)
+    again.do(*facts(world))  # type: ignore[arg-type]
+    assert (again.state("a"), again.plan("a")) == (State.RUNNING, {"ps-0": "n1", "worker-0": "n1"})
+
+
+def test_after_a_restart_in_the_middle_it_is_completed_where_its_pods_are() -> None:
+    world = moved(running(), "n2")
+    restart(world, "a-ps-0")
+    world.do(PodGone("uid-a-worker-0"))
+    again = World(Mover(), world.now)
+    again.do(*facts(world))  # type: ignore[arg-type]
+    assert (again.state("a"), again.plan("a")) == (State.REPAIRING, {"ps-0": "n2", "worker-0": "n2"})
+    again.do(PodSeen(again.fresh(members(PAIR.done())[1])))
+    again.bind(PAIR)
+    assert again.state("a") is State.RUNNING
+
+
+def test_a_replica_that_stops_leading_follows_the_pods() -> None:
+    world = moved(running(), "n2")
+    world.do(Led(False))
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n1", "worker-0": "n1"})
+    assert evicted(world) == []
+
+
+def test_nothing_is_promised_twice_on_the_way() -> None:
+    """The room on the new node is nobody else's from the first moment; the old is free when the pod is gone."""
+    world = World(Mover()).nodes(node("n1", cpu=2), node("n2", cpu=2)).start(ALONE)
+    moved(world, "n2", w(0))
+    world.submit(job("b").workers(1))
+    assert (world.state("b"), world.over()) == (State.WAITING, [])
+    world.do(PodGone("uid-a-worker-0"))
+    assert world.plan("b") == {"worker-0": "n1"}
+    assert world.snapshot.free("n2") == res(memory=28, pods=109)
