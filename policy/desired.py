@@ -1,6 +1,6 @@
 """What the controller should make true: gates, wake-ups, nominations, replica counts, releases, evictions.
 
-Level-triggered. A function of the snapshot alone: asking twice gives the same list until the API shows that it was done.
+Level-triggered. A function of the snapshot alone: asking twice gives the same list until the API shows it done.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def running(made: object = PAIR, *nodes: str) -> World:
 
 def moved(world: World, where: str, *slots: Slot) -> World:
     assert isinstance(world.policy, Mover)
-    world.policy.moves = {"job-a": {slot: where for slot in slots or (ps(0), w(0))}}
+    world.policy.moves = {"job-a": dict.fromkeys(slots or (ps(0), w(0)), where)}
     world.pass_time(0)
     return world
 
