@@ -43,7 +43,9 @@ from extender.views import (
     NodesView,
     PlansView,
     QueueView,
+    WhatIfView,
 )
+from extender.whatif import WhatIf, WrongQuestionError, answer
 from policy.answers.explain import held_room
 from policy.cluster.model import Job
 from policy.desired import desired
@@ -112,6 +114,8 @@ class ClearErrors(APIRoute):
                 return _answer(422, _first(error))
             except NotFoundError as error:
                 return _answer(404, error.view)
+            except WrongQuestionError as error:
+                return _answer(422, error.view)
 
         return clear
 
@@ -146,6 +150,7 @@ def router(ledger: Ledger, settings: Settings, vitals: Vitals) -> APIRouter:
         ("/explain/{namespace}/{name}", rest.explain),
     ):
         routes.add_api_route(path, handler, methods=["GET"])
+    routes.add_api_route("/what-if", rest.what_if, methods=["POST"])
     return routes
 
 
@@ -235,6 +240,12 @@ class Rest:
             return view
         async with self._one_at_a_time:  # the verbs come first: never more than one thread beside the loop
             return view.model_copy(update={"unblock": await asyncio.to_thread(unblock_views, *asked)})
+
+    async def what_if(self, question: WhatIf) -> WhatIfView:
+        """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
+        ledger, name = self._ledger, self._settings.scheduler_name
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(answer, question, ledger.snapshot, ledger.policy, name, ledger.now())
 
     def _find(self, namespace: str, name: str) -> Job:
         """The job of that name; of several kinds with one name, the one that came last."""

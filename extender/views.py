@@ -329,6 +329,30 @@ class DecisionsView(View):
     decisions: tuple[DecisionView, ...]
 
 
+class StandingView(View):
+    """Where a job stands: its state, the workers it was given, and how many members each node has."""
+
+    state: str
+    workers: int
+    nodes: dict[str, int] = Field({}, description="Members by node.")
+    waits: Waits | None = None
+
+
+class MovedView(JobName):
+    """A job that would stand elsewhere; ``before`` is null of the job that is asked about."""
+
+    before: StandingView | None = None
+    after: StandingView
+
+
+class WhatIfView(View):
+    """POST /v1/what-if: who would stand elsewhere after one decision, by arrival."""
+
+    generation: int
+    policy: str
+    jobs: tuple[MovedView, ...]
+
+
 class ErrorView(View):
     """What is wrong with a request: the field, its value, and what is allowed."""
 

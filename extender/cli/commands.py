@@ -194,6 +194,44 @@ def explain(
         _ask(context, server, output, path, {"unblock": "true"}, ExplainView, tables.show_explanation)
 
 
+@app.command(
+    "what-if",
+    epilog="Examples: kohort what-if -f job.yaml; kohort what-if --remove-node n1; kohort what-if --add-nodes n1=2; "
+    "kohort what-if --policy kubeflow-spread",
+    short_help="What would happen, without doing it.",
+)
+def what_if(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON.")] = None,
+    cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If this node were cordoned.")] = None,
+    uncordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it took pods again.")] = None,
+    remove_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it were gone.")] = None,
+    add_nodes: Annotated[
+        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="If there were so many more like that one.")
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="If another policy decided.")] = "",
+    server: ServerOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed."""
+    with _errors():
+        from extender.cli import tables
+        from extender.cli.service import manifest, more_nodes, post
+        from extender.views import WhatIfView
+
+        question = {
+            "job": manifest(file) if file is not None else None,
+            "cordon": cordon or [],
+            "uncordon": uncordon or [],
+            "remove_nodes": remove_node or [],
+            "add_nodes": [more_nodes(text) for text in add_nodes or []],
+            "policy": policy,
+        }
+        common: Common = context.obj
+        found = post(server or common.server, "/v1/what-if", question, WhatIfView)
+        _show(found, tables.show_what_if, output or common.output)
+
+
 def _job_of(job: str, namespace: str | None) -> tuple[str, str]:
     from extender.cli.service import CliError
 
@@ -214,17 +252,21 @@ def _ask(
     view: type[_View],
     show: Callable[[_View, Any], None],
 ) -> _View:
-    from extender.cli import tables
     from extender.cli.service import ask
 
     common: Common = context.obj
     found = ask(server or common.server, path, query, view)
-    chosen = output or common.output
-    if chosen is Output.TABLE:
+    _show(found, show, output or common.output)
+    return found
+
+
+def _show(found: _View, show: Callable[[_View, Any], None], output: Output) -> None:
+    from extender.cli import tables
+
+    if output is Output.TABLE:
         show(found, tables.out())
     else:
-        typer.echo(tables.as_data(found, chosen.value))
-    return found
+        typer.echo(tables.as_data(found, output.value))
 
 
 # -- the rest ------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
+import yaml
 from pydantic import BaseModel, ValidationError
 
 SECONDS: Final = 10.0
@@ -40,9 +42,18 @@ def path_of(*parts: str) -> str:
 
 def ask(server: str, path: str, query: Mapping[str, str], view: type[View]) -> View:
     """GET and read; CliError with the service's own words, or with how to reach it."""
+    return _exchange("GET", server, path, view, params=dict(query))
+
+
+def post(server: str, path: str, body: object, view: type[View]) -> View:
+    """POST as JSON and read; CliError as above."""
+    return _exchange("POST", server, path, view, json=body)
+
+
+def _exchange(method: str, server: str, path: str, view: type[View], **request: Any) -> View:
     url = f"{check_server(server)}{path}"
     try:
-        answer = httpx.get(url, params=dict(query), timeout=SECONDS, trust_env=False)
+        answer = httpx.request(method, url, timeout=SECONDS, trust_env=False, **request)
     except httpx.TimeoutException:
         raise CliError(f"the service at {server} gave no answer in {SECONDS:g} s; is it stopped or busy?") from None
     except httpx.HTTPError as error:
@@ -72,3 +83,22 @@ def _refusal(server: str, answer: httpx.Response) -> str:
     if isinstance(told, dict) and isinstance(told.get("message"), str):
         return str(told["message"])
     return f"the service at {server} answers {answer.status_code} {answer.reason_phrase}; is it Kohort? check --server"
+
+
+def manifest(file: Path) -> object:
+    """The one object in the file; CliError where it cannot be read or holds another number of them."""
+    try:
+        found = [item for item in yaml.safe_load_all(file.read_text()) if item is not None]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CliError(f"{file}: cannot be read as YAML or JSON: {error}", 2) from None
+    if len(found) != 1 or not isinstance(found[0], dict):
+        raise CliError(f"{file}: holds {len(found)} objects; allowed: one job's manifest", 2)
+    return found[0]
+
+
+def more_nodes(text: str) -> dict[str, object]:
+    """``LIKE=COUNT`` or ``LIKE``."""
+    like, equals, count = text.partition("=")
+    if not like or (equals and not count.isdecimal()):
+        raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
+    return {"like": like, "count": int(count or 1)}

@@ -28,7 +28,9 @@ from extender.views import (
     NodesView,
     PlansView,
     QueueView,
+    StandingView,
     Waits,
+    WhatIfView,
 )
 
 PIPE_WIDTH: Final = 400
@@ -187,6 +189,29 @@ def show_decisions(view: DecisionsView, to: Console) -> None:
         for entry in view.decisions
     )
     _table(to, ("#", "TIME", "ACTION", "JOB", "POD", "WHAT"), rows)
+
+
+def show_what_if(view: WhatIfView, to: Console) -> None:
+    """One line for each job that would stand elsewhere."""
+    if not view.jobs:
+        to.print(f"nothing would change (policy {view.policy})")
+        return
+    rows = (
+        (
+            job.namespace,
+            job.name,
+            "-" if job.before is None else _stands(job.before),
+            _stands(job.after),
+            ", ".join(f"{node}: {count}" for node, count in job.after.nodes.items()) or "-",
+            _why(job.after.waits),
+        )
+        for job in view.jobs
+    )
+    _table(to, ("NAMESPACE", "NAME", "NOW", "WOULD BE", "MEMBERS", "WHY"), rows)
+
+
+def _stands(standing: StandingView) -> str:
+    return f"{standing.state}, {standing.workers} workers" if standing.workers else standing.state
 
 
 def show_explanation(job: ExplainView, to: Console) -> None:

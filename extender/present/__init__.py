@@ -5,6 +5,7 @@ from extender.present.decisions import decisions_view
 from extender.present.explain import explain_view, held_views, unblock_views
 from extender.present.jobs import job_detail, job_view, jobs_view, queue_view
 from extender.present.orders import desired_view
+from extender.present.whatif import what_if_view
 
 __all__ = [
     "decisions_view",
@@ -18,4 +19,5 @@ __all__ = [
     "plans_view",
     "queue_view",
     "unblock_views",
+    "what_if_view",
 ]

@@ -113,10 +113,11 @@ def _member_state(gang: Gang, slot: Slot, pod: Pod | None) -> MemberState:
 def waits(snapshot: Snapshot, job: Job) -> Waits | None:
     """Why the job is not simply running; None if it is."""
     verdict = verdict_of(snapshot, job)
-    return None if verdict is None else _in_words(snapshot, verdict)
+    return None if verdict is None else in_words(snapshot, verdict)
 
 
-def _in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
+def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
+    """A verdict for people: the reason, its sentence, and who is ahead."""
     ahead = snapshot.jobs.get(verdict.behind)
     return Waits(
         reason=verdict.reason.value,
@@ -147,5 +148,5 @@ def _queued(snapshot: Snapshot, place: Place, now: float) -> QueuedJob:
         max_workers=job.max_workers,
         needs=amounts(job.requests(job.min_workers)),
         gated_pods=_gated(snapshot, job),
-        waits=_in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
+        waits=in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
     )

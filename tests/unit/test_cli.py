@@ -90,6 +90,25 @@ ANSWERS: dict[str, Any] = {
 }  # fmt: skip
 
 
+WHAT_IF = {
+    "generation": 4, "policy": "kod2",
+    "jobs": [
+        {
+            "namespace": "team", "name": "run", "kind": "TFJob", "uid": "u",
+            "before": {"state": "running", "workers": 4, "nodes": {"n1": 5}},
+            "after": {"state": "running", "workers": 2, "nodes": {"n1": 3}},
+        },
+        {
+            "namespace": "team", "name": "new", "kind": "TFJob", "uid": "what-if", "before": None,
+            "after": {
+                "state": "planned", "workers": 2, "nodes": {"n1": 2},
+                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods are to go"},
+            },
+        },
+    ],
+}  # fmt: skip
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers from the table; keeps what was asked."""
 
@@ -100,6 +119,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200 if found else 404)
         self.end_headers()
         self.wfile.write(json.dumps(found or missing).encode())
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, body))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(WHAT_IF).encode())
 
     def log_message(self, *_: object) -> None: ...
 
@@ -168,6 +194,46 @@ def test_tables_for_people(kohort: Callable[..., Result], args: tuple[str, ...],
     found = kohort(*args)
     assert found.exit_code == 0
     assert [" ".join(line.split()) for line in found.stdout.splitlines()] == want
+
+
+def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
+    kohort: Callable[..., Result], server: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: TFJob\nmetadata: {name: new, namespace: team}\n")
+    found = kohort("what-if", "-f", str(file), "--cordon", "n2", "--add-nodes", "n1=3", "--policy", "kod2")
+    assert [" ".join(line.split()) for line in found.stdout.splitlines()] == [
+        "NAMESPACE NAME NOW WOULD BE MEMBERS WHY",
+        "team run running, 4 workers running, 2 workers n1: 3 -",
+        "team new - planned, 2 workers n1: 2 RoomBeingFreed (2 pods are to go)",
+    ]
+    path, body = server.asked[-1]  # type: ignore[attr-defined]
+    assert path == "/v1/what-if"
+    assert body == {
+        "job": {"kind": "TFJob", "metadata": {"name": "new", "namespace": "team"}}, "cordon": ["n2"], "uncordon": [],
+        "remove_nodes": [], "add_nodes": [{"like": "n1", "count": 3}], "policy": "kod2",
+    }  # fmt: skip
+    assert json.loads(kohort("what-if", "--remove-node", "n1", "-o", "json").stdout)["policy"] == "kod2"
+
+
+@pytest.mark.parametrize(
+    ("args", "content", "told"),
+    [
+        (("-f", "job.yaml"), "a: [", "job.yaml: cannot be read as YAML or JSON"),
+        (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds 2 objects; allowed: one job's manifest"),
+        (("-f", "none.yaml"), "", "none.yaml: cannot be read"),
+        (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
+    ],
+)
+def test_what_if_says_what_is_wrong_with_the_question(
+    kohort: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    args: tuple[str, ...], content: str, told: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(content)
+    found = kohort("what-if", *args)
+    assert found.exit_code == 2
+    assert told in found.stderr
 
 
 def test_what_keeps_the_queue_from_moving_is_a_warning_beside_the_answer(kohort: Callable[..., Result]) -> None:

@@ -1,0 +1,35 @@
+"""Who would stand elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from extender.present.jobs import in_words
+from extender.present.names import named
+from extender.views import MovedView, StandingView, WhatIfView
+from policy.answers.whatif import Moved, Standing
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+
+
+def what_if_view(snapshot: Snapshot, policy: Policy, moved: Iterable[Moved]) -> WhatIfView:
+    """The jobs that would stand elsewhere under that policy, by arrival."""
+    jobs = tuple(
+        MovedView(
+            **named(one.job),
+            before=_standing(one.before, snapshot) if one.before is not None else None,
+            after=_standing(one.after, snapshot),
+        )
+        for one in moved
+    )
+    return WhatIfView(generation=snapshot.generation, policy=policy.name, jobs=jobs)
+
+
+def _standing(standing: Standing, snapshot: Snapshot) -> StandingView:
+    return StandingView(
+        state=standing.state.value,
+        workers=standing.workers,
+        nodes=dict(sorted(Counter(standing.nodes.values()).items())),
+        waits=in_words(snapshot, standing.verdict) if standing.verdict is not None else None,
+    )

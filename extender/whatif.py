@@ -1,0 +1,120 @@
+"""What-if: reads the question, makes its facts on a copy of the ledger, and tells who would stand elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from extender.kube.jobkinds import KINDS
+from extender.kube.jobs import read_job
+from extender.present import what_if_view
+from extender.views import ErrorView, WhatIfView
+from policy.answers.whatif import submitted, what_if
+from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
+from policy.cluster.model import Job, Node
+from policy.cluster.snapshot import Snapshot
+from policy.systems import make_policy
+from policy.systems.base import Policy
+
+UID = "what-if"
+MOST_NODES = 10_000
+
+
+class WrongQuestionError(Exception):
+    """The question cannot be taken; the view names the field, the value and what is allowed."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        shown = str(value)[:100]
+        super().__init__(f"{field}: {shown!r} is not allowed; allowed: {allowed}")
+        self.view = ErrorView(field=field, value=shown, allowed=allowed, message=str(self))
+
+
+class _Question(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class MoreNodes(_Question):
+    """``count`` more nodes of the shape of the node ``like``."""
+
+    like: str
+    count: int = Field(1, ge=1, le=MOST_NODES)
+
+
+class WhatIf(_Question):
+    """What would be different; each part may be left out. Nothing of it is written anywhere."""
+
+    job: dict[str, Any] | None = Field(None, description="A manifest, as for kubectl create.")
+    cordon: tuple[str, ...] = ()
+    uncordon: tuple[str, ...] = ()
+    remove_nodes: tuple[str, ...] = ()
+    add_nodes: tuple[MoreNodes, ...] = ()
+    policy: str = Field("", description="Another policy; empty: the one in force.")
+    parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
+
+
+def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name: str, now: float) -> WhatIfView:
+    """Who would stand elsewhere. Raises WrongQuestionError. Pure; a follower answers as if it led."""
+    chosen = _policy(question, policy)
+    events = [*_node_events(question, snapshot), *_job_events(question, snapshot, scheduler_name, now), Tick()]
+    moved = what_if(replace(snapshot, leading=True), events, chosen, now)
+    return what_if_view(snapshot, chosen, moved)
+
+
+def _policy(question: WhatIf, policy: Policy) -> Policy:
+    if not question.policy:
+        if question.parameters:
+            raise WrongQuestionError("parameters", ", ".join(question.parameters), "only together with policy")
+        return policy
+    try:
+        return make_policy(question.policy, **question.parameters)
+    except ValueError as error:
+        raise WrongQuestionError("policy", question.policy, str(error)) from None
+
+
+def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
+    for names, shut in ((question.cordon, True), (question.uncordon, False)):
+        for name in names:
+            yield NodeSeen(replace(_node(snapshot, "cordon" if shut else "uncordon", name), unschedulable=shut))
+    for name in question.remove_nodes:
+        yield NodeGone(_node(snapshot, "remove_nodes", name).name)
+    for at, more in enumerate(question.add_nodes):
+        like = _node(snapshot, f"add_nodes.{at}.like", more.like)
+        for index in range(more.count):
+            fresh = f"{like.name}+{at}.{index}"
+            yield NodeSeen(replace(like, name=fresh, uid=fresh, ready=True, unschedulable=False))
+
+
+def _node(snapshot: Snapshot, field: str, name: str) -> Node:
+    if name not in snapshot.nodes:
+        names = sorted(snapshot.nodes)
+        raise WrongQuestionError(field, name, f"one of {', '.join(names[:20])}" if names else "no node is known")
+    return snapshot.nodes[name]
+
+
+def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: float) -> Iterator[Event]:
+    if question.job is None:
+        return
+    job = _job(question.job, scheduler_name, now)
+    if any(other.key == job.key and other.kind == job.kind for other in snapshot.jobs.values()):
+        raise WrongQuestionError("job.metadata.name", job.key, "the name of a job that does not exist yet")
+    yield from submitted(job)
+
+
+def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
+    kind = KINDS.get(str(manifest.get("kind")))
+    if kind is None:
+        raise WrongQuestionError("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
+    meta = manifest.get("metadata")
+    if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
+        raise WrongQuestionError("job.metadata.name", meta, "the name of the job")
+    item = {**manifest, "metadata": {"namespace": "default", **meta, "uid": UID}}
+    job = read_job(item, kind, scheduler_name)
+    if job is None:
+        field = f"job.spec.{kind.replicas_at}.*.template.spec.schedulerName"
+        raise WrongQuestionError(field, "none of the roles names it", scheduler_name)
+    if job.invalid:
+        raise WrongQuestionError("job", job.key, f"a job that kohort can take: {job.invalid}")
+    return replace(job, arrival=now)

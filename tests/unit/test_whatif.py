@@ -1,0 +1,95 @@
+"""POST /v1/what-if: a manifest and changes of nodes become an answer, and a wrong question is told what is wrong."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from policy.cluster.events import Led
+from tests.unit.test_rest import Service, running
+
+POD = {
+    "spec": {
+        "schedulerName": "kohort",
+        "containers": [{"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+    }
+}
+TFJOB: dict[str, Any] = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "TFJob",
+    "metadata": {"name": "new", "namespace": "team"},
+    "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3, "template": POD}}},
+}
+
+
+async def ask(service: Service, status: int = 200, **question: Any) -> Any:
+    answer = await service.client.post("/v1/what-if", json=question)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def test_a_manifest_is_answered_with_where_its_members_would_go() -> None:
+    service = running()
+    found = await ask(service, job=TFJOB)
+    (new,) = found["jobs"]
+    assert (new["name"], new["before"], new["after"]["state"], new["after"]["workers"]) == ("new", None, "planned", 3)
+    assert sum(new["after"]["nodes"].values()) == 3
+    assert not any(job.name == "new" for job in service.ledger.snapshot.jobs.values())
+
+
+async def test_nodes_that_come_and_go() -> None:
+    service = running()
+    found = await ask(service, add_nodes=[{"like": "n1", "count": 2}])
+    assert [(job["name"], job["after"]["state"]) for job in found["jobs"]] == [("big", "planned")]
+    gone = await ask(service, job=TFJOB, remove_nodes=["n1"], cordon=["n2"])
+    assert {job["name"]: job["after"]["waits"]["reason"] for job in gone["jobs"]} == {
+        "a": "GangExceedsCluster",
+        "new": "GangExceedsCluster",
+    }
+
+
+async def test_a_replica_that_follows_answers_as_if_it_led() -> None:
+    service = running()
+    service.step(Led(False))
+    assert (await ask(service, job=TFJOB))["jobs"][-1]["after"]["state"] == "planned"
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    job = copy.deepcopy(TFJOB)
+    *parents, last = path.split(".")
+    inner: Any = job
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    return job
+
+
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a kind that is not known": ({"job": changed("kind", "Pipeline")}, "job.kind", "one of"),
+    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "the name of the job"),
+    "another scheduler": (
+        {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},
+        "job.spec.tfReplicaSpecs.*.template.spec.schedulerName",
+        "kohort",
+    ),
+    "a malformed job": ({"job": changed("spec.tfReplicaSpecs.Worker.replicas", -1)}, "job", "Worker.replicas: -1"),
+    "the name of a job that is there": (
+        {"job": changed("metadata.name", "a")},
+        "job.metadata.name",
+        "does not exist yet",
+    ),
+    "an unknown node": ({"cordon": ["n9"]}, "cordon", "one of n1, n2"),
+    "an unknown shape": ({"add_nodes": [{"like": "n9"}]}, "add_nodes.0.like", "one of n1, n2"),
+    "too many nodes": ({"add_nodes": [{"like": "n1", "count": 10**6}]}, "add_nodes.0.count", "less than or equal"),
+    "an unknown policy": ({"policy": "magic"}, "policy", "known are"),
+    "parameters of nothing": ({"parameters": {"a": 1}}, "parameters", "only together with policy"),
+    "an unknown field": ({"jobs": []}, "jobs", "no parameter of that name"),
+}
+
+
+@pytest.mark.parametrize(("question", "field", "allowed"), WRONG.values(), ids=WRONG.keys())
+async def test_a_wrong_question(question: dict[str, Any], field: str, allowed: str) -> None:
+    found = await ask(running(), 422, **question)
+    assert found["field"] == field
+    assert allowed in found["allowed"]
+    assert found["message"].startswith(f"{field}: ")
