@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from policy.cluster.model import PS, WORKER
 from policy.sim.objects import JobSpec
-from policy.sim.traces import DEFAULT_SCHEDULER, TraceError, jobs_of, kod2, rigid, rows
+from policy.sim.traces import DEFAULT_SCHEDULER, kod2, rigid
+from policy.sim.traces.reading import numbered
+from policy.sim.traces.rows import jobs_of, rows
 
 COMMITTED = Path(__file__).parent / "kod2-seed-1.json"
 GIB = 1 << 30
@@ -52,12 +53,12 @@ def test_a_seed_is_a_trace_and_another_seed_another() -> None:
 
 
 def test_the_committed_trace_is_still_what_the_generator_makes() -> None:
-    assert jobs_of(json.loads(COMMITTED.read_text())) == kod2(1).jobs
+    assert jobs_of(numbered(json.loads(COMMITTED.read_text()))) == kod2(1).jobs
 
 
 def test_rows_and_jobs_are_the_same_thing() -> None:
     jobs = rigid(kod2(3), "kohort").jobs
-    assert jobs_of(json.loads(json.dumps(rows(jobs)))) == jobs
+    assert jobs_of(numbered(json.loads(json.dumps(rows(jobs))))) == jobs
 
 
 def test_plain_kubernetes_runs_all_replicas_or_nothing() -> None:
@@ -65,24 +66,3 @@ def test_plain_kubernetes_runs_all_replicas_or_nothing() -> None:
     assert {(job.min_workers == job.max_workers == job.workers, job.scheduler) for job in jobs} == {
         (True, DEFAULT_SCHEDULER)
     }
-
-
-BROKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "fewer than the minimum": ({"workers": 1, "min_workers": 2}, "row 2: workers: 1 <= 2 (min) <= 1"),
-    "no minimum": ({"min_workers": 0}, "row 2: workers: 1 <= 0 (min)"),
-    "no work": ({"work_seconds": 0}, "row 2: work_seconds: 0.0 is not above 0"),
-    "endless work": ({"work_seconds": "inf"}, "row 2: work_seconds: inf"),
-    "a word for a number": ({"ps": "one"}, "row 2: invalid literal"),
-    "a negative request": ({"ps_millicores": -1}, "row 2: ps_millicores: -1 is below 0"),
-    "no such clean-up": ({"clean_pods": "Some"}, "row 2: 'Some' is not a valid CleanPods"),
-    "a column is missing": ({"name": None}, "row 2: 'name' is missing"),
-}
-
-
-@pytest.mark.parametrize(("changes", "said"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_row_is_named_with_what_is_wrong(changes: dict[str, Any], said: str) -> None:
-    good = rows(kod2(1).jobs)[0]
-    bad = {key: value for key, value in {**good, **changes}.items() if value is not None}
-    with pytest.raises(TraceError) as error:
-        jobs_of([good, bad])
-    assert str(error.value).startswith(said)

@@ -1,0 +1,40 @@
+"""What a trace is, and what its makers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from policy.cluster.model import Node
+from policy.cluster.resources import Resources
+from policy.sim.objects import JobSpec
+
+GIB = 1 << 30
+GPU = "nvidia.com/gpu"
+PODS_PER_NODE = 110  # the kubelet's default
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Nodes, and jobs by their arrival (seconds after the start)."""
+
+    nodes: tuple[Node, ...]
+    jobs: tuple[JobSpec, ...]
+
+
+def node(name: str, cores: int, memory_gib: int, gpus: int = 0) -> Node:
+    """A node of that shape."""
+    amounts = {"cpu": cores * 1000, "memory": memory_gib * GIB, "pods": PODS_PER_NODE}
+    return Node(name, Resources(amounts | ({GPU: gpus} if gpus else {})))
+
+
+def pod_requests(cores: float, memory_gib: float, gpus: int = 0) -> Resources:
+    """The request of one pod."""
+    amounts = {"cpu": round(cores * 1000), "memory": round(memory_gib * GIB), "pods": 1}
+    return Resources(amounts | ({GPU: gpus} if gpus else {}))
+
+
+def rigid(trace: Trace, scheduler: str = DEFAULT_SCHEDULER) -> Trace:
+    """The same jobs as plain Kubernetes runs them: every replica that is asked for, or nothing is computed."""
+    jobs = (replace(job, min_workers=job.workers, max_workers=job.workers, scheduler=scheduler) for job in trace.jobs)
+    return replace(trace, jobs=tuple(jobs))

@@ -1,0 +1,69 @@
+"""What must hold of a whole trace: names are unique, and every gang fits on the empty cluster at its minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from policy.cluster.model import WORKER, Node, Role, Slot
+from policy.cluster.resources import NOTHING
+from policy.placement.gang import Ask, fits
+from policy.placement.room import Room
+from policy.sim.objects import JobSpec
+from policy.sim.traces.base import Trace
+from policy.sim.traces.reading import FieldError, TraceError
+
+Placed = tuple[str, JobSpec]  # where it is written, and the job
+
+
+def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
+    """The trace by arrival. Without nodes no job is too large. Raises TraceError with every fault."""
+    found = list(jobs)
+    if not found:
+        raise TraceError(["there is no job; allowed: one row or more"])
+    faults = [*_twice([node.name for node in nodes], "nodes"), *_repeated(found), *_too_large(nodes, found)]
+    if faults:
+        raise TraceError(faults)
+    return Trace(tuple(nodes), tuple(sorted((job for _, job in found), key=lambda job: (job.arrival, job.name))))
+
+
+def _twice(names: Sequence[str], what: str) -> list[str]:
+    seen: set[str] = set()
+    again = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    return [f"{what}: name: {name!r} is not allowed; allowed: a name that no other one has" for name in again]
+
+
+def _repeated(jobs: Sequence[Placed]) -> list[str]:
+    first: dict[str, str] = {}
+    faults = []
+    for where, job in jobs:
+        if job.name in first:
+            allowed = f"a name that no other job has ({first[job.name]} has it)"
+            faults.append(str(FieldError(where, "name", job.name, allowed)))
+        else:
+            first[job.name] = where
+    return faults
+
+
+def _too_large(nodes: Sequence[Node], jobs: Sequence[Placed]) -> list[str]:
+    room = Room({node.name: node for node in nodes}, {node.name: node.allocatable for node in nodes})
+    known: dict[tuple[int, tuple[Role, ...]], bool] = {}
+    faults = []
+    for where, job in jobs if nodes else ():
+        shape = job.min_workers, job.roles
+        if shape not in known:
+            known[shape] = fits(room, _smallest(job))
+        if not known[shape]:
+            wanted = f"{job.min_workers} of {_smallest(job).text}"
+            allowed = f"a gang that fits on the empty cluster of {len(nodes)} nodes"
+            faults.append(str(FieldError(where, "min_workers", wanted, allowed)))
+    return faults
+
+
+def _smallest(job: JobSpec) -> Ask:
+    """The gang at its minimum."""
+    rigid = [role for role in job.roles if role.name != WORKER]
+    members = tuple((Slot(r.name, index), r.requests, r.constraints) for r in rigid for index in range(r.replicas))
+    worker = job.role(WORKER)
+    if worker is None:
+        return Ask(members, NOTHING, rigid[0].constraints, 0)
+    return Ask(members, worker.requests, worker.constraints, job.min_workers)

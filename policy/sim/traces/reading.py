@@ -1,0 +1,121 @@
+"""Reads the rows of a trace, and tells every fault in them at once: where, which column, which value, what is allowed.
+
+A row comes with the words for where it stands (``jobs.csv, line 7``); who reads files says them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+TOLD = 20  # faults in one message; the rest is counted
+
+Table = Sequence[tuple[str, Mapping[str, object]]]
+
+
+class TraceError(ValueError):
+    """A trace cannot be used. ``faults``: each names file, line, field, value and what is allowed."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        more = len(faults) - TOLD
+        super().__init__("\n".join([*faults[:TOLD], *([f"and {more} more"] if more > 0 else [])]))
+        self.faults = tuple(faults)
+
+
+class FieldError(ValueError):
+    """One field of one row."""
+
+    def __init__(self, where: str, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{where}: {name}: {value!r} is not allowed; allowed: {allowed}")
+
+
+def numbered(rows: Iterable[Mapping[str, object]], name: str = "") -> Table:
+    """Rows from memory: ``row 1`` onwards."""
+    return [(f"{name}, row {number}" if name else f"row {number}", row) for number, row in enumerate(rows, 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row, the ``position``-th of what is read. Every method raises FieldError (or ValueError: no such column)."""
+
+    where: str
+    values: Mapping[str, object]
+    position: int = 1
+
+    def has(self, name: str) -> bool:
+        """Whether the column is there and filled."""
+        return self.values.get(name) not in (None, "")
+
+    def text(self, name: str) -> str:
+        """What is written there; it must not be empty."""
+        if name not in self.values:
+            has = ", ".join(map(str, self.values))
+            raise ValueError(f"{self.where}: {name}: this column is missing; allowed: a row with it (it has {has})")
+        if not self.has(name):
+            raise FieldError(self.where, name, self.values[name], "a value")
+        return str(self.values[name])
+
+    def number(self, name: str, *, above: float | None = None, least: float = 0.0, most: float = math.inf) -> float:
+        """A finite number, above or at least a bound."""
+        allowed = f"a number above {above:g}" if above is not None else f"a number of at least {least:g}"
+        allowed += f" and at most {most:g}" if most < math.inf else ""
+        found = _as(float, self.text(name))
+        if found is None or not math.isfinite(found) or found > most:
+            raise FieldError(self.where, name, self.values[name], allowed)
+        if (found <= above) if above is not None else (found < least):
+            raise FieldError(self.where, name, self.values[name], allowed)
+        return found
+
+    def count(self, name: str, *, least: int = 0, bound: str = "") -> int:
+        """A whole number. bound: the column that ``least`` comes from."""
+        found = _as(int, self.text(name))
+        if found is None or found < least:
+            allowed = f"a whole number of at least {least}{f' ({bound})' if bound else ''}"
+            raise FieldError(self.where, name, self.values[name], allowed)
+        return found
+
+    def truth(self, name: str) -> bool:
+        """True or false, in JSON's or in words."""
+        return self.choice(name, {"true": True, "True": True, "false": False, "False": False})
+
+    def member(self, name: str, of: type[E]) -> E:
+        """An enum's member by its value."""
+        return self.choice(name, {str(member.value): member for member in of})
+
+    def choice(self, name: str, choices: Mapping[str, T]) -> T:
+        """One of these words."""
+        text = self.text(name)
+        if text not in choices:
+            raise FieldError(self.where, name, text, " or ".join(choices))
+        return choices[text]
+
+    def only(self, known: Collection[str]) -> None:
+        """Refuse a column that nothing would read."""
+        for name, value in self.values.items():
+            if name not in known:
+                raise FieldError(self.where, str(name), value, f"these columns: {', '.join(sorted(known))}")
+
+
+def read(table: Table, one: Callable[[Line], T]) -> list[T]:
+    """Every row by ``one``. Raises TraceError with the first fault of every faulty row; no row is left out."""
+    found, faults = [], []
+    for position, (where, values) in enumerate(table, 1):
+        try:
+            found.append(one(Line(where, values, position)))
+        except ValueError as error:
+            faults.append(str(error))
+    if faults:
+        raise TraceError(faults)
+    return found
+
+
+def _as(kind: Callable[[str], T], text: str) -> T | None:
+    try:
+        return kind(text)
+    except ValueError:
+        return None

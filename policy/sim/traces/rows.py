@@ -1,0 +1,172 @@
+"""Kohort's own format: one row for each job, one for each node; the same in CSV and JSON.
+
+Jobs have one worker role and at most one ps role. Columns of OPTIONAL may be left out or empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from policy.cluster.model import PS, WORKER, Node, Role
+from policy.cluster.resources import Resources
+from policy.cluster.training import Goal, Training, Utility
+from policy.sim.objects import CleanPods, JobSpec
+from policy.sim.traces.base import GPU, PODS_PER_NODE, Trace
+from policy.sim.traces.checks import checked
+from policy.sim.traces.reading import FieldError, Line, Table, TraceError, read
+
+REQUIRED = (
+    "name", "arrival_seconds", "workers", "min_workers", "max_workers", "worker_millicores", "worker_memory_bytes",
+    "work_seconds",
+)  # fmt: skip
+TRAINING = (
+    "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
+    "goal", "utility_value", "utility_steepness", "utility_target",
+)  # fmt: skip
+OPTIONAL = (
+    "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model", "decay",
+    "migratable", *TRAINING,
+)  # fmt: skip
+NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods")
+
+
+def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
+    """Jobs of one ps role and one worker role as plain rows. Raises TraceError for a job without workers."""
+    return [_row(job) for job in jobs]
+
+
+def _row(job: JobSpec) -> dict[str, object]:
+    worker, server = job.role(WORKER), job.role(PS)
+    if worker is None:
+        raise TraceError([f"{job.name}: has no worker role"])
+    return {
+        "name": job.name,
+        "arrival_seconds": job.arrival,
+        "workers": worker.replicas,
+        "min_workers": job.min_workers,
+        "max_workers": job.max_workers,
+        "worker_millicores": worker.requests["cpu"],
+        "worker_memory_bytes": worker.requests["memory"],
+        "worker_gpus": worker.requests[GPU],
+        "ps": server.replicas if server else 0,
+        "ps_millicores": server.requests["cpu"] if server else 0,
+        "ps_memory_bytes": server.requests["memory"] if server else 0,
+        "work_seconds": job.work_seconds,
+        "contention": job.contention,
+        "clean_pods": job.clean_pods.value,
+        "utility": job.utility,
+        "model": job.model,
+        "decay": job.decay,
+        "migratable": job.migratable,
+        **(_training_row(job.training) if job.training else {}),
+    }
+
+
+def _training_row(training: Training) -> dict[str, object]:
+    utility = training.utility
+    row: dict[str, object] = {
+        "epochs": training.epochs,
+        "chunks": training.chunks,
+        "batches": training.batches,
+        "batch_seconds": training.seconds,
+        "gradient_megabytes": training.gradient,
+        "worker_gbps": training.worker_bandwidth,
+        "ps_gbps": training.ps_bandwidth,
+        "all_reduce": training.all_reduce,
+        "goal": training.goal.value,
+    }
+    if utility is not None:
+        row |= {"utility_value": utility.value, "utility_steepness": utility.steepness}
+        row |= {"utility_target": utility.target}
+    return row
+
+
+def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | None = None) -> Trace:
+    """The trace of such rows. Without nodes no job is too large. models: the curves of the speed model; None: any.
+
+    Raises TraceError.
+    """
+    return checked(nodes, read(jobs, lambda line: (line.where, _job(line, models))))
+
+
+def jobs_of(table: Table) -> tuple[JobSpec, ...]:
+    """The jobs of such rows, by arrival. Raises TraceError."""
+    return trace_of(table).jobs
+
+
+def nodes_of(table: Table) -> tuple[Node, ...]:
+    """The nodes of such rows. Raises TraceError."""
+    return tuple(read(table, _node))
+
+
+def _node(line: Line) -> Node:
+    line.only(NODE_COLUMNS)
+    pods = line.count("pods", least=1) if line.has("pods") else PODS_PER_NODE
+    amounts = {"cpu": line.count("cpu_millicores"), "memory": line.count("memory_bytes"), "pods": pods}
+    gpus = line.count("gpus") if line.has("gpus") else 0
+    return Node(line.text("name"), Resources(amounts | ({GPU: gpus} if gpus else {})))
+
+
+def _job(line: Line, models: Collection[str] | None) -> JobSpec:
+    line.only((*REQUIRED, *OPTIONAL))
+    least = line.count("min_workers", least=1)
+    workers = line.count("workers", least=least, bound="min_workers")
+    most = line.count("max_workers", least=workers, bound="workers")
+    gpus = line.count("worker_gpus") if line.has("worker_gpus") else 0
+    worker = Role(WORKER, workers, _requests(line, "worker", gpus))
+    servers = line.count("ps") if line.has("ps") else 0
+    roles = (Role(PS, servers, _requests(line, "ps", 0)), worker) if servers else (worker,)
+    blank = JobSpec("", (), 0, 0, 0.0)  # the defaults
+    return JobSpec(
+        name=line.text("name"),
+        roles=roles,
+        min_workers=least,
+        max_workers=most,
+        work_seconds=line.number("work_seconds", above=0),
+        arrival=line.number("arrival_seconds"),
+        contention=line.number("contention", most=1) if line.has("contention") else blank.contention,
+        clean_pods=line.member("clean_pods", CleanPods) if line.has("clean_pods") else blank.clean_pods,
+        utility=line.number("utility", above=0) if line.has("utility") else blank.utility,
+        model=_model(line, models),
+        decay=line.number("decay") if line.has("decay") else blank.decay,
+        training=_training(line) if any(line.has(name) for name in TRAINING) else None,
+        migratable=line.truth("migratable") if line.has("migratable") else blank.migratable,
+    )
+
+
+def _model(line: Line, models: Collection[str] | None) -> str:
+    name = line.text("model") if line.has("model") else ""
+    if models is not None and name not in models:
+        raise FieldError(line.where, "model", name, " or ".join(sorted(models)))
+    return name
+
+
+def _requests(line: Line, role: str, gpus: int) -> Resources:
+    amounts = {"cpu": line.count(f"{role}_millicores"), "memory": line.count(f"{role}_memory_bytes"), "pods": 1}
+    return Resources(amounts | ({GPU: gpus} if gpus else {}))
+
+
+def _training(line: Line) -> Training:
+    def count(name: str) -> int:
+        return line.count(name, least=1) if line.has(name) else 1
+
+    def number(name: str, default: float = 0.0) -> float:
+        return line.number(name) if line.has(name) else default
+
+    return Training(
+        epochs=count("epochs"),
+        chunks=count("chunks"),
+        batches=count("batches"),
+        seconds=line.number("batch_seconds", above=0) if line.has("batch_seconds") else 1.0,
+        gradient=number("gradient_megabytes"),
+        worker_bandwidth=number("worker_gbps"),
+        ps_bandwidth=number("ps_gbps"),
+        utility=_utility(line) if line.has("utility_value") else None,
+        all_reduce=line.truth("all_reduce") if line.has("all_reduce") else False,
+        goal=line.member("goal", Goal) if line.has("goal") else Goal.MIN,
+    )
+
+
+def _utility(line: Line) -> Utility:
+    steepness, target = line.number("utility_steepness"), line.number("utility_target")
+    return Utility(line.number("utility_value"), steepness, target)
