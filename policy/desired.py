@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Pod
+from policy.cluster.model import PS, WORKER, Job, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
@@ -33,6 +33,7 @@ NO_HELP = frozenset(
         Reason.UNSUPPORTED,
         Reason.TOO_LARGE,
         Reason.WINDOW_TOO_SHORT,
+        Reason.REJECTED,
     }
 )
 
@@ -206,12 +207,20 @@ def _too_few(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
 
 
 def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:
-    """Bound members of a gang that is being released whole; suspended jobs' pods are their operator's."""
+    """Bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
+
+    Suspended jobs' pods are their operator's.
+    """
     for uid, gang in sorted(snapshot.gangs.items()):
         job = snapshot.jobs.get(uid)
-        if gang.state is State.RELEASING and job is not None and queued(job):
-            pods = snapshot.every_pod_of(uid)
-            yield from (_order(pod) for pod in pods if pod.holds_room and not pod.terminating)
+        whole = gang.state in (State.RELEASING, State.PAUSED)
+        if job is not None and queued(job) and (whole or (gang.ps is not None and gang.state in ADMITTED)):
+            pods = (pod for pod in snapshot.every_pod_of(uid) if pod.holds_room and not pod.terminating)
+            yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
+
+
+def _spare_ps(gang: Gang, pod: Pod) -> bool:
+    return pod.slot is not None and pod.slot.role == PS and not gang.gives(pod.slot)
 
 
 def _evictions(snapshot: Snapshot) -> Iterator[PodOrder]:

@@ -75,7 +75,7 @@ def _state(job: Job, gang: Gang) -> str:
 
 
 def _in_queue(job: Job, gang: Gang) -> bool:
-    return not (job.invalid or job.finished) and gang.state in (State.WAITING, State.RELEASING)
+    return not (job.invalid or job.finished) and gang.state in (State.WAITING, State.RELEASING, State.PAUSED)
 
 
 def _gated(snapshot: Snapshot, job: Job) -> int:
@@ -86,7 +86,7 @@ def members_view(snapshot: Snapshot, job: Job) -> Iterator[MemberView]:
     """The gang's members, planned and there, rigid ones first."""
     gang = snapshot.gang(job.uid)
     known = snapshot.members.get(job.uid, {})
-    for slot in sorted({*job.slots(gang.workers or job.min_workers), *known, *gang.nodes}, key=rigid_first):
+    for slot in sorted({*job.slots(gang.workers or job.min_workers, gang.ps), *known, *gang.nodes}, key=rigid_first):
         pod = snapshot.member(job.uid, slot)
         node = (pod.node if pod else "") or gang.nodes.get(slot, "")
         name = pod.name if pod else ""

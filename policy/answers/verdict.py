@@ -87,5 +87,5 @@ def _left_partial(snapshot: Snapshot, job_uid: str, victims: set[str]) -> bool:
     bound = [pod for pod in snapshot.pods_of(job_uid) if pod.holds_room and not pod.terminating]
     left = [pod.slot for pod in bound if pod.uid not in victims and pod.slot is not None]
     workers = sum(1 for slot in left if slot.role == WORKER)
-    rigid = all(slot in left for slot in job.slots(0))
+    rigid = all(slot in left for slot in job.slots(0, gang.ps))
     return bool(left) and not (rigid and workers >= job.min_workers)

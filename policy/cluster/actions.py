@@ -30,7 +30,8 @@ class Resize:
     """Give the job ``workers`` workers; ``nodes`` has the node of each member that is given one.
 
     ``on_behalf_of``: the job uid that a shrink frees room for. ``waits_for``: pods whose room the nodes take over.
-    ``ps``: as in Admit. No workers at all is a pause: the job keeps its place and holds no room until it is resized.
+    ``ps``: as in Admit. No workers at all is a pause: its members are released and it holds no room until it is
+    admitted again; meanwhile it is among the jobs that wait, and the policy says why.
     """
 
     job_uid: str
@@ -54,10 +55,11 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Refuse the job for good, with the reason."""
+    """Refuse the job, with the reason and the figures behind it. The policy remembers whom it has refused for good."""
 
     job_uid: str
     reason: Reason
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

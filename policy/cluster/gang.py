@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from policy.cluster.model import Slot
+from policy.cluster.model import PS, WORKER, Slot
 
 
 class State(Enum):
@@ -17,6 +17,7 @@ class State(Enum):
     BINDING = "binding"
     RUNNING = "running"
     MIGRATING = "migrating"
+    PAUSED = "paused"
     REPAIRING = "repairing"
     RELEASING = "releasing"
     COMPLETED = "completed"
@@ -27,7 +28,8 @@ class Gang:
     """What Kohort intends for one job.
 
     nodes: the planned node of each slot, bound members included; its room is charged from the moment of planning.
-    workers: how many workers the job was given (0 while it waits).
+    workers: how many workers the job was given (0 while it waits or is paused).
+    ps: how many ps it was given, where the policy schedules them; None: as many as the job object asks for.
     least: the minimum of workers under which it was bound; a user who raises the minimum does not break what runs.
     whole: whether its members are bound together or not at all; only the baseline fifo-pod has gangs that are not.
     waits_for: uids, sorted, of pods that must be gone before the plan's nodes are handed out (room being freed).
@@ -46,6 +48,7 @@ class Gang:
     plan: str = ""
     nodes: Mapping[Slot, str] = field(default_factory=dict)
     workers: int = 0
+    ps: int | None = None
     least: int = 0
     whole: bool = True
     waits_for: Collection[str] = ()
@@ -68,6 +71,12 @@ class Gang:
     def admitted(self) -> bool:
         """Whether the job has a plan or runs."""
         return self.state in ADMITTED
+
+    def gives(self, slot: Slot) -> bool:
+        """Whether the slot is within what the job was given."""
+        if slot.role == WORKER:
+            return slot.index < self.workers
+        return slot.role != PS or self.ps is None or slot.index < self.ps
 
 
 ADMITTED = frozenset({State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING})

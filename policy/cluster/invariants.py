@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from policy.cluster.charges import planned_charge
 from policy.cluster.gang import ADMITTED, State
-from policy.cluster.model import WORKER
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 
@@ -41,10 +40,12 @@ def _gangs(snapshot: Snapshot) -> Iterator[str]:
             yield f"{job.key}: {gang.workers} workers outside {job.min_workers}..{job.max_workers}"
         if gang.held and gang.state is not State.PLANNED:
             yield f"{job.key}: {len(gang.held)} binds held while {gang.state.value}"
-        if gang.state in (State.WAITING, State.COMPLETED) and gang.nodes:
+        if gang.state in (State.WAITING, State.PAUSED, State.COMPLETED) and (gang.nodes or gang.workers):
             yield f"{job.key}: {gang.state.value} with a plan"
-        if any(slot.role == WORKER and slot.index >= gang.workers for slot in gang.nodes):
-            yield f"{job.key}: planned workers beyond its {gang.workers}"
+        if not all(gang.gives(slot) for slot in gang.nodes):
+            yield f"{job.key}: planned members beyond its {gang.workers} workers, {gang.ps} ps"
+        if gang.ps is not None and not job.ps_elastic and readable:
+            yield f"{job.key}: a number of ps, which its kind does not change"
         if not gang.held and gang.window_ends is not None:
             yield f"{job.key}: a barrier window without a held bind"
 

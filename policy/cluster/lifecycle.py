@@ -7,6 +7,7 @@
 3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum, never evicted for a rival (KOD2 1a);
    only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, with its first arrival.
    A migration (MIGRATING) expects the loss of the old members; one that is given up is a loss like any other.
+   PAUSED is the policy's own wish: the gang gives up its room for a time and is admitted again (OASiS's empty slots).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Move(Enum):
     COMMIT = "commit"
     COMPLETE = "complete"
     MIGRATE = "migrate"
+    PAUSE = "pause"
     LOSE = "lose"
     GIVE_UP = "give up"
     RELEASE = "release"
@@ -37,6 +39,7 @@ class InvalidMoveError(Exception):
 
 TABLE: dict[tuple[State, Move], State] = {
     (State.WAITING, Move.ADMIT): State.PLANNED,
+    (State.PAUSED, Move.ADMIT): State.PLANNED,
     # Bound members without a plan of ours: found after a restart.
     (State.WAITING, Move.COMPLETE): State.RUNNING,
     (State.WAITING, Move.LOSE): State.REPAIRING,
@@ -60,8 +63,12 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.REPAIRING, Move.GIVE_UP): State.WAITING,
     (State.RELEASING, Move.GONE): State.WAITING,
     **{
+        (state, Move.PAUSE): State.PAUSED
+        for state in (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
+    },
+    **{
         (state, Move.FORGET): State.WAITING
-        for state in (State.PLANNED, State.BINDING, State.MIGRATING, State.REPAIRING, State.RELEASING)
+        for state in (State.PLANNED, State.BINDING, State.MIGRATING, State.PAUSED, State.REPAIRING, State.RELEASING)
     },
     **{(state, Move.FINISH): State.COMPLETED for state in State},
 }

@@ -106,6 +106,7 @@ class Job:
     ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
     which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
+    ``ps_elastic``: its ps may come and go; else it holds all that it asks for whenever it runs.
     """
 
     uid: str
@@ -122,6 +123,7 @@ class Job:
     training: Training | None = None
     migratable: bool = False
     elastic: bool = False
+    ps_elastic: bool = False
     finished: bool = False
     suspended: bool = False
     deleting: bool = False
@@ -149,9 +151,10 @@ class Job:
         """The role of that name."""
         return next((role for role in self.roles if role.name == name), None)
 
-    def slots(self, workers: int) -> tuple[Slot, ...]:
-        """The gang at ``workers`` workers: rigid members first, then workers from index 0."""
-        rigid = [Slot(role.name, index) for role in self.rigid for index in range(role.replicas)]
+    def slots(self, workers: int, servers: int | None = None) -> tuple[Slot, ...]:
+        """The gang at ``workers`` workers and ``servers`` ps (None: as asked): rigid members first, workers from 0."""
+        given = {} if servers is None else {PS: servers}
+        rigid = [Slot(role.name, i) for role in self.rigid for i in range(given.get(role.name, role.replicas))]
         return (*rigid, *(Slot(WORKER, index) for index in range(workers)))
 
     @property

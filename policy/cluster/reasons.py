@@ -30,6 +30,8 @@ class Reason(Enum):
     WINDOW_TOO_SHORT = "GangExceedsWindow"
     BACKING_OFF = "BackingOff"
     RELEASING = "GangBeingReleased"
+    PAUSED = "JobPaused"
+    REJECTED = "JobRejected"
     SURPLUS = "MoreWorkersThanGiven"
     NODE_NOT_OFFERED = "PlannedNodeNotOffered"
     BARRIER_TIMEOUT = "BarrierTimedOut"
@@ -64,6 +66,8 @@ TEXTS: dict[Reason, str] = {
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
     Reason.WINDOW_TOO_SHORT: "kohort: the gang is larger than the barrier's settings admit",
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
+    Reason.PAUSED: "kohort: the job's schedule has no work for it now; it goes on in a later slot",
+    Reason.REJECTED: "kohort: the job is not worth the room that it would take; kohort explain shows the prices",
     Reason.RELEASING: "kohort: the gang is being released as a whole",
     Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
     Reason.NODE_NOT_OFFERED: "kohort: the planned node was not offered; the gang is planned anew",

@@ -35,6 +35,6 @@ def _refuse_slot(job: Job, gang: Gang, slot: Slot | None) -> Reason | None:
         return None
     if slot.role != WORKER and slot.index >= role.replicas:
         return Reason.NOT_A_MEMBER
-    if slot.role == WORKER and slot.index >= gang.workers:
+    if not gang.gives(slot):
         return Reason.SURPLUS
     return Reason.NO_ROOM

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
@@ -110,10 +110,10 @@ class Snapshot:
         yield from (self.pods[uid] for uid in sorted(self.strays.get(job_uid, ())))
 
     def waiting(self) -> Iterator[Job]:
-        """Jobs that are in the queue: valid, not finished, not suspended, without a plan."""
+        """Jobs that are in the queue: valid, not finished, not suspended, without a plan; those that pause, too."""
         for uid in sorted(self.jobs):
             job = self.jobs[uid]
-            if queued(job) and self.gang(uid).state in (State.WAITING, State.RELEASING):
+            if queued(job) and self.gang(uid).state in (State.WAITING, State.RELEASING, State.PAUSED):
                 yield job
 
     def running(self) -> Iterator[Job]:
@@ -141,6 +141,8 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
     pods = snapshot.pods
     living = Counter(slot.role for slot, uid in snapshot.members.get(job.uid, {}).items() if _living(pods[uid]))
     wanted = {role.name: role.replicas for role in job.rigid} | ({WORKER: job.min_workers} if job.worker else {})
+    servers = snapshot.gang(job.uid).ps
+    wanted |= {PS: servers} if servers is not None else {}
     return ", ".join(f"{name} {living[name]} of {wanted[name]}" for name in wanted if living[name] < wanted[name])
 
 

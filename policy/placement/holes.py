@@ -18,7 +18,7 @@ def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
     flying = {snapshot.pods[uid].slot for uid in gang.in_flight if uid in snapshot.pods}
     return [
         slot
-        for slot in job.slots(gang.workers)
+        for slot in job.slots(gang.workers, gang.ps)
         if slot not in flying and not _usable(snapshot, gang.nodes.get(slot)) and not _bound(snapshot, job, slot)
     ]
 

@@ -58,6 +58,7 @@ class JobSpec:
     decay: float = 5.2
     training: Training | None = None
     migratable: bool = False
+    ps_elastic: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     manifest: object = None
@@ -224,6 +225,7 @@ def job_fact(job: JobObject) -> Job:
         utility=spec.utility,
         training=spec.training,
         migratable=spec.migratable,
+        ps_elastic=spec.ps_elastic,
         elastic=(spec.min_workers, spec.max_workers) != (spec.workers, spec.workers),
         finished=job.phase.ended,
         suspended=job.suspended,

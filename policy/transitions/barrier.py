@@ -121,7 +121,7 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     job = job_of(draft, gang.job_uid)
     if job is None or not gang.held:
         return []
-    if not complete(job, set(gang.held.values()) | bound_slots(draft, gang.job_uid), job.min_workers):
+    if not complete(job, set(gang.held.values()) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
     deadline = now + rules_of(draft).repair_seconds
     return send_held(draft, gang, Move.COMMIT, deadline=deadline)

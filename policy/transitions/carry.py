@@ -7,34 +7,47 @@ from dataclasses import replace
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Reject, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.lifecycle import Move
-from policy.cluster.reasons import Verdict
-from policy.transitions.gangs import job_of, move, plan_name, retarget, rules_of
+from policy.cluster.reasons import Reason, Verdict
+from policy.transitions.gangs import (
+    LOST_BINDING_SECONDS,
+    cleared,
+    job_of,
+    move,
+    plan_name,
+    refuse_held,
+    retarget,
+    rules_of,
+)
 from policy.transitions.migrate import migrate
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
     """Turn a decision into plans and targets; its verdicts replace the old ones."""
     verdicts = dict(decision.verdicts)
+    effects: list[Effect] = [*decision.actions]
     for action in decision.actions:
-        _carry(draft, action, verdicts, now)
+        effects += _carry(draft, action, verdicts, now)
     if verdicts != draft.read("verdicts"):
         draft.set("verdicts", verdicts)
     draft.settle()
-    return list(decision.actions)
+    return effects
 
 
-def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: float) -> None:
+def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: float) -> list[Effect]:
     match action:
         case Admit():
             _admit(draft, action, now)
+        case Resize(workers=0):
+            return _pause(draft, action.job_uid, now)
         case Resize():
             _resize(draft, action, now)
         case Migrate():
             migrate(draft, action, now)
-        case Reject(job_uid, reason):
-            verdicts[job_uid] = Verdict(reason)
+        case Reject(job_uid, reason, detail):
+            verdicts[job_uid] = Verdict(reason, detail)
         case Remember(key, value):
             _remember(draft, key, value)
+    return []
 
 
 def _remember(draft: Draft, key: str, value: object) -> None:
@@ -51,15 +64,23 @@ def _admit(draft: Draft, action: Admit, now: float) -> None:
     patience = rules.freeing_seconds if action.waits_for else rules.plan_seconds
     move(
         draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
-        workers=action.workers, least=job.min_workers if job else 0, whole=action.whole,
+        workers=action.workers, ps=action.ps, least=job.min_workers if job else 0, whole=action.whole,
         waits_for=action.waits_for, retried=False,
         deadline=now + patience if action.whole else None,
     )  # fmt: skip
 
 
+def _pause(draft: Draft, job_uid: str, now: float) -> list[Effect]:
+    """The plan goes; the controller releases the members; what is in flight keeps its room until it is known."""
+    gang = draft.gang(job_uid)
+    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
+    move(draft, cleared(gang), Move.PAUSE, admitted_at=gang.admitted_at, deadline=deadline)
+    return refuse_held(gang, Reason.PAUSED)
+
+
 def _resize(draft: Draft, action: Resize, now: float) -> None:
     old = draft.gang(action.job_uid)
-    gang = retarget(draft, old, action.workers, action.nodes, now)
+    gang = retarget(draft, old, action.workers, action.nodes, now, action.ps)
     if action.workers != old.workers:
         gang = replace(gang, on_behalf_of=action.on_behalf_of)
     if action.waits_for:

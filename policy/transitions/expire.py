@@ -38,7 +38,7 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     job = job_of(draft, gang.job_uid)
-    if gang.state in (State.RELEASING, State.COMPLETED, State.WAITING):
+    if gang.state in (State.RELEASING, State.PAUSED, State.COMPLETED, State.WAITING):
         # A binding whose answer was lost this long ago was either seen by the watch or never made.
         draft.put_gang(replace(gang, deadline=None, in_flight={}))
         return []

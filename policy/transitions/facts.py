@@ -9,7 +9,7 @@ from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import WORKER, Job, Node, Pod
+from policy.cluster.model import Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import Report
 from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
@@ -167,8 +167,7 @@ def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
     """The plan follows the pod, but not one that is to be moved from where it is."""
     if gang.state is State.MIGRATING:
         return
-    given = pod.slot is not None and (pod.slot.role != WORKER or pod.slot.index < gang.workers)
-    if pod.slot is not None and given and gang.nodes.get(pod.slot) != pod.node:
+    if pod.slot is not None and gang.gives(pod.slot) and gang.nodes.get(pod.slot) != pod.node:
         draft.put_gang(replace(gang, nodes={**gang.nodes, pod.slot: pod.node}))
 
 

@@ -67,9 +67,9 @@ def any_stays(draft: Draft, job_uid: str) -> bool:
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
 
-def complete(job: Job, slots: set[Slot], workers: int) -> bool:
-    """Whether the slots hold every rigid member and so many workers."""
-    rigid = all(slot in slots for slot in job.slots(0))
+def complete(job: Job, slots: set[Slot], workers: int, servers: int | None = None) -> bool:
+    """Whether the slots hold every rigid member (so many ps, or as the job asks) and so many workers."""
+    rigid = all(slot in slots for slot in job.slots(0, servers))
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
 
 
@@ -109,10 +109,16 @@ def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
     return gang
 
 
-def retarget(draft: Draft, gang: Gang, workers: int, nodes: Mapping[Slot, str], now: float) -> Gang:
-    """Another number of workers. The plan of removed slots goes; their pods hold their room until they are gone."""
-    kept = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < workers}
-    changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers}
+def retarget(
+    draft: Draft, gang: Gang, workers: int, nodes: Mapping[Slot, str], now: float, servers: int | None = None
+) -> Gang:
+    """Another number of workers. The plan of removed slots goes; their pods hold their room until they are gone.
+
+    ``servers``: so many ps from now on; None leaves them.
+    """
+    given = replace(gang, workers=workers, ps=gang.ps if servers is None else servers)
+    kept = {slot: node for slot, node in gang.nodes.items() if given.gives(slot)}
+    changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers, "ps": given.ps}
     if nodes:
         # Pods that already exist in the new slots were refused under this plan's name: a new one wakes them.
         changes["plan"] = plan_name(draft, now)

@@ -25,7 +25,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     """It is done when the minimum sits on its new nodes and no member on an old one; a lost target ends it, too."""
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
-    if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang)):
+    if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps):
         return move(draft, gang, Move.COMPLETE, deadline=None)
     nodes: dict[str, Node] = draft.read("nodes")
     targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
@@ -35,7 +35,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     """Give it up: members stay where they are bound; those that have none keep their plan and are repaired."""
-    whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang))
+    whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else now + rules_of(draft).repair_seconds
     nodes = {**gang.nodes, **_places(draft, gang)}
     return move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Node, Slot
+from policy.cluster.model import Job, Node, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import queued
 from policy.placement.holes import fill, holes
@@ -30,7 +30,7 @@ def repair(draft: Draft, now: float) -> list[Effect]:
 
 def _needs(job: Job, gang: Gang, usable: set[str]) -> bool:
     """Whether the plan has too few nodes or names one that nobody can be sent to."""
-    target = gang.workers + sum(role.replicas for role in job.roles if role.name != WORKER)
+    target = len(job.slots(gang.workers, gang.ps))
     return len(gang.nodes) < target or not usable.issuperset(gang.nodes.values())
 
 

@@ -100,7 +100,7 @@ def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 
 def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     bound = bound_slots(draft, job.uid)
-    whole = complete(job, bound, least_workers(job, gang))
+    whole = complete(job, bound, least_workers(job, gang), gang.ps)
     if gang.state is State.MIGRATING:
         return _migrating(draft, job, gang, now)
     if gang.state in ADMITTED:
@@ -128,7 +128,7 @@ def _keep_to_pods(draft: Draft, gang: Gang, bound: set[Slot]) -> Gang:
     """A node that comes back has its pods on it, whatever place their slots were given meanwhile."""
     members = draft.read("members").get(gang.job_uid, {})
     there = {slot: pod.node for slot in bound if (pod := pod_of(draft, members[slot])) is not None and pod.holds_room}
-    given = {slot: node for slot, node in there.items() if slot.role != WORKER or slot.index < gang.workers}
+    given = {slot: node for slot, node in there.items() if gang.gives(slot)}
     if given.items() <= gang.nodes.items():
         return gang
     gang = replace(gang, nodes={**gang.nodes, **given})
@@ -160,7 +160,8 @@ def _cost_somebody(draft: Draft, uid: str) -> bool:
 
 def _reached(job: Job, gang: Gang, bound: set[Slot]) -> int:
     """The minimum that holds from now on: the job's own once it has been reached."""
-    return job.min_workers if complete(job, bound, job.min_workers) else min(gang.least, job.min_workers)
+    reached = complete(job, bound, job.min_workers, gang.ps)
+    return job.min_workers if reached else min(gang.least, job.min_workers)
 
 
 def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:

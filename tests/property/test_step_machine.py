@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy.answers.verdict import filter_pod
-from policy.cluster.actions import Decision, Effect, Migrate, Resize
+from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Resize
 from policy.cluster.invariants import promised_beyond, violations
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod
+from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.desired import desired
 from policy.placement.after import room_after
@@ -78,12 +79,31 @@ class Restless:
         return queued(this) and snapshot.gang(this.uid).state is State.RUNNING
 
 
+@dataclass
+class Pausing:
+    """That one, but these jobs get no room: what they have is taken from them, and it may not touch them."""
+
+    inner: Restless
+    paused: frozenset[str] = frozenset()
+    name: str = "pausing"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        made = self.inner.decide(snapshot, now)
+        pauses = [Resize(uid, 0) for uid in sorted(self.paused) if snapshot.gang(uid).admitted]
+        kept = () if any(self._touches(action) for action in made.actions) else made.actions
+        waiting = {uid: Verdict(Reason.PAUSED) for uid in self.paused if uid in snapshot.jobs}
+        return Decision((*pauses, *kept), {**made.verdicts, **waiting})
+
+    def _touches(self, action: Action) -> bool:
+        return isinstance(action, Admit | Resize | Migrate) and action.job_uid in self.paused
+
+
 class Cluster(RuleBasedStateMachine):
     """``api`` is the truth: what the API server holds. The snapshot learns it by events; on binds it may lag behind."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.policy = Restless(Kod2(starve_limit=100.0, cooldown=20.0))
+        self.policy = Pausing(Restless(Kod2(starve_limit=100.0, cooldown=20.0)))
         self.now = START
         self.snapshot = Snapshot(rules=RULES)
         self.api_nodes: dict[str, Node] = {}
@@ -242,7 +262,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 3))
     def migrate(self, pick: int) -> None:
-        self.policy.wish = pick
+        self.policy.inner.wish = pick
         self.do(Tick())
 
     @rule(seconds=st.sampled_from([0.5, 4.0, 9.0, 31.0, 125.0]))
@@ -312,6 +332,17 @@ class Cluster(RuleBasedStateMachine):
         jobs = list(self.api_jobs.values())
         return jobs[pick % len(jobs)] if jobs else None
 
+    @rule(pick=st.integers(0, 3), pauses=st.booleans())
+    def schedule_changes(self, pick: int, pauses: bool) -> None:
+        this = self.some_job(pick)
+        if this is not None:
+            others = self.policy.paused - {this.uid}
+            self.policy.paused = others | {this.uid} if pauses else others
+            self.do(Tick())
+            gang = self.snapshot.gang(this.uid)
+            assert not (pauses and gang.admitted and self.snapshot.leading)
+            assert pauses or gang.state is not State.PAUSED or not self.snapshot.leading or gang.admitted_at is not None
+
     @rule(leading=st.sampled_from([True, True, True, False]))
     def leader_changes(self, leading: bool) -> None:
         self.do(Led(leading))
@@ -349,7 +380,8 @@ class Cluster(RuleBasedStateMachine):
         for uid, this in self.snapshot.jobs.items():
             gang = self.snapshot.gang(uid)
             bound = [p for p in self.snapshot.pods_of(uid) if p.holds_room and not p.terminating]
-            partial = bound and gang.state is not State.RUNNING and queued(this)
+            whole = gang.state in (State.RUNNING, State.PAUSED)
+            partial = bound and not whole and queued(this)
             if not (partial and self.snapshot.leading and gang.state is not State.RELEASING):
                 self.partial_since.pop(uid, None)
                 continue

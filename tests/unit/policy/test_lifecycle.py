@@ -7,7 +7,7 @@ import pytest
 from policy.cluster.gang import State
 from policy.cluster.lifecycle import TABLE, InvalidMoveError, Move, diagram, next_state
 
-W, P, B, R, M, X, L, C = State
+W, P, B, R, M, Z, X, L, C = State
 EDGES = {
     (W, Move.ADMIT): P, (W, Move.COMPLETE): R, (W, Move.LOSE): X,
     (P, Move.COMMIT): B, (P, Move.COMPLETE): R, (P, Move.GIVE_UP): W, (P, Move.RELEASE): L,
@@ -16,7 +16,10 @@ EDGES = {
     (M, Move.COMPLETE): R, (M, Move.LOSE): X, (M, Move.RELEASE): L, (M, Move.FORGET): W, (M, Move.FINISH): C,
     (X, Move.COMPLETE): R, (X, Move.RELEASE): L, (X, Move.GONE): W, (X, Move.GIVE_UP): W,
     (L, Move.GONE): W,
+    (P, Move.PAUSE): Z, (B, Move.PAUSE): Z, (R, Move.PAUSE): Z, (X, Move.PAUSE): Z, (M, Move.PAUSE): Z,
+    (Z, Move.ADMIT): P,
     (P, Move.FORGET): W, (B, Move.FORGET): W, (X, Move.FORGET): W, (L, Move.FORGET): W,
+    (Z, Move.FORGET): W, (Z, Move.FINISH): C,
     (W, Move.FINISH): C, (P, Move.FINISH): C, (B, Move.FINISH): C, (R, Move.FINISH): C, (X, Move.FINISH): C,
     (L, Move.FINISH): C, (C, Move.FINISH): C,
 }  # fmt: skip
