@@ -6,15 +6,19 @@ A job that was terminated has a short completion time: ``finished`` always stand
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from statistics import fmean
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """One job; times in seconds after the start. ``started``: when it first computed. Neither finished nor
-    terminated: it was open at the horizon. pairs: ps-worker pairs that were ever bound, and those across nodes.
+    """One job; times in seconds after the start. ``started``: when it first computed. Neither finished, terminated
+    nor rejected: it was open at the horizon. pairs: ps-worker pairs that were ever bound, and those across nodes.
+
+    What only the job-level simulator measures: scaling_seconds, standing still for a change of its members or a move;
+    running_seconds, computing; ideal_seconds, its work at the workers asked for, alone and together; utility and
+    lateness (slots after the target; negative is early) of a finished job that has a utility curve.
     """
 
     name: str
@@ -26,6 +30,13 @@ class JobOutcome:
     resizes: int = 0
     pairs: int = 0
     cross_pairs: int = 0
+    rejected: bool = False
+    moves: int = 0
+    scaling_seconds: float = 0.0
+    running_seconds: float | None = None
+    ideal_seconds: float | None = None
+    utility: float | None = None
+    lateness: float | None = None
 
     @property
     def jct_seconds(self) -> float:
@@ -34,13 +45,32 @@ class JobOutcome:
 
     @property
     def waiting_seconds(self) -> float:
-        """From arrival until it first computed."""
+        """Time in which it neither computed nor stood still for a change; else from arrival until it first computed."""
+        if self.running_seconds is not None:
+            return self.jct_seconds - self.scaling_seconds - self.running_seconds
         return (self.started if self.started is not None else self.ended) - self.arrival
+
+    @property
+    def slowdown(self) -> float | None:
+        """Completion time over the ideal one, of a job that finished."""
+        return self.jct_seconds / self.ideal_seconds if self.finished and self.ideal_seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Share of one resource's room over time that was held by pods of jobs, and by those of gangs that computed."""
+
+    held: float
+    computing: float
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run. utilisation: share of the nodes' CPU, over the makespan, in gangs that compute; held: in any pod."""
+    """One run. utilisation: share of the nodes' CPU, over the makespan, in gangs that compute; held: in any pod.
+
+    use: the same by resource; fragmentation: mean share of free room in which no typical worker fits (the request of
+    most workers of the trace; measured in the resource that it takes most of). Both of the job-level simulator.
+    """
 
     policy: str
     jobs: tuple[JobOutcome, ...]
@@ -48,6 +78,8 @@ class Result:
     utilisation: float
     held: float
     horizon_seconds: float
+    use: Mapping[str, Use] = field(default_factory=dict)
+    fragmentation: float = 0.0
 
     @property
     def finished(self) -> int:
@@ -78,6 +110,38 @@ class Result:
     def resizes(self) -> int:
         """Changes of the number of workers after a job's start."""
         return sum(job.resizes for job in self.jobs)
+
+    @property
+    def moves(self) -> int:
+        """Migrations of whole jobs."""
+        return sum(job.moves for job in self.jobs)
+
+    @property
+    def rejected(self) -> int:
+        """Jobs that the policy refused for good."""
+        return sum(1 for job in self.jobs if job.rejected)
+
+    @property
+    def mean_scaling_seconds(self) -> float:
+        """Mean time that a job stood still for changes of its members."""
+        return _mean(job.scaling_seconds for job in self.jobs)
+
+    @property
+    def mean_running_seconds(self) -> float:
+        """Mean time that a job computed."""
+        return _mean(job.running_seconds or 0.0 for job in self.jobs)
+
+    @property
+    def total_utility(self) -> float:
+        """What the finished jobs are worth by their utility curves; jobs without one are worth nothing."""
+        return sum(job.utility or 0.0 for job in self.jobs)
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index of the finished jobs' slowdowns: 1 where all are slowed alike, 1/n where one bears it all."""
+        slowdowns = [job.slowdown for job in self.jobs if job.slowdown is not None]
+        squares = sum(value * value for value in slowdowns)
+        return sum(slowdowns) ** 2 / (len(slowdowns) * squares) if squares else 1.0
 
     @property
     def cross_pairs(self) -> int:

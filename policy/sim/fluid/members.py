@@ -1,0 +1,122 @@
+"""A job's object and pods as the API would show them, and what operator and controller make of a plan, as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.resources import NOTHING
+from policy.sim.fluid.speeds import Running
+from policy.sim.objects import JobObject, JobSpec, job_fact
+
+EVALUATOR = "evaluator"
+
+
+@dataclass(slots=True)
+class Members:
+    """One job that has arrived and not ended. ``made``: pods that were ever created."""
+
+    spec: JobSpec
+    job: Job
+    pods: dict[Slot, Pod] = field(default_factory=dict)
+    made: int = 0
+
+    @classmethod
+    def arriving(cls, spec: JobSpec, uid: str, now: float) -> Members:
+        """The job as its user submits it, before its operator has seen it."""
+        return cls(spec, job_fact(JobObject(uid, spec, created=now, version=1)))
+
+    @property
+    def asked(self) -> int:
+        """Worker replicas of the job object."""
+        return self.job.worker.replicas if self.job.worker else 0
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """Uids of the bound pods."""
+        return frozenset(pod.uid for pod in self.pods.values() if pod.node)
+
+    def running(self, nodes: Mapping[str, Node]) -> Running | None:
+        """Where it computes: every rigid member and at least the minimum of workers are bound; else None."""
+        bound = {slot: pod.node for slot, pod in sorted(self.pods.items()) if pod.node in nodes}
+        workers = sum(1 for slot in bound if slot.role == WORKER)
+        if workers < self.job.min_workers or not all(slot in bound for slot in self.job.slots(0)):
+            return None
+        computing = tuple(node for slot, node in bound.items() if slot.role not in (PS, EVALUATOR))
+        servers = tuple(node for slot, node in bound.items() if slot.role == PS)
+        return Running(self.spec, computing, servers) if computing else None
+
+    # -- what follows from a plan ------------------------------------------------------------------
+
+    def scale(self, gang: Gang, servers: int | None) -> Iterator[Event]:
+        """Patch the replica counts to what the gang was given; one that waits asks for its minimum at least."""
+        workers = gang.workers if gang.state in ADMITTED else max(self.asked, self.job.min_workers)
+        wanted = {WORKER: workers} | ({PS: servers} if servers is not None else {})
+        if any(wanted.get(role.name, role.replicas) != role.replicas for role in self.job.roles):
+            roles = tuple(replace(role, replicas=wanted.get(role.name, role.replicas)) for role in self.job.roles)
+            self.job = replace(self.job, roles=roles, version=self.job.version + 1)
+            yield JobSeen(self.job)
+
+    def shed(self, gang: Gang) -> Iterator[PodGone]:
+        """Delete pods beyond the counts, those that are not where the plan has them, and those of a released gang."""
+        wanted = frozenset(self._wanted(gang))
+        for slot, pod in list(self.pods.items()):
+            if slot not in wanted or (pod.node and _misplaced(pod, slot, gang)):
+                yield self.drop(slot)
+
+    def fill(self, gang: Gang, taken: Collection[str], now: float) -> Iterator[PodSeen]:
+        """Create the pods that are missing and make the plan's bindings, all in this instant.
+
+        ``taken``: uids of all bound pods; a plan that waits for one of them binds nothing yet.
+        """
+        waits = gang.state not in ADMITTED or any(uid in taken for uid in gang.waits_for)
+        planned = {} if waits else gang.nodes
+        for slot in self._wanted(gang):
+            pod = self.pods.get(slot)
+            if pod is not None and (pod.node or slot not in planned):
+                continue
+            made = pod or self._make(slot, now)
+            if slot in planned:
+                made = replace(made, node=planned[slot], plan=gang.plan, phase=Phase.RUNNING, version=2)
+            self.pods[slot] = made
+            yield PodSeen(made)
+
+    def drop(self, slot: Slot) -> PodGone:
+        """The pod in that slot is gone."""
+        return PodGone(self.pods.pop(slot).uid)
+
+    def unfinished(self, gang: Gang) -> bool:
+        """Whether a later step may do something for the gang without naming it: fill a hole, free its room."""
+        if gang.state is State.RELEASING:
+            return True
+        return gang.state in ADMITTED and (bool(gang.waits_for) or any(not pod.node for pod in self.pods.values()))
+
+    def _wanted(self, gang: Gang) -> tuple[Slot, ...]:
+        """Every slot of the job object; none at all in a pause."""
+        return () if gang.state in ADMITTED and gang.workers == 0 else self.job.slots(self.asked)
+
+    def _make(self, slot: Slot, now: float) -> Pod:
+        role = self.job.role(slot.role)
+        self.made += 1
+        return Pod(
+            uid=f"{self.job.uid}/{slot}#{self.made}",
+            namespace=self.job.namespace,
+            name=f"{self.job.name}-{slot}",
+            requests=role.requests if role else NOTHING,
+            job_uid=self.job.uid,
+            slot=slot,
+            owner=self.job.name,
+            opted_in=True,
+            since=now,
+            version=1,
+        )
+
+
+def _misplaced(pod: Pod, slot: Slot, gang: Gang) -> bool:
+    """Bound, but its gang is being released, or is to be elsewhere."""
+    if gang.state is State.RELEASING:
+        return True
+    return gang.state in ADMITTED and gang.nodes.get(slot, pod.node) != pod.node
