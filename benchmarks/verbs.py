@@ -74,9 +74,9 @@ def measure(options: argparse.Namespace) -> Report:
 
 def _cases(nodes: int, planned: str) -> dict[str, tuple[str, bytes]]:
     names = [scenes.name_of(number) for number in range(nodes)]
-    ours = _args(_pod("planned-ps-0", "planned", "kohort"), names)
-    refused = _args(_pod("refused-ps-0", "refused", "kohort"), names)
-    other = _args(_pod("stranger", "", "default-scheduler"), names)
+    ours = args_of(pod_of("planned-ps-0", "planned", "kohort"), names)
+    refused = args_of(pod_of("refused-ps-0", "refused", "kohort"), names)
+    other = args_of(pod_of("stranger", "", "default-scheduler"), names)
     binding = {"PodName": "stranger", "PodNamespace": "team", "PodUID": "uid-stranger", "Node": names[-1]}
     return {
         "echo": ("/echo", ours),
@@ -85,19 +85,19 @@ def _cases(nodes: int, planned: str) -> dict[str, tuple[str, bytes]]:
         "filter, not opted in": ("/scheduler/v1/filter", other),
         "filter, planned, one name": (
             "/scheduler/v1/filter",
-            _args(_pod("planned-ps-0", "planned", "kohort"), [planned]),
+            args_of(pod_of("planned-ps-0", "planned", "kohort"), [planned]),
         ),
         "prioritize, planned": ("/scheduler/v1/prioritize", ours),
         "bind, not opted in": ("/scheduler/v1/bind", json.dumps(binding).encode()),
     }
 
 
-def _args(pod: Json, names: list[str]) -> bytes:
+def args_of(pod: Json, names: list[str]) -> bytes:
     """As Go writes it: no blanks."""
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
 
 
-def _pod(name: str, owner: str, scheduler: str) -> Json:
+def pod_of(name: str, owner: str, scheduler: str) -> Json:
     role, index = name.rsplit("-", 2)[1:] if owner else ("", "")
     meta: Json = {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": "1"}
     if owner:

@@ -22,7 +22,7 @@ from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.ledger import Ledger
-from extender.limits import HeldBinds, Limits
+from extender.limits import HeldBinds, Limits, of_probes
 from extender.server import Endpoint
 from extender.server import serve as serve_endpoints
 from extender.settings import Settings
@@ -159,7 +159,7 @@ def endpoints(live: Live) -> Sequence[Endpoint]:
     server, limits = live.settings.server, limits_of(live.settings)
     return (
         Endpoint(live.app(), server.host, server.port, limits, too_long),
-        Endpoint(live.health(), server.health_host, server.health_port, limits),
+        Endpoint(live.health(), server.health_host, server.health_port, of_probes(limits)),
     )
 
 

@@ -1,7 +1,8 @@
 """Limits of one connection and one request, which stock uvicorn lacks (measured: it waits for ever and reads 256 MiB).
 
 `LimitedProtocol` gives a request's head and body an absolute time each, so that trickling bytes does not help, and
-bounds the connections. `BodyLimit` bounds the body by the bytes that arrive, whatever the head says.
+bounds heads, pipelined requests and connections. `BodyLimit` bounds the body by the bytes that arrive, whatever the
+head says, and how many large ones are in memory.
 `HeldBinds` keeps a share of the connections free for filter, since each bind held at the barrier is one.
 This room knows bytes, seconds and connections; it must not know the verbs.
 """
@@ -9,9 +10,10 @@ This room knows bytes, seconds and connections; it must not know the verbs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -20,6 +22,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+LARGE_BODY: Final = 256 * 1024  # bytes; filter's body with 5,000 node names is half of it
+LARGE_AT_ONCE: Final = 8
+PIPELINED: Final = 8  # requests that may wait behind another on their connection; Go sends none
+
 Refuse = Callable[[str], tuple[int, bytes]]
 """Path of a request whose body is too long -> status and JSON body of the answer."""
 
@@ -29,6 +35,7 @@ class Limits:
     """Limits of one listener; times in seconds."""
 
     body_bytes: int = 3 * 1024 * 1024  # the API server's own MaxRequestBodyBytes
+    header_bytes: int = 64 * 1024  # of all that is not body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
     connections: int = 2048
@@ -37,22 +44,32 @@ class Limits:
     graceful_seconds: float = 5.0
 
 
+def of_probes(limits: Limits) -> Limits:
+    """Limits of the listener that the whole pod network reaches: few connections, and no body to speak of."""
+    return replace(limits, body_bytes=1024, header_bytes=16 * 1024, connections=64, reserved_connections=1)
+
+
+class TooManyRequestsError(Exception):
+    """A connection sends requests faster than it takes answers."""
+
+
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with deadlines for head and body and a bound on connections; see `limited`."""
+    """uvicorn's protocol with deadlines for head and body, and bounds on heads and connections; see `limited`."""
 
     limits: ClassVar[Limits]
     _deadline: asyncio.TimerHandle | None = None
     _asked = False  # a request's head has arrived on this connection
-    _idle_since = 0.0
+    _head_bytes = 0  # of the request that is arriving, whatever is not body
+    _waiting_since = 0.0  # idle, or for the rest of a request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or turn it away when there are too many and none is idle."""
+        """Take the connection, or turn it away when there are too many and every other one has a whole request."""
         super().connection_made(transport)
-        if len(self.connections) > self.limits.connections and not self._close_the_longest_idle():
+        if len(self.connections) > self.limits.connections and not self._close_the_longest_waiting():
             self._turn_away(503, "too many connections")
             return
         # Go dials ahead: a connection without a byte is idle, not slow, and gets the time of an idle one.
-        self._idle_since = self.loop.time()
+        self._waiting_since = self.loop.time()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -66,7 +83,21 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self._deadline is None and self.idle:
             self._arm(self.limits.header_seconds)
+        self._head_bytes += len(data)
         super().data_received(data)
+        if self._head_bytes > self.limits.header_bytes:
+            self._end(431, "the request's head is too long")
+
+    def on_headers_complete(self) -> None:
+        """Raise TooManyRequestsError, which the parser makes a 400, where requests pile up behind one another."""
+        super().on_headers_complete()
+        if len(self.pipeline) > PIPELINED:
+            raise TooManyRequestsError
+
+    def on_body(self, body: bytes) -> None:
+        """Take what is body off the count."""
+        self._head_bytes = max(0, self._head_bytes - len(body))
+        super().on_body(body)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Start the body's time when the app starts to read it (a pipelined request waits for its turn)."""
@@ -78,13 +109,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop the clock: the whole request is here."""
+        self._head_bytes = 0
         super().on_message_complete()
         if not self.pipeline:
             self._disarm()
 
     def on_response_complete(self) -> None:
         """Note when the idle time began."""
-        self._idle_since = self.loop.time()
+        self._waiting_since = self.loop.time()
         super().on_response_complete()
 
     def shutdown(self) -> None:
@@ -100,16 +132,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def evictable(self) -> bool:
-        """Tell whether the connection only waits for a request, which its client can send on another one."""
-        return self.idle and self._deadline is None and not self.transport.is_closing()
+        """Tell whether the connection only waits for a request or for the rest of one; a whole one is answered."""
+        return (self.idle or self.cycle.more_body) and not self.transport.is_closing()
 
-    def _close_the_longest_idle(self) -> bool:
-        """Make room for this connection; False where all others are busy."""
+    def _close_the_longest_waiting(self) -> bool:
+        """Make room for this connection; False where all others have a whole request.
+
+        So those who stall, however many, keep nobody out who does not: neither kube-scheduler nor a probe.
+        """
         others = cast(Iterable[LimitedProtocol], self.connections)
-        idle = [other for other in others if other is not self and other.evictable]
-        if not idle:
+        waiting = [other for other in others if other is not self and other.evictable]
+        if not waiting:
             return False
-        min(idle, key=lambda other: other._idle_since).transport.close()
+        min(waiting, key=lambda other: other._waiting_since).transport.close()
         return True
 
     def _turn_away(self, status: int, why: str) -> None:
@@ -120,6 +155,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _arm(self, seconds: float) -> None:
         self._disarm()
+        self._waiting_since = self.loop.time()
         self._deadline = self.loop.call_later(seconds, self._too_late)
 
     def _disarm(self) -> None:
@@ -129,10 +165,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._deadline = None
+        self._end(408, "the request took too long to arrive")
+
+    def _end(self, status: int, why: str) -> None:
+        """End the connection, with a word where no answer has begun."""
         if self.transport.is_closing():
             return
         if self.idle or not self.cycle.response_started:
-            self._turn_away(408, "the request took too long to arrive")
+            self._turn_away(status, why)
         else:
             self.transport.abort()
 
@@ -148,6 +188,8 @@ class BodyLimit:
     The body is gathered here and not in the app, where frameworks turn an exception out of `receive` into a 500.
     ``refuse`` forms the answer by path: kube-scheduler reads a reason only out of a 200 with ``Error``. Without it the
     answer is 413. A client that is still sending may see a reset before it reads the answer.
+    At most `LARGE_AT_ONCE` bodies above `LARGE_BODY` are in memory: the next is not read on until one is answered, and
+    runs into its deadline if that takes too long.
     """
 
     def __init__(self, app: App, limit: int, refuse: Refuse | None = None) -> None:
@@ -155,22 +197,27 @@ class BodyLimit:
         self._app = app
         self._limit = limit
         self._refuse = refuse or self._too_large
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = None if _declared(scope) > self._limit else await self._gather(receive)
-        if body is None:
+        if _declared(scope) > self._limit:
             await _answer(send, *self._refuse(scope["path"]))
-        elif isinstance(body, bytes):
-            await self._app(scope, _replay(body, receive), send)
+            return
+        async with contextlib.AsyncExitStack() as held:
+            body = await self._gather(receive, held)
+            if body is None:
+                await _answer(send, *self._refuse(scope["path"]))
+            elif isinstance(body, bytes):
+                await self._app(scope, _replay(body, receive), send)
 
-    async def _gather(self, receive: Receive) -> bytes | bool | None:
-        """Return the body, None when it is too long, False when the client left."""
+    async def _gather(self, receive: Receive, held: contextlib.AsyncExitStack) -> bytes | bool | None:
+        """Return the body, None when it is too long, False when the client left; a large one enters ``held``."""
         parts: list[bytes] = []
-        length = 0
+        length, is_large = 0, False
         while True:
             message = await receive()
             if message["type"] != "http.request":
@@ -179,6 +226,9 @@ class BodyLimit:
             length += len(parts[-1])
             if length > self._limit:
                 return None
+            if length > LARGE_BODY and not is_large:
+                is_large = True
+                await held.enter_async_context(self._large)
             if not message.get("more_body", False):
                 return b"".join(parts)
 

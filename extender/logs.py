@@ -44,8 +44,8 @@ class Pipe(logging.Handler):
             self._lines.put_nowait(self.format(record))
         except queue.Full:
             self.dropped += 1
-        except Exception:  # a record that cannot be formatted must not stop whoever logs it
-            self.handleError(record)
+        except Exception:  # a record that cannot be formatted; told on stderr, it could block whoever logs it
+            self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
         """Write what is queued, but wait no longer than ``seconds``."""

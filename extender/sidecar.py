@@ -13,7 +13,7 @@ from extender.controller import Controller, Fetch, SourceError
 from extender.health import probes
 from extender.kube.client import KubeApi, load_configuration
 from extender.lease import Lease
-from extender.limits import Limits
+from extender.limits import Limits, of_probes
 from extender.server import Endpoint
 from extender.server import serve as serve_endpoints
 from extender.settings import Settings
@@ -51,7 +51,7 @@ async def serve(settings: Settings) -> None:
 
 async def _serve(controller: Controller, lease: Lease, settings: Settings) -> None:
     app, own = probes(controller.readiness, controller.metrics.registry), settings.controller
-    health = Endpoint(app, own.health_host, own.health_port, Limits(connections=64, reserved_connections=1))
+    health = Endpoint(app, own.health_host, own.health_port, of_probes(Limits()))
     running = asyncio.create_task(_run(controller, lease))
     stop = asyncio.Event()
     running.add_done_callback(lambda _: stop.set())

@@ -130,9 +130,14 @@ class Verbs:
         return offer
 
     def _see(self, args: wire.ExtenderArgs) -> None:
-        """A pod that the watch has not shown yet is a fact too; facts that wait may be the rest of its gang."""
+        """A pod that the watch has not shown yet is a fact too; facts that wait may be the rest of its gang.
+
+        That it is on a node, and so takes room, is not believed: kube-scheduler asks about no such pod.
+        """
         if args.pod.uid not in self._ledger.snapshot.pods:
-            self._ledger.step(*self._translator.pod_events(args.pod_dict()))
+            item = args.pod_dict()
+            if not text(part(item, "spec"), "nodeName"):
+                self._ledger.step(*self._translator.pod_events(item))
         elif self._ledger.dirty:
             self._ledger.step()
 

@@ -4,10 +4,14 @@ import io
 import json
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import structlog
 
@@ -96,3 +100,59 @@ def test_a_closed_stream_loses_lines_and_nothing_else() -> None:
     pipe.emit(logging.LogRecord("x", logging.INFO, "", 0, "a", (), None))
     pipe.finish()
     assert pipe.dropped == 1
+
+
+def test_what_cannot_be_formatted_is_counted_and_told_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = Pipe(io.StringIO())
+    pipe.emit(logging.LogRecord("x", logging.INFO, "", 0, "%d", ("no number",), None))
+    pipe.finish()
+    assert pipe.dropped == 1
+    assert capsys.readouterr().err == "", "standard error may be a pipe that is full"
+
+
+SERVE = """
+import asyncio, logging
+from extender import logs
+from extender.limits import Limits
+from extender.server import Endpoint, serve
+logs.set_up("info")
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    for _ in range(50):
+        logging.getLogger("x").warning("a" * 4000)
+    logging.getLogger("x").warning("%d", "no number")
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+    raise ValueError("after the answer")
+ready = lambda addresses: open(3, "w").write(f"{addresses[0][1]}\\n")
+asyncio.run(serve([Endpoint(app, "127.0.0.1", 0, Limits(graceful_seconds=0.3))], ready))
+"""
+
+
+@pytest.mark.parametrize("reader", ["never reads", "has gone"])
+def test_a_process_serves_and_stops_whatever_its_output_does(reader: str) -> None:
+    """Standard output and error are one pipe, as under `kohort serve 2>&1 | something`."""
+    told, told_to = os.pipe()
+    output, output_to = os.pipe()
+    script = f"import os; os.dup2({told_to}, 3)\n{SERVE}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=output_to, stderr=output_to, pass_fds=(told_to,), env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )  # fmt: skip
+    os.close(output_to)
+    os.close(told_to)
+    try:
+        port = int(os.read(told, 10))
+        if reader == "has gone":
+            os.close(output)
+        for _ in range(20):  # 4 MiB of lines: a pipe holds 64 KiB
+            answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=5, trust_env=False)
+            assert answer.text == "ok"
+        process.terminate()
+        assert process.wait(5) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(told)
+        if reader != "has gone":
+            os.close(output)

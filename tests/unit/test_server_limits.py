@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request, Response
 
-from extender.limits import HeldBinds, Limits
+from extender import limits
+from extender.limits import HeldBinds, Limits, of_probes
 from extender.server import Endpoint, disconnected, serve
 
 LIMITS = Limits(
@@ -39,7 +40,7 @@ class Server:
         self.address = ("", 0)
         self.stop = asyncio.Event()
         self.release = asyncio.Event()
-        self.gone = 0
+        self.gone = self.arrived = 0
         self.bodies: list[int] = []
         self.writers: list[asyncio.StreamWriter] = []
 
@@ -54,6 +55,7 @@ class Server:
         @app.post("/bind")
         async def bind(request: Request) -> Response:
             await request.body()
+            self.arrived += 1
             left = asyncio.create_task(disconnected(request))
             free = asyncio.create_task(self.release.wait())
             await asyncio.wait([left, free], return_when=asyncio.FIRST_COMPLETED)
@@ -149,6 +151,62 @@ async def test_the_answer_to_a_longer_body_can_be_a_verbs_own() -> None:
     assert answer.endswith(b'{"Error": "/filter"}')
 
 
+HEADS = {
+    "one long header": b"GET /filter HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 100_000,
+    "many headers": b"GET /filter HTTP/1.1\r\n" + b"a: b\r\n" * 20_000,
+    "a long path": b"GET /" + b"a" * 100_000,
+    "chunk by chunk": chunked("/filter", [1] * 400)[:-5] + b"1;" + b"e" * 100_000,
+    "trailers": chunked("/filter", [1])[:-2] + b"a: b\r\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("request_bytes", HEADS.values(), ids=HEADS.keys())
+async def test_what_is_not_body_is_bounded_too(request_bytes: bytes) -> None:
+    async with running(replace(LIMITS, header_bytes=16_384, header_seconds=60, body_seconds=60)) as server:
+        answer = await server.ask(request_bytes)
+    assert answer == b"reset" or answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 "))
+
+
+async def test_a_body_does_not_count_as_head() -> None:
+    async with running(replace(LIMITS, header_bytes=1000, body_bytes=10**6)) as server:
+        reader, _ = await server.send(post("/filter", b"x" * 500_000))
+        assert await reader.readline() == OK
+        reader, writer = await server.send(chunked("/filter", [100_000] * 5) * 3)
+        for _ in range(3):
+            assert await reader.readline() == OK
+            await reader.readuntil(b"{}")
+        for _ in range(20):
+            writer.write(post("/filter"))
+            await reader.readuntil(b"{}")
+    assert server.bodies == [500_000] * 4 + [2] * 20
+
+
+async def test_requests_do_not_pile_up_behind_one_that_is_held() -> None:
+    async with running() as server:
+        answer = await server.ask(post("/bind") + post("/filter") * 1000)
+        assert answer == b"reset" or answer.startswith(b"HTTP/1.1 400 ")
+        assert server.bodies == []
+        reader, _ = await server.send(post("/filter") * 3)
+        for _ in range(3):
+            assert await reader.readline() == OK
+            await reader.readuntil(b"{}")
+
+
+async def test_large_bodies_wait_for_one_another() -> None:
+    """All are held at the app, so that only so many are in memory; the others go on when one is answered."""
+    body = b"x" * (limits.LARGE_BODY + 1)
+    many = limits.LARGE_AT_ONCE + 3
+    async with running(replace(LIMITS, body_bytes=10**6, body_seconds=5, connections=50)) as server:
+        held = [await server.send(post("/bind", body, CLOSE)) for _ in range(many)]
+        await asyncio.sleep(0.2)
+        assert server.arrived == limits.LARGE_AT_ONCE
+        assert (await server.ask(post("/filter", b"{}", CLOSE))).startswith(OK), "small ones pass"
+        server.release.set()
+        for reader, _ in held:
+            assert (await asyncio.wait_for(reader.read(), 2)).endswith(b"bound")
+    assert server.arrived == many
+
+
 async def pour(writer: asyncio.StreamWriter, length: int) -> None:
     """Send ``length`` bytes in chunks of 64 KiB."""
     for _ in range(length // 65536):
@@ -241,6 +299,28 @@ async def test_connections_are_capped_and_the_longest_idle_gives_way() -> None:
         server.release.set()
         for reader, _ in held:
             assert await reader.readline() == OK
+
+
+async def test_who_stalls_gives_way_to_who_asks() -> None:
+    """However many: a probe, or kube-scheduler on a new connection, is answered at once."""
+    stalled = [post("/filter", b"x", length=500), b"POST /fil", b""] * 3
+    async with running(replace(LIMITS, header_seconds=60, body_seconds=60, keep_alive_seconds=60)) as server:
+        bind = await server.send(post("/bind"))
+        await asyncio.sleep(0.05)
+        for _ in range(5):
+            for data in stalled:
+                await server.send(data)
+            await asyncio.sleep(0.05)
+            assert (await server.ask(post("/filter", b"{}", CLOSE))).startswith(OK)
+        server.release.set()
+        assert await asyncio.wait_for(bind[0].readline(), 1) == OK, "a held bind does not"
+
+
+async def test_the_listener_of_probes_takes_little() -> None:
+    async with running(of_probes(Limits())) as server:
+        assert (await server.ask(post("/filter", b"x" * 1000, CLOSE))).startswith(OK)
+        answer = await server.ask(post("/filter", b"x" * 2000, CLOSE))
+        assert answer == b"reset" or answer.startswith(b"HTTP/1.1 413 ")
 
 
 def test_held_binds_leave_the_reserve_free() -> None:

@@ -344,6 +344,16 @@ async def test_a_pod_that_filter_sees_before_the_watch_completes_its_gang() -> N
 
 
 @virtual
+async def test_a_body_takes_no_room_by_saying_that_its_pod_is_on_a_node() -> None:
+    stage = Scheduler()
+    item = body_of(members(A.done())[0])
+    item["spec"]["nodeName"] = "n1"
+    before = stage.ledger.snapshot
+    assert await stage.filter(pod("x"), item=item) == refused(Reason.UNKNOWN_JOB)
+    assert (stage.ledger.snapshot.charged, stage.ledger.snapshot.pods) == (before.charged, before.pods)
+
+
+@virtual
 async def test_facts_that_wait_are_applied_before_the_answer() -> None:
     stage = Scheduler()
     made = A.done()

@@ -1,0 +1,1 @@
+"""Whatever comes, by seed: requests on every route, and pods, nodes and jobs."""

@@ -1,0 +1,205 @@
+"""Requests on every route over real sockets: each is answered, none with 5xx, and nothing is changed by them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender.limits import Limits
+from extender.server import Endpoint, serve
+from extender.verbs import VERBS, too_long
+from policy.cluster.invariants import violations
+from tests.fuzz.mutations import JUNK, hurt, spoilt, written
+from tests.fuzz.service import Service, stranger
+
+Json = dict[str, Any]
+Address = tuple[str, int]
+LIMITS = Limits(
+    body_bytes=50_000, header_bytes=20_000, header_seconds=0.5, body_seconds=0.5, keep_alive_seconds=0.5,
+    graceful_seconds=0.5,
+)  # fmt: skip
+CASES, SOAK_CASES = 2_000, 100_000
+AT_ONCE = 16
+PATHS = (
+    "/v1/jobs", "/v1/jobs/team/runs", "/v1/queue", "/v1/nodes", "/v1/plans", "/v1/desired", "/v1/decisions",
+    "/v1/explain/team/waits", "/docs", "/openapi.json", "/livez", "/readyz", "/readyz/synced", "/healthz", "/metrics",
+)  # fmt: skip
+QUERIES = ("after", "timeout_seconds", "since", "limit", "verbose", "x", "kind")
+METHODS = ("GET", "GET", "GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "A")
+
+
+def request(method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
+    lines = (f"{method} {path} HTTP/1.1", "Host: x", "Connection: close", f"Content-Length: {len(body)}", *headers)
+    return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
+
+
+def chunked(path: str, body: bytes, chance: random.Random) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    parts, step = [], chance.choice((1, 7, 1000, 10**6))
+    for start in range(0, len(body[:3000]), step):
+        part = body[start : start + step]
+        parts.append(b"%x\r\n%s\r\n" % (len(part), part))
+    return head + b"".join(parts) + b"0\r\n\r\n"
+
+
+def good_bodies(service: Service) -> dict[str, list[Json]]:
+    """Per verb what kube-scheduler might send: about a bound member, a waiting one, and a pod that is not ours."""
+    pods = [service.runners[1], service.waiter, stranger()]
+    asked = [{"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]} for pod in pods]
+    binds = [
+        {"PodName": m["name"], "PodNamespace": m["namespace"], "PodUID": m["uid"], "Node": "n2"}
+        for m in (pod["metadata"] for pod in pods)
+    ]
+    victims = {"n1": {"Pods": [{"UID": "uid-runs-worker-0"}], "NumPDBViolations": 0}}
+    preempts = [{"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims} for pod in pods]
+    return {"filter": asked, "prioritize": asked, "bind": binds, "preempt": preempts}
+
+
+def case(chance: random.Random, bodies: dict[str, list[Json]]) -> tuple[bytes, bool]:
+    """One request, and whether it is well-formed HTTP that a verb has to answer with 200."""
+    verb = chance.choice(VERBS)
+    path = f"/scheduler/v1/{verb}"
+    body = written(hurt(chance.choice(bodies[verb]), chance), chance)
+    match chance.randrange(10):
+        case 0:
+            return spoilt(request("POST", path, body), chance), False
+        case 1:
+            return request(chance.choice(METHODS), _path(chance), body[: chance.choice((0, 0, 100))]), False
+        case 2:
+            return request("GET", _path(chance)), False
+        case 3:
+            header = chance.choice(("Expect: 100-continue", "Upgrade: websocket", "Content-Type: \xff", "Host:", "X"))
+            return request("POST", path, body, header), False
+        case 4:
+            return chunked(path, body, chance), len(body) <= 3000
+        case _:
+            return request("POST", path, body), True
+
+
+def _path(chance: random.Random) -> str:
+    path = chance.choice(PATHS)
+    if chance.random() < 0.5:
+        parts = path.split("/")
+        parts[chance.randrange(1, len(parts))] = _piece(chance)
+        path = "/".join(parts)
+    if chance.random() < 0.6:
+        pairs = (f"{chance.choice(QUERIES)}={_piece(chance)}" for _ in range(chance.randint(1, 3)))
+        path += "?" + "&".join(pairs)
+    return path
+
+
+def _piece(chance: random.Random) -> str:
+    """Junk as part of a URL; blanks would end it."""
+    text = chance.choice((*map(str, JUNK), "%00", "%ff", "%2e%2e", "%", "0.01", "-0", "1e400", "é"))
+    return re.sub(r"\s", "%20", text[:300])
+
+
+class Running:
+    """The service on two sockets."""
+
+    def __init__(self, service: Service, addresses: list[Address]) -> None:
+        self.service = service
+        self.addresses = addresses
+
+    async def ask(self, data: bytes, health: bool = False) -> bytes:
+        """All that comes back until the server closes."""
+        reader, writer = await asyncio.open_connection(*self.addresses[health])
+        try:
+            writer.write(data)
+            return await asyncio.wait_for(reader.read(), 10)
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Running]:
+    service, ready, stop = Service(), asyncio.Event(), asyncio.Event()
+    addresses: list[Address] = []
+
+    def on_ready(found: list[Address]) -> None:
+        addresses.extend(found)
+        ready.set()
+
+    ends = [
+        Endpoint(service.live.app(), "127.0.0.1", 0, LIMITS, too_long),
+        Endpoint(service.live.health(), "127.0.0.1", 0, LIMITS),
+    ]
+    task = asyncio.create_task(serve(ends, on_ready, stop))
+    await asyncio.wait_for(ready.wait(), 5)
+    try:
+        yield Running(service, addresses)
+    finally:
+        stop.set()
+        await task
+
+
+def status_of(answer: bytes) -> int:
+    """The last status line, since a 100 may come first; 0 where there is none."""
+    found = re.findall(rb"^HTTP/1\.1 (\d{3})", answer, re.MULTILINE)
+    return int(found[-1]) if found else 0
+
+
+async def fuzz(cases: int, seed: int) -> Counter[int]:
+    """Ask so many times; the statuses by count."""
+    statuses: Counter[int] = Counter()
+    async with running() as server:
+        bodies = good_bodies(server.service)
+        before = server.service.established()
+
+        async def asker(lane: int) -> None:
+            for number in range(lane, cases, AT_ONCE):
+                chance = random.Random(f"{seed}/{number}")
+                data, is_verb = case(chance, bodies)
+                try:
+                    answer = await server.ask(data, health=not is_verb and chance.random() < 0.3)
+                except TimeoutError:
+                    pytest.fail(f"case {seed}/{number}: no answer to {data[:2000]!r}")
+                status = status_of(answer)
+                statuses[status] += 1
+                told = f"case {seed}/{number}: {status} {answer[-300:]!r} to {data[:2000]!r}"
+                assert status < 500, told
+                if is_verb:
+                    assert status == 200, told
+                    json.loads(answer.partition(b"\r\n\r\n")[2])
+
+        async with asyncio.TaskGroup() as lanes:
+            for lane in range(AT_ONCE):
+                lanes.create_task(asker(lane))
+        _nothing_has_changed(server.service, before)
+        planned = await server.ask(request("POST", "/scheduler/v1/filter", json.dumps(bodies["filter"][0]).encode()))
+        assert b'"NodeNames":["n1"]' in planned
+    return statuses
+
+
+def _nothing_has_changed(service: Service, before: Json) -> None:
+    """Only the scheduler's own right was used: to have a pod bound that it asked about and that is not ours."""
+    assert service.established() == before
+    assert violations(service.snapshot) == []
+    learned = [pod for uid, pod in service.snapshot.pods.items() if uid not in before["pods"]]
+    assert [pod.uid for pod in learned if pod.node] == []
+    assert {(name, uid) for name, uid, _, _ in service.api.bindings} <= {("stranger", "uid-stranger")}
+
+
+async def test_no_request_breaks_a_route_or_changes_what_it_may_not(caplog: pytest.LogCaptureFixture) -> None:
+    statuses = await fuzz(CASES, seed=1)
+    print(dict(statuses))
+    assert statuses[200] > CASES / 3, "most are understood as far as the verbs"
+    assert statuses[400] > 10
+    assert statuses[422] > 10
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+async def test_no_request_of_very_many_does() -> None:
+    print(dict(await fuzz(SOAK_CASES, seed=2)))
