@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from extender.cli import studies
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -298,6 +300,9 @@ def version() -> None:
     from importlib.metadata import version as installed
 
     typer.echo(f"kohort {installed('kohort')}")
+
+
+app.add_typer(studies.app)
 
 
 @contextmanager

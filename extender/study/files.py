@@ -1,0 +1,82 @@
+"""Writes what a study found: JSON, CSV, Parquet where pyarrow is there, and figures where matplotlib is."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from extender.study.errors import StudyError
+
+SIZE = (9.0, 6.0)  # inches
+
+
+def folder(path: Path) -> Path:
+    """Make the folder. Raises StudyError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"--out: {error.filename}: {error.strerror}") from None
+    return path
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write it, indented. Raises StudyError."""
+    try:
+        path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}") from None
+
+
+def write_json_to(name: str, value: object) -> None:
+    """Write it to the file of that name; ``-`` is standard output."""
+    if name == "-":
+        sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    else:
+        write_json(Path(name), value)
+
+
+def write_rows(base: Path, rows: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """Write ``base.csv``, and ``base.parquet`` where pyarrow is installed; the files written."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    try:
+        with base.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise StudyError(f"{base.with_suffix('.csv')}: {error.strerror}") from None
+    return [base.with_suffix(".csv"), *_parquet(base.with_suffix(".parquet"), columns, rows)]
+
+
+def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Path]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return []
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in columns})
+    pyarrow.parquet.write_table(table, path)
+    return [path]
+
+
+def can_draw() -> bool:
+    """Whether figures can be drawn (the extra ``sim``)."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def write_figure(path: Path, draw: Callable[[Any], None]) -> Path:
+    """Let ``draw`` draw on a figure, and write it; the ending of the path says in which form."""
+    from matplotlib.figure import Figure  # without pyplot: no display, no global state
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    draw(figure)
+    figure.savefig(path)
+    return path

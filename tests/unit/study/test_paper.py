@@ -1,0 +1,199 @@
+"""``kohort paper``: the table and the JSON, the exit status, mutants, going on, and errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from extender.cli import commands
+from extender.study import papers
+from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean, worst
+
+CALLS: list[tuple[str, int]] = []
+
+
+def _measure(seed: int) -> Row:
+    CALLS.append(("", seed))
+    return {"gain": float(seed % 10), "lost": 0.0}
+
+
+def _broken(seed: int) -> Row:
+    CALLS.append(("broken", seed))
+    return {"gain": -1.0, "lost": 1.0}
+
+
+def _fails(seed: int) -> Row:
+    raise RuntimeError(f"no luck with {seed}")
+
+
+def experiment(name: str = "toy-gain", **changes: Any) -> Experiment:
+    given: dict[str, Any] = {
+        "name": name,
+        "system": "toy",
+        "title": "A toy",
+        "source": "Table 0",
+        "measure": _measure,
+        "bars": (
+            Bar("mean gain", mean("gain"), at_least=1.0, unit="%", paper="2 %"),
+            Bar("worst gain", worst("gain"), paper="-"),
+        ),
+        "seeds": 4,
+        "mutants": (Mutant("broken", _broken, ("mean gain",)),),
+        "assumed": ("that it is a toy",),
+    }
+    return Experiment(**(given | changes))
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
+    CALLS.clear()
+    known = {"toy-gain": experiment()}
+    monkeypatch.setattr(papers, "experiments", lambda: known)
+    return known
+
+
+def kohort(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, ["paper", "--workers", "1", *arguments])
+
+
+@pytest.mark.usefixtures("toys")
+def test_each_bar_stands_beside_the_papers_number_with_a_verdict() -> None:
+    result = kohort("toy-gain")
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.output.splitlines()]
+    assert ["mean", "gain", "2", "%", "1.5", "%", ">=", "1", "%", "met"] in lines
+    assert ["worst", "gain", "-", "0", "-", "reported"] in lines
+    assert "assumed: that it is a toy" in result.output
+    assert "seeds 1000-1003" in result.output
+    assert result.output.splitlines()[-1] == "bars met: 1, missed: 0"
+
+
+def test_a_missed_bar_is_told_with_its_reason_and_the_exit_status_is_1(toys: dict[str, Experiment]) -> None:
+    bar = Bar("mean gain", mean("gain"), at_least=5.0, reason="a toy gains little")
+    toys["toy-gain"] = experiment(bars=(bar,), mutants=())
+    result = kohort("--all")
+    assert result.exit_code == 1
+    assert "MISSED" in result.output
+    assert "mean gain: a toy gains little" in result.output
+    assert result.output.splitlines()[-1] == "bars met: 0, missed: 1"
+
+
+def test_a_value_that_is_no_number_meets_no_bar(toys: dict[str, Experiment]) -> None:
+    toys["toy-gain"] = experiment(bars=(Bar("none", lambda rows: float("nan"), at_most=5.0),), mutants=())
+    result = kohort("toy", "--json", "-")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["experiments"][0]["bars"][0]["value"] is None
+
+
+@pytest.mark.usefixtures("toys")
+def test_mutants_are_run_where_asked_and_counted_in_the_last_line() -> None:
+    result = kohort("toy", "--mutants", "--seeds", "2", "--first-seed", "7")
+    assert result.exit_code == 0
+    assert CALLS == [("", 7), ("", 8), ("broken", 7), ("broken", 8)]
+    assert "mutant broken: caught (mean gain: -1 %)" in result.output
+    assert result.output.splitlines()[-1] == "bars met: 1, missed: 0; mutants caught: 1 of 1"
+
+
+def test_a_mutant_that_meets_its_bar_fails_the_command(toys: dict[str, Experiment]) -> None:
+    toys["toy-gain"] = experiment(mutants=(Mutant("harmless", _measure, ("mean gain",)),))
+    result = kohort("toy", "--mutants")
+    assert result.exit_code == 1
+    assert "mutant harmless: NOT CAUGHT (mean gain: 1.5 % (met))" in result.output
+
+
+def test_a_mutant_that_names_no_bar_is_not_caught(toys: dict[str, Experiment]) -> None:
+    toys["toy-gain"] = experiment(mutants=(Mutant("aimless", _broken, ("no such claim",)),))
+    assert kohort("toy", "--mutants").exit_code == 1
+
+
+@pytest.mark.usefixtures("toys")
+def test_json_has_the_bars_the_rows_and_the_counts(tmp_path: Path) -> None:
+    file = tmp_path / "paper.json"
+    assert kohort("toy", "--json", str(file), "--mutants").exit_code == 0
+    report = json.loads(file.read_text())
+    assert {key: report[key] for key in ("met", "missed", "mutants_caught", "mutants_missed")} == {
+        "met": 1, "missed": 0, "mutants_caught": 1, "mutants_missed": 0,
+    }  # fmt: skip
+    found = report["experiments"][0]
+    assert found["bars"][0] == {
+        "claim": "mean gain", "paper": "2 %", "value": 1.5, "unit": "%", "at_least": 1.0, "at_most": None, "met": True,
+        "reason": "",
+    }  # fmt: skip
+    assert found["rows"] == [{"gain": float(seed), "lost": 0.0} for seed in range(4)]
+    assert found["seeds"] == [1000, 1001, 1002, 1003]
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    assert kohort("toy", "--seeds", "2", "--out", str(tmp_path)).exit_code == 1  # mean gain of seeds 0, 1 is 0.5
+    assert [seed for _, seed in CALLS] == [1000, 1001]
+    with (tmp_path / "rows.jsonl").open("a") as file:
+        file.write('{"case": "torn')
+    assert kohort("toy", "--seeds", "4", "--out", str(tmp_path)).exit_code == 0
+    assert [seed for _, seed in CALLS] == [1000, 1001, 1002, 1003]
+    assert kohort("toy", "--seeds", "4", "--out", str(tmp_path)).exit_code == 0
+    assert len(CALLS) == 4
+    assert (tmp_path / "toy-gain.csv").read_text().splitlines()[:2] == ["seed,gain,lost", "1000,0.0,0.0"]
+
+
+@pytest.mark.usefixtures("toys")
+def test_rows_of_other_code_do_not_count(tmp_path: Path) -> None:
+    stale = {"case": "paper toy-gain seed 1000", "code": "another", "row": {"gain": 99.0, "lost": 0.0}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(stale) + "\n")
+    result = kohort("toy", "--json", "-", "--out", str(tmp_path))
+    assert json.loads(result.output)["experiments"][0]["rows"][0]["gain"] == 0.0
+
+
+def test_the_figure_is_drawn_from_the_rows(toys: dict[str, Experiment], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra sim is not installed")
+    seen: list[Any] = []
+
+    def draw(rows: Any, figure: Any) -> None:
+        seen.extend(row["gain"] for row in rows)
+        figure.subplots().plot(seen)
+
+    toys["toy-gain"] = experiment(figure=draw)
+    assert kohort("toy", "--out", str(tmp_path)).exit_code == 0
+    assert seen == [0.0, 1.0, 2.0, 3.0]
+    assert (tmp_path / "toy-gain.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("toys")
+def test_the_list_says_which_there_are() -> None:
+    result = kohort("--list")
+    assert "toy-gain  toy     A toy  Table 0      4        1" in result.output
+    assert json.loads(kohort("--list", "--json", "-").output) == [
+        {"name": "toy-gain", "system": "toy", "title": "A toy"}
+    ]
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tou"], "kohort: NAME: 'tou' is not allowed; allowed: toy-gain; or a system: toy"),
+        ([], "kohort: NAME: name experiments or systems, or give --all; there are toy-gain"),
+        (["toy", "--all"], "kohort: NAME: name experiments or systems, or give --all; there are toy-gain"),
+        (["toy", "--scheduler", "tcp://127.0.0.1:1"], "kohort: --workers and --scheduler: give one of them"),
+        (["toy", "--out", "/dev/null/x"], "kohort: --out: /dev/null"),
+    ],
+)
+def test_what_is_wrong_with_the_command_is_said_with_status_2(arguments: list[str], said: str) -> None:
+    result = kohort(*arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith(said)
+
+
+def test_a_seed_that_fails_is_named_with_status_1(toys: dict[str, Experiment]) -> None:
+    toys["toy-gain"] = experiment(measure=_fails)
+    result = kohort("toy")
+    assert result.exit_code == 1
+    assert result.output == "kohort: paper toy-gain seed 1000: RuntimeError: no luck with 1000\n"
+
+
+def test_processes_give_the_same_rows_as_this_one() -> None:
+    arguments = ["paper", "kod2-figure-8", "--seeds", "2", "--json", "-"]
+    one, two = (CliRunner().invoke(commands.app, [*arguments, "--workers", count]) for count in "12")
+    assert json.loads(one.output) == json.loads(two.output)
