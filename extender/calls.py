@@ -12,7 +12,6 @@ from typing import Final, assert_never
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, WAKE
 from extender.views import DesiredView
-from policy.cluster.model import WORKER
 
 GATES: Final = "/spec/schedulingGates"
 ON: Final = "on"
@@ -153,10 +152,9 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
 
 async def _set_replicas(api: Api, call: SetReplicas) -> Outcome:
     kind = KINDS.get(call.kind)
-    if kind is None or not kind.elastic:
+    if kind is None:
         return Refused(0, "NotElastic", f"jobs of kind {call.kind} are not resized")
-    role = next(name for name, ours in kind.roles.items() if ours == WORKER)
-    patch: dict[str, Json] = {"spec": {kind.replicas_at: {role: {"replicas": call.workers}}}}
+    patch: dict[str, Json] = {"spec": {kind.replicas_at: {kind.worker: {"replicas": call.workers}}}}
     bounds = {MIN_WORKERS: call.min_workers, MAX_WORKERS: call.max_workers}
     if notes := {name: str(bound) for name, bound in bounds.items() if bound is not None}:
         patch["metadata"] = {"annotations": notes}

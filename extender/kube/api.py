@@ -41,6 +41,8 @@ NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 TFJOBS = Resource("kubeflow.org", "v1", "tfjobs")
+PYTORCHJOBS = Resource("kubeflow.org", "v1", "pytorchjobs")
+MPIJOBS = Resource("kubeflow.org", "v1", "mpijobs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,10 @@ from policy.cluster.model import WORKER, Job, Role
 
 MOST_REPLICAS: Final = 10_000
 MOST_UTILITY: Final = 1_000_000
-FIXED = (
-    "its bounds of workers are not used: spec.{field} is not true, and without it the operator fails a {kind} of which "
-    "a running worker is removed"
-)
+FIXED = "its bounds of workers are not used: spec.{field} is not set, and without it {why}"
+SCALED = "its bounds of workers are not used: with spec.{field} a HorizontalPodAutoscaler sets the number of workers"
 RUN_POLICY: Final = "spec.runPolicy"
+BOUNDS: Final = ("minReplicas", "maxReplicas")
 
 
 def identity(namespace: str, uid: str) -> str:
@@ -73,7 +72,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         finished=any(condition(status, name).get("status") == "True" for name in ("Succeeded", "Failed")),
         suspended=run.get("suspend") is True,
         deleting=bool(meta.get("deletionTimestamp")),
-        keeps_pods=text(run, "cleanPodPolicy") in ("", "None"),
+        keeps_pods=(text(run, "cleanPodPolicy") or text(part(item, "spec"), "cleanPodPolicy")) in ("", "None"),
         version=whole(meta, "resourceVersion"),
     )
 
@@ -86,23 +85,36 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
         raise ObjectError(f"{field}.*.replicas", 0, "at least one replica in all")
     notes = _notes(part(item, "metadata"), replicas, field)
     workers = next((role.replicas for role in roles if role.name == WORKER), None)
-    least, most = (0, 0) if workers is None else _bounds(notes, spec, field, roles, workers)
+    own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
+    least, most = (0, 0) if workers is None else _bounds(notes, own, spec, field, roles, workers, kind)
     note = ""
     if workers is None:
         _refuse_bounds(notes, spec, roles)
-    elif (least, most) != (workers, workers) and spec.get(kind.elastic_if) is not True:
-        least, most, note = *_fixed(workers, field), FIXED.format(field=kind.elastic_if, kind=kind.kind)
+    elif (least, most) != (workers, workers) and (note := _why_fixed(spec, own, kind)):
+        least, most = _fixed(workers, field)
     return replace(
         bare,
         roles=roles,
         min_workers=least,
         max_workers=most,
         note=note,
-        min_stated=workers is None or MIN_WORKERS in notes or _asks_min_available(spec),
-        max_stated=workers is None or MAX_WORKERS in notes,
+        min_stated=workers is None
+        or MIN_WORKERS in notes
+        or bool(own.keys() & set(BOUNDS))
+        or _asks_min_available(spec),
+        max_stated=workers is None or MAX_WORKERS in notes or bool(own.keys() & set(BOUNDS)),
         utility=_utility(notes.get(UTILITY)),
-        elastic=kind.elastic and (least, most) != (workers or 0, workers or 0),
+        elastic=(least, most) != (workers or 0, workers or 0),
     )
+
+
+def _why_fixed(spec: Json, own: Json, kind: JobKind) -> str:
+    """Why the job cannot be resized whatever bounds it has; empty where it can."""
+    if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
+        return FIXED.format(field=kind.elastic_if, why=kind.why_fixed)
+    if kind.scaled_by and own.get(kind.scaled_by):
+        return SCALED.format(field=f"{kind.bounds_at}.{kind.scaled_by}")
+    return ""
 
 
 def _fixed(workers: int, field: str) -> tuple[int, int]:
@@ -127,11 +139,15 @@ def _roles(replicas: Json, field: str, kind: JobKind, scheduler_name: str) -> It
         asked = role.get("replicas")
         yield Role(
             name=kind.roles[key],
-            replicas=1 if asked is None else whole_number(asked, f"{where}.replicas", MOST_REPLICAS),
+            replicas=_default(kind, key) if asked is None else whole_number(asked, f"{where}.replicas", MOST_REPLICAS),
             requests=requests_of(pod, inside),
             constraints=constraints_of(pod, inside),
             unsupported=unsupported_in(pod, inside),
         )
+
+
+def _default(kind: JobKind, key: str) -> int:
+    return kind.workers if key == kind.worker else 1
 
 
 def _notes(meta: Json, replicas: Json, field: str) -> Json:
@@ -143,8 +159,14 @@ def _notes(meta: Json, replicas: Json, field: str) -> Json:
     return {**inner, **mapping(meta.get("annotations"), "metadata.annotations")}
 
 
-def _bounds(notes: Json, spec: Json, field: str, roles: tuple[Role, ...], workers: int) -> tuple[int, int]:
-    """Minimum and maximum of workers: annotations, else schedulingPolicy.minAvailable, else what the job asks for."""
+def _bounds(
+    notes: Json, own: Json, spec: Json, field: str, roles: tuple[Role, ...], workers: int, kind: JobKind
+) -> tuple[int, int]:
+    """Minimum and maximum of workers.
+
+    Annotations, else the kind's own bounds, else schedulingPolicy.minAvailable, else what the job asks for.
+    """
+    notes = {**_own_bounds(own, kind), **notes}
     if MIN_WORKERS in notes:
         least = written_number(notes[MIN_WORKERS], MIN_WORKERS, MOST_REPLICAS)
         if least < 1:
@@ -160,6 +182,21 @@ def _bounds(notes: Json, spec: Json, field: str, roles: tuple[Role, ...], worker
         given = MIN_WORKERS if MIN_WORKERS in notes else "the minimum that the job asks for"
         raise ObjectError(MAX_WORKERS, most, f"{least} or more, which is {given}")
     return least, most
+
+
+def _own_bounds(own: Json, kind: JobKind) -> Json:
+    """Bounds that the spec itself states, written as annotations; where one is left out it equals the other."""
+    at = f"spec.{kind.bounds_at}"
+    given = {key: whole_number(own[key], f"{at}.{key}", MOST_REPLICAS) for key in BOUNDS if own.get(key) is not None}
+    if not given:
+        return {}
+    least = given.get("minReplicas", given.get("maxReplicas", 0))
+    most = given.get("maxReplicas", least)
+    if least < 1:
+        raise ObjectError(f"{at}.minReplicas", least, "1 or more")
+    if most < least:
+        raise ObjectError(f"{at}.maxReplicas", most, f"{least} or more, which is minReplicas")
+    return {MIN_WORKERS: str(least), MAX_WORKERS: str(most)}
 
 
 def _refuse_bounds(notes: Json, spec: Json, roles: tuple[Role, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.kube.fields import Json, ObjectError, condition, listed, part, seconds, text, whole
-from extender.kube.jobkinds import GATE, INDEX_LABEL, KINDS, LONE_POD, PLAN, ROLE_LABEL, WAKE
+from extender.kube.jobkinds import GATE, INDEX_LABEL, KINDS, LONE_POD, PLAN, ROLE_LABEL, WAKE, JobKind
 from extender.kube.jobs import identity
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
@@ -76,16 +76,18 @@ def _membership(meta: Json) -> tuple[str, Slot | None, str]:
     if kind is None or not text(owner, "apiVersion").startswith(f"{kind.resource.group}/"):
         return "", None, ""
     name = text(owner, "name")
-    return identity(namespace, text(owner, "uid")), _slot(meta, name), name
+    return identity(namespace, text(owner, "uid")), _slot(meta, name, kind), name
 
 
-def _slot(meta: Json, owner: str) -> Slot | None:
+def _slot(meta: Json, owner: str, kind: JobKind) -> Slot | None:
     """By the operator's labels, and only under the name that it gives: a label alone is a claim, not a fact.
 
     The index is in its shortest form (no leading zero), or two pods could claim one slot.
     """
     labels = part(meta, "labels")
     role, index = text(labels, ROLE_LABEL).lower(), text(labels, INDEX_LABEL)
+    if role in {key.lower() for key in kind.unnumbered}:
+        return Slot(role, 0) if text(meta, "name") == f"{owner}-{role}" else None
     if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):
         return None
     return Slot(role, int(index)) if role and text(meta, "name") == f"{owner}-{role}-{index}" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Pod, Slot
@@ -12,6 +13,20 @@ from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, barred, takes_all, worker_demand
 from policy.placement.room import Room
+
+
+class Where(Enum):
+    """Which nodes a job may grow on.
+
+    ``ANYWHERE``: every node with room. ``TOGETHER``: only nodes that host the job, if one node could hold all of it.
+    ``HOSTS``: only nodes that host the job. ``SERVERS``: only those that host its ps (its members, if it has none).
+    A remote worker adds less than a local one, and the room it takes is the next job's home.
+    """
+
+    ANYWHERE = "anywhere"
+    TOGETHER = "together"
+    HOSTS = "hosts"
+    SERVERS = "servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +88,37 @@ def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
 
 
 def grow(
-    snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources], *, together: bool
+    snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources], where: Where, most: int | None = None
 ) -> dict[Slot, str]:
-    """Nodes for more workers, up to the maximum, as far as there is room; takes from ``room``.
+    """Nodes for more workers, up to the maximum and at most ``most``, as far as there is room; takes from ``room``.
 
-    ``together``: only nodes that host the job already, if one node could hold all of it. ``full``: requests that no
-    node at all has room for, found by this call or an earlier one on the same room.
+    ``full``: requests that no node at all has room for, found by this call or an earlier one on the same room.
     """
     requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
-    at_home: bool | None = None
-    while gang.workers + len(added) < job.max_workers and requests not in full:
+    target = job.max_workers if most is None else min(job.max_workers, gang.workers + most)
+    closed: bool | None = None
+    while gang.workers + len(added) < target and requests not in full:
         fitting = room.fitting(requests)
         if not fitting:
             full.add(requests)
             break
-        if at_home is None:
-            at_home = together and could_be_together(snapshot, room, job)
-        home = {*gang.nodes.values(), *added.values()}
-        usable = [name for name in fitting if name in home] if at_home else fitting
-        node = _node_for_worker(snapshot, room, job, {**gang.nodes, **added}, usable)
+        if closed is None:
+            closed = where is not Where.ANYWHERE and (
+                where is not Where.TOGETHER or could_be_together(snapshot, room, job)
+            )
+        nodes = {**gang.nodes, **added}
+        usable = [name for name in fitting if name in _home(nodes, where)] if closed else fitting
+        node = _node_for_worker(snapshot, room, job, nodes, usable)
         if node is None:
             break
         added[Slot(WORKER, gang.workers + len(added))] = node
         room.take(node, requests)
     return added
+
+
+def _home(nodes: Mapping[Slot, str], where: Where) -> set[str]:
+    servers = {node for slot, node in nodes.items() if slot.role == PS} if where is Where.SERVERS else set[str]()
+    return servers or set(nodes.values())
 
 
 def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:

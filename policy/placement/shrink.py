@@ -1,14 +1,14 @@
 """Which workers to take from running jobs so that a gang fits: all of the plan or nothing of it.
 
 The order of the victims is the caller's; within a job the operator removes the highest index first, so only a prefix
-of its workers can be taken. Victims are chosen by node: the gang should end on one node wherever one can be cleared
-(finding 4 of the study: blind victims cost two thirds of the gain).
+of its workers can be taken. Victims are chosen by node, unless the caller wants them blind: the gang should end on one
+node wherever one can be cleared (finding 4 of the study: blind victims cost two thirds of the gain).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from policy.cluster.model import Slot
@@ -38,11 +38,24 @@ class Shrink:
     room: Room
 
 
-def plan_shrink(room: Room, ask: Ask, offers: Sequence[Offer]) -> Shrink | None:
-    """The fewest removals that let the gang in on one node, else over several; None if all together do not suffice."""
+Order = Callable[[Sequence[Offer]], list[int]]  # the removals in turn, each as the index of the offer it is from
+
+
+def one_by_one(offers: Sequence[Offer]) -> list[int]:
+    """All of a victim's workers before the next victim's."""
+    return [index for index, offer in enumerate(offers) for _ in offer.sheds]
+
+
+def plan_shrink(
+    room: Room, ask: Ask, offers: Sequence[Offer], order: Order = one_by_one, *, by_node: bool = True
+) -> Shrink | None:
+    """The fewest removals that let the gang in on one node, else over several; None if all together do not suffice.
+
+    Not ``by_node``: as many in ``order`` as it takes, wherever they are.
+    """
     if not fits(_given(room, offers), ask):
         return None
-    kept = _on_one_node(room, ask, offers) or _on_several(room, ask, offers)
+    kept = (_on_one_node(room, ask, offers, order) if by_node else None) or _on_several(room, ask, offers, order)
     nodes = place(_given(room, kept), ask)
     if nodes is None:
         return None
@@ -66,34 +79,45 @@ def _removals(offers: Sequence[Offer]) -> int:
 # -- one node ------------------------------------------------------------------------------------
 
 
-def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer]) -> list[Offer] | None:
+def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     here: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         for host in dict.fromkeys(shed.node for shed in offer.sheds):
             here[host].append(offer)
-    plans = [plan for host in sorted(here) if (plan := _clear(room, ask, here[host], host)) is not None]
+    plans = [plan for host in sorted(here) if (plan := _clear(room, ask, here[host], order, host)) is not None]
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
     return min(plans, key=lambda plan: (_removals(plan), [rank[offer.job_uid] for offer in plan]), default=None)
 
 
-def _clear(room: Room, ask: Ask, offers: Sequence[Offer], host: str) -> list[Offer] | None:
+def _clear(room: Room, ask: Ask, offers: Sequence[Offer], order: Order, host: str) -> list[Offer] | None:
     """Take from each victim down to its last worker there, until the gang fits on ``host``; give back what is over."""
     if host not in room.nodes or not takes_all(room.nodes[host], ask):
         return None
     whole, counts = ask.whole, [0] * len(offers)
-    for index, offer in enumerate(offers):
-        useful = 1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host)
-        while counts[index] < useful and not _fits_there(room, offers, counts, host, whole):
-            counts[index] += 1
+    useful = [1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host) for offer in offers]
+    turns = order(offers)
+    for index in turns:
+        if counts[index] == useful[index]:
+            continue
+        if _fits_there(room, offers, counts, host, whole):
+            break
+        counts[index] += 1
     if not _fits_there(room, offers, counts, host, whole):
         return None
-    for index in reversed(range(len(offers))):
-        while counts[index]:
-            counts[index] -= 1
-            if not _fits_there(room, offers, counts, host, whole):
-                counts[index] += 1
-                break
-    return _cut(offers, counts)
+    return _cut(offers, _least(counts, turns, lambda fewer: _fits_there(room, offers, fewer, host, whole)))
+
+
+def _least(counts: list[int], turns: Sequence[int], suffices: Callable[[list[int]], bool]) -> list[int]:
+    """Without needless removals: from the last turn on, give back each worker whose return leaves room enough."""
+    needed = set[int]()
+    for index in reversed(turns):
+        if counts[index] and index not in needed:
+            fewer = [count - (place == index) for place, count in enumerate(counts)]
+            if suffices(fewer):
+                counts = fewer
+            else:
+                needed.add(index)
+    return counts
 
 
 def _fits_there(room: Room, offers: Sequence[Offer], counts: Sequence[int], host: str, whole: Resources) -> bool:
@@ -113,36 +137,26 @@ def _cut(offers: Sequence[Offer], counts: Sequence[int]) -> list[Offer]:
 # -- several nodes -------------------------------------------------------------------------------
 
 
-def _on_several(room: Room, ask: Ask, offers: Sequence[Offer]) -> list[Offer]:
+def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer]:
     """The shortest run of removals, in the victims' order, after which the gang fits; then without needless ones."""
-    order = [index for index, offer in enumerate(offers) for _ in offer.sheds]
-    low, high = 0, len(order)
+    turns = order(offers)
+    low, high = 0, len(turns)
     while low < high:
         middle = (low + high) // 2
-        if _fits(room, ask, offers, _counted(offers, order[:middle])):
+        if _fits(room, ask, offers, _counted(offers, turns[:middle])):
             high = middle
         else:
             low = middle + 1
-    return _cut(offers, _minimal(room, ask, offers, _counted(offers, order[:high])))
+    counts = _counted(offers, turns[:high])
+    return _cut(offers, _least(counts, turns[:high], lambda fewer: _fits(room, ask, offers, fewer)))
 
 
-def _counted(offers: Sequence[Offer], order: Sequence[int]) -> list[int]:
+def _counted(offers: Sequence[Offer], turns: Sequence[int]) -> list[int]:
     counts = [0] * len(offers)
-    for index in order:
+    for index in turns:
         counts[index] += 1
     return counts
 
 
 def _fits(room: Room, ask: Ask, offers: Sequence[Offer], counts: Sequence[int]) -> bool:
     return fits(_given(room, _cut(offers, counts)), ask)
-
-
-def _minimal(room: Room, ask: Ask, offers: Sequence[Offer], counts: list[int]) -> list[int]:
-    """From the last victim on: give back each worker whose return still leaves room for the gang."""
-    for index in reversed(range(len(offers))):
-        while counts[index]:
-            fewer = [count - (place == index) for place, count in enumerate(counts)]
-            if not _fits(room, ask, offers, fewer):
-                break
-            counts = fewer
-    return counts

@@ -7,29 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from operator import itemgetter
 
-from policy.cluster.actions import Action, Admit, Decision, Resize
-from policy.cluster.gang import Gang, State
+from policy.cluster.actions import Decision
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import Resources
-from policy.cluster.snapshot import Snapshot, queued
-from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import grow, leaving, sheds
-from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
-from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, Shrink, plan_shrink
+from policy.cluster.snapshot import Snapshot
+from policy.placement.grow import Where
+from policy.systems.elastic import ElasticPass
 from policy.systems.queue import in_order, queue
 
 SAME_WEIGHT = 1e-9
 SMALLEST_DEMAND = 1e-6
-# A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
-TURNS = 2
-TURN_SECONDS = 600.0
 
 
 class Gate(Enum):
@@ -37,16 +28,6 @@ class Gate(Enum):
 
     LOOSE = "loose"
     STRICT = "strict"
-
-
-class ScaleOut(Enum):
-    """Where a job grows. ``ANYWHERE``: Algorithm 3 as printed. ``TOGETHER``: at home, if one node could hold it all.
-
-    A remote worker adds less than a local one, and the room it takes is the next job's home.
-    """
-
-    TOGETHER = "together"
-    ANYWHERE = "anywhere"
 
 
 class WeightMode(Enum):
@@ -58,14 +39,17 @@ class WeightMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kod2:
-    """KOD2's parameters. Times in seconds. The paper gives no value for STARVELIMIT."""
+    """KOD2's parameters. Times in seconds. The paper gives no value for STARVELIMIT.
+
+    ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``.
+    """
 
     starve_limit: float = 600.0
     gate: Gate = Gate.LOOSE
     backfill: bool = True
     cooldown: float = 60.0
     weight_mode: WeightMode = WeightMode.PAPER
-    scale_out: ScaleOut = ScaleOut.TOGETHER
+    scale_out: Where = Where.TOGETHER
 
     @property
     def name(self) -> str:
@@ -105,65 +89,24 @@ def largest_node(snapshot: Snapshot) -> dict[str, int]:
     return {name: max((node[name] for node in nodes), default=0) for name in ("cpu", "memory")}
 
 
-class Pass:
-    """One pass of Algorithm 1 on a working copy of the room; ``snapshot`` itself is not changed."""
+class Pass(ElasticPass):
+    """One pass of Algorithm 1."""
 
     def __init__(self, policy: Kod2, snapshot: Snapshot, now: float) -> None:
+        super().__init__(snapshot, now)
         self.policy = policy
-        self.snapshot = snapshot
-        self.now = now
-        self.actions: list[Action] = []
-        self.verdicts: dict[str, Verdict] = {}
-        running = (job for job in snapshot.running() if queued(job))
-        self.gangs: dict[str, Gang] = {job.uid: snapshot.gang(job.uid) for job in running}
-        self.scaled: set[str] = set()
-        self.mending: Job | None = None
-        self.misfits: set[Ask] = set()
         self._weight = policy.weights(snapshot)
-        self._room: Room | None = None
         self._heaviest: Job | None = None  # of ``gangs``, once somebody has asked
-
-    @property
-    def room(self) -> Room:
-        """Free room as this pass has left it; made only when somebody asks for it."""
-        if self._room is None:
-            self._room = Room.of(self.snapshot)
-        return self._room
 
     def run(self) -> Decision:
         """Lines 1-40 of Algorithm 1; a gang that has lost members comes before the queue."""
-        self._mend()
+        self.mend(lambda job: self.offers(self._victims(job, self._weight(job))))
         ready, barred = self._queues()
         self.verdicts.update(barred)
         blocked = self._admit(ready)
         if not blocked and self.mending is None:
             self._scale_out()
-        return Decision(tuple(self.actions), self.verdicts)
-
-    # -- gangs in repair -----------------------------------------------------------------------
-
-    def _mend(self) -> None:
-        """Members that found no room: shrink lighter jobs for them, or else keep what they could use from all others.
-
-        It lasts until the gang's repair deadline; then it is released and queues again.
-        """
-        lame = [(u, gang) for u, gang in self.gangs.items() if gang.state is State.REPAIRING and gang.whole]
-        for uid, gang in sorted(lame, key=itemgetter(0)):
-            job = self.snapshot.jobs[uid]
-            missing = holes(self.snapshot, job, gang)
-            ask = ask_for_holes(self.snapshot, job, gang, missing)
-            if ask is None:
-                continue
-            plan = None if gang.waits_for else plan_shrink(self.room, ask, self._offers(job, self._weight(job)))
-            if plan is None:
-                self.mending = job
-                self._room = self.room.but(closed_for(self.room, job, missing))
-                continue
-            self._shrink(plan, job)
-            nodes = into_holes(plan.nodes, missing)
-            charge(self.room, ask, plan.nodes)
-            self.actions.append(Resize(uid, gang.workers, nodes, waits_for=plan.waits_for))
-            self.gangs[uid] = replace(gang, nodes={**gang.nodes, **nodes}, waits_for=plan.waits_for)
+        return self.decision()
 
     # -- the queue -----------------------------------------------------------------------------
 
@@ -195,22 +138,10 @@ class Pass:
         if self.policy.gate is Gate.STRICT and heavier is not None:
             self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"{heavier.key} runs with more weight", heavier.uid)
             return False
-        ask = ask_of(self.snapshot, job, job.min_workers)
-        nodes = None if ask in self.misfits else place(self.room, ask)
-        if nodes is not None:
-            charge(self.room, ask, nodes)
-            self._take(job, nodes, ())
+        if self.start(job, job.min_workers) or (head and self._scale_in(job, may_shrink=heavier is None)):
             return True
-        self.misfits.add(ask)
-        if head and self._scale_in(job, ask, may_shrink=heavier is None):
-            return True
-        self.verdicts[job.uid] = self._no_room(ask)
+        self.verdicts[job.uid] = self.no_room(job)
         return False
-
-    def _no_room(self, ask: Ask) -> Verdict:
-        if self.mending is not None:
-            return Verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
-        return Verdict(Reason.NO_ROOM, ask.text)
 
     def _heavier_running(self, job: Job) -> Job | None:
         """Line 5: the heaviest running job that has more weight than this one."""
@@ -223,79 +154,42 @@ class Pass:
     def _rank(self, job: Job) -> tuple[float, str]:
         return self._weight(job), job.uid
 
-    def _take(self, job: Job, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
-        self.actions.append(Admit(job.uid, job.min_workers, nodes, waits_for))
-        self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=job.min_workers, waits_for=waits_for)
+    def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
+        """Admit the job on these nodes, whose room is charged already."""
+        super().take(job, workers, nodes, waits_for)
         if self._heaviest is not None:
             self._heaviest = max(self._heaviest, job, key=self._rank)
 
     # -- Algorithm 2 ---------------------------------------------------------------------------
 
-    def _scale_in(self, job: Job, ask: Ask, *, may_shrink: bool) -> bool:
+    def _scale_in(self, job: Job, *, may_shrink: bool) -> bool:
         """Take workers from lighter jobs so that the job fits; room that is leaving anyway is counted first."""
-        offers = self._offers(job, self._key(job)) if may_shrink else self._leaving()
-        plan = plan_shrink(self.room, ask, offers)
-        if plan is None:
-            return False
-        self._shrink(plan, job)
-        charge(self.room, ask, plan.nodes)
-        self._take(job, plan.nodes, plan.waits_for)
-        self.misfits.clear()
-        return True
-
-    def _offers(self, job: Job, key: float) -> list[Offer]:
-        victims = self._victims(job, key)
-        given = [Offer(v.uid, tuple(sheds(self.snapshot, v, self.gangs[v.uid]))) for v in victims]
-        return [*self._leaving(), *given]
-
-    def _leaving(self) -> list[Offer]:
-        claimed = {uid for gang in self.gangs.values() for uid in gang.waits_for}
-        return [Offer(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
+        victims = self._victims(job, self._key(job)) if may_shrink else []
+        return self.start_by_shrinking(job, self.offers(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:
         """Running jobs, lightest first, the latest first among equals; never a heavier one, nor an equal older one."""
         found = []
-        for uid, gang in sorted(self.gangs.items()):
+        for uid in sorted(self.gangs):
             victim = self.snapshot.jobs[uid]
             weight = self._weight(victim)
             equal = abs(weight - key) <= SAME_WEIGHT
             lighter = weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival)
-            if lighter and victim.elastic and self._may_shrink(gang, job):
+            if lighter and self.may_shrink(victim, job):
                 found.append((weight, -victim.arrival, victim.key, victim))
         return [victim for *_, victim in sorted(found, key=lambda f: f[:3])]
-
-    def _may_shrink(self, gang: Gang, job: Job) -> bool:
-        if gang.state is not State.RUNNING or gang.job_uid in self.scaled or gang.job_uid == job.uid:
-            return False
-        turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS)
-        return turns < TURNS or not self.snapshot.gang(job.uid).attempts
-
-    def _shrink(self, plan: Shrink, job: Job) -> None:
-        for uid, count in plan.taken.items():
-            gang = self.gangs[uid]
-            self.actions.append(Resize(uid, gang.workers - count, on_behalf_of=job.uid))
-            self.gangs[uid] = replace(gang, workers=gang.workers - count)
-            self.scaled.add(uid)
-        self._room = plan.room
 
     # -- Algorithm 3 ---------------------------------------------------------------------------
 
     def _scale_out(self) -> None:
         """Heaviest first; each takes what it can up to its maximum. Never while room is being freed for somebody."""
-        if any(gang.waits_for for gang in self.gangs.values()):
+        if self.freeing:
             return
-        jobs = [job for uid in self.gangs if self._may_grow(job := self.snapshot.jobs[uid])]
-        full: set[Resources] = set()
-        for job in sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key)):
-            together = self.policy.scale_out is ScaleOut.TOGETHER
-            added = grow(self.snapshot, self.room, job, self.gangs[job.uid], full, together=together)
-            if added:
-                self.actions.append(Resize(job.uid, self.gangs[job.uid].workers + len(added), added))
+        jobs = [job for uid in self.gangs if self._rested(job := self.snapshot.jobs[uid])]
+        heaviest_first = sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key))
+        self.grow_greedily(heaviest_first, self.policy.scale_out)
 
-    def _may_grow(self, job: Job) -> bool:
+    def _rested(self, job: Job) -> bool:
         gang = self.gangs[job.uid]
-        # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
-        sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
-        settled = sure and job.uid not in self.scaled and not gang.held
         rested = gang.grew is not False or gang.scaled_at is None or self.now - gang.scaled_at >= self.policy.cooldown
-        return job.elastic and gang.workers < job.max_workers and settled and rested
+        return rested and self.may_grow(job)

@@ -58,7 +58,8 @@ NEEDED: dict[str, list[Asked]] = {
     CONTROLLER: [
         *ask("pods", *READ), *ask("pods", "patch", "delete", namespace=TEAM),
         *ask("pods/status", "patch", namespace=TEAM),
-        *(one for kind in JOBS for one in ask(kind, *READ)), *ask(JOBS[0], "patch", namespace=TEAM),
+        *(one for kind in JOBS for one in ask(kind, *READ)),
+        *(one for kind in JOBS for one in ask(kind, "patch", namespace=TEAM)),
         *ask("events.k8s.io:events", "create", namespace=TEAM),
         *ask(GATE, "get", "patch", namespace=NAMESPACE, name="kohort-gate"),
         *ask(LEASE, "get", namespace=NAMESPACE, name="kohort-scheduler"),
@@ -83,7 +84,6 @@ NOBODYS = [
     *(one for sub in ("exec", "attach", "portforward", "log", "proxy", "eviction", "ephemeralcontainers", "resize")
       for one in ask(f"pods/{sub}", "get", "create", "update", "patch", namespace=TEAM)),
     *(one for kind in JOBS for one in ask(kind, "create", "update", "delete", "deletecollection", namespace=TEAM)),
-    *(one for kind in JOBS[1:] for one in ask(kind, "patch", namespace=TEAM)),
     *(one for kind in JOBS for one in ask(f"{kind}/status", "update", "patch", namespace=TEAM)),
     *(one for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")
       for one in ask(f"apps:{kind}", *WRITE, namespace=NAMESPACE)),
@@ -108,7 +108,8 @@ NOBODYS = [
 ONLY_OTHERS: dict[str, list[Asked]] = {
     EXTENDER: [
         *ask("pods", "patch", "delete", namespace=TEAM), *ask("pods/status", "update", "patch", namespace=TEAM),
-        *ask(JOBS[0], "patch", namespace=TEAM), *ask(GATE, *ANY, namespace=NAMESPACE, name="kohort-gate"),
+        *(one for kind in JOBS for one in ask(kind, "patch", namespace=TEAM)),
+        *ask(GATE, *ANY, namespace=NAMESPACE, name="kohort-gate"),
         *ask(LEASE, *WRITE, namespace=NAMESPACE, name="kohort-scheduler"), *ask("persistentvolumes", *ANY),
     ],
     CONTROLLER: [

@@ -15,6 +15,7 @@ import yaml
 from extender.checkconfig import check_file
 from extender.kube.api import NODES, PODS
 from extender.kube.jobkinds import KINDS
+from extender.kube.jobs import read_job
 from extender.plainyaml import parse_yaml
 from extender.settings import Settings
 
@@ -207,7 +208,7 @@ RIGHTS = {
         "patch /pods",
         "patch /pods/status",
         "delete /pods",
-        "patch kubeflow.org/tfjobs",
+        *(f"patch {job}" for job in JOBS),
         "create events.k8s.io/events",
     },
     "Role kohort-controller": {"get /configmaps['kohort-gate']", "patch /configmaps['kohort-gate']", f"get {LEASE}"},
@@ -298,25 +299,36 @@ def test_guard_denies_and_names_all_our_accounts() -> None:
 # -- examples ----------------------------------------------------------------------------------------------------------
 
 
+CONTAINER = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "MPIJob": "mpi"}  # the operator looks for this name
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_opts_in_whole(path: Path) -> None:
     (job,) = documents(path)
-    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "TFJob")
+    kind = KINDS[job["kind"]]
+    assert job["apiVersion"] == f"{kind.resource.group}/{kind.resource.version}"
     assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
-    replicas = job["spec"]["tfReplicaSpecs"]
-    assert set(replicas) == {"PS", "Worker"}
-    for role in replicas.values():
+    for role in job["spec"][kind.replicas_at].values():
         spec = role["template"]["spec"]
         assert spec["schedulerName"] == SETTINGS.scheduler_name
-        assert [one["name"] for one in spec["containers"]] == ["tensorflow"]  # the operator looks for this name
+        assert [one["name"] for one in spec["containers"]] == [CONTAINER[job["kind"]]]
         assert all(one["resources"]["requests"] == one["resources"]["limits"] for one in spec["containers"])
 
 
-def test_examples_show_an_elastic_a_heavy_and_a_rigid_job() -> None:
-    bounds = {}
+def test_examples_show_elastic_jobs_of_every_kind_a_heavy_and_a_rigid_one() -> None:
+    seen = {}
     for path in EXAMPLES:
-        (job,) = documents(path)
-        notes = job["metadata"].get("annotations", {})
-        asked = job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
-        bounds[path.stem] = (notes.get("kohort.dev/min-workers"), asked, notes.get("kohort.dev/max-workers"))
-    assert bounds == {"tfjob": ("2", 4, "6"), "tfjob-heavy": ("4", 4, "8"), "tfjob-rigid": (None, 3, None)}
+        (item,) = documents(path)
+        item["metadata"]["uid"] = path.stem
+        job = read_job(item, KINDS[item["kind"]], SETTINGS.scheduler_name)
+        assert job is not None
+        assert (job.invalid, job.note) == ("", "")
+        workers = job.worker.replicas if job.worker else 0
+        seen[path.stem] = (job.min_workers, workers, job.max_workers, job.elastic)
+    assert seen == {
+        "tfjob": (2, 4, 6, True),
+        "tfjob-heavy": (4, 4, 8, True),
+        "tfjob-rigid": (3, 3, 3, False),
+        "pytorchjob": (2, 4, 6, True),
+        "mpijob": (2, 4, 6, True),
+    }

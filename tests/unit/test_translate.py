@@ -394,7 +394,7 @@ MEMBERSHIP: dict[str, tuple[Json, str, Slot | None]] = {
     "no labels": (member(labels=None), J1, None),
     "labels as a list": (member(labels=["worker"]), J1, None),
     "an owner in another namespace is not to be had": (member(namespace="team-b"), "team-b/j1", Slot(WORKER, 2)),
-    "an owner of another kind": (member(ownerReferences=owned(kind="PyTorchJob")), "", None),
+    "an owner of another kind": (member(ownerReferences=owned(kind="XGBoostJob")), "", None),
     "a foreign API group": (member(ownerReferences=owned(apiVersion="evil.org/v1")), "", None),
     "a group that begins like ours": (member(ownerReferences=owned(apiVersion="kubeflow.org.evil/v1")), "", None),
     "a kind that is a list": (member(ownerReferences=owned(kind=["TFJob"])), "", None),

@@ -37,15 +37,12 @@ class Cluster:
         gone = [self._drop(members, slot) for slot in list(members.pods)]
         return [JobSeen(ended), *gone], [JobGone(uid)]
 
-    def follow(self, snapshot: Snapshot, uids: Iterable[str], servers: Mapping[str, int], now: float) -> list[Event]:
-        """Do what the snapshot says of these jobs: what is freed first, then what takes its place.
-
-        ``servers``: how many ps each was given, where the policy said so.
-        """
+    def follow(self, snapshot: Snapshot, uids: Iterable[str], now: float) -> list[Event]:
+        """Do what the snapshot says of these jobs: what is freed first, then what takes its place."""
         found = [(self.jobs[uid], snapshot.gang(uid)) for uid in sorted(uids) if uid in self.jobs]
         events: list[Event] = []
         for members, gang in found:
-            events += members.scale(gang, servers.get(gang.job_uid))
+            events += members.scale(gang)
             events += self._noted(gang.job_uid, members.shed(gang))
         for members, gang in found:
             events += self._noted(gang.job_uid, members.fill(gang, self._bound, now))

@@ -17,12 +17,16 @@ EVALUATOR = "evaluator"
 
 @dataclass(slots=True)
 class Members:
-    """One job that has arrived and not ended. ``made``: pods that were ever created."""
+    """One job that has arrived and not ended.
+
+    made: pods that were ever created. servers: how many ps it was given, where the policy says so.
+    """
 
     spec: JobSpec
     job: Job
     pods: dict[Slot, Pod] = field(default_factory=dict)
     made: int = 0
+    servers: int | None = None
 
     @classmethod
     def arriving(cls, spec: JobSpec, uid: str, now: float) -> Members:
@@ -43,7 +47,7 @@ class Members:
         """Where it computes: every rigid member and at least the minimum of workers are bound; else None."""
         bound = {slot: pod.node for slot, pod in sorted(self.pods.items()) if pod.node in nodes}
         workers = sum(1 for slot in bound if slot.role == WORKER)
-        if workers < self.job.min_workers or not all(slot in bound for slot in self.job.slots(0)):
+        if workers < self.job.min_workers or not all(slot in bound for slot in self.job.slots(0, self.servers)):
             return None
         computing = tuple(node for slot, node in bound.items() if slot.role not in (PS, EVALUATOR))
         servers = tuple(node for slot, node in bound.items() if slot.role == PS)
@@ -51,18 +55,18 @@ class Members:
 
     # -- what follows from a plan ------------------------------------------------------------------
 
-    def scale(self, gang: Gang, servers: int | None) -> Iterator[Event]:
-        """Patch the replica counts to what the gang was given; one that waits asks for its minimum at least."""
+    def scale(self, gang: Gang) -> Iterator[Event]:
+        """Patch the replica count to what the gang was given; one that waits asks for its minimum at least."""
+        self.servers = gang.ps
         workers = gang.workers if gang.state in ADMITTED else max(self.asked, self.job.min_workers)
-        wanted = {WORKER: workers} | ({PS: servers} if servers is not None else {})
-        if any(wanted.get(role.name, role.replicas) != role.replicas for role in self.job.roles):
-            roles = tuple(replace(role, replicas=wanted.get(role.name, role.replicas)) for role in self.job.roles)
+        if workers != self.asked:
+            roles = tuple(replace(role, replicas=workers) if role.name == WORKER else role for role in self.job.roles)
             self.job = replace(self.job, roles=roles, version=self.job.version + 1)
             yield JobSeen(self.job)
 
     def shed(self, gang: Gang) -> Iterator[PodGone]:
-        """Delete pods beyond the counts, those that are not where the plan has them, and those of a released gang."""
-        wanted = frozenset(self._wanted(gang))
+        """Delete pods beyond the count, and bound ones of a gang that is let go, or that the plan has elsewhere."""
+        wanted = frozenset(self.job.slots(self.asked))
         for slot, pod in list(self.pods.items()):
             if slot not in wanted or (pod.node and _misplaced(pod, slot, gang)):
                 yield self.drop(slot)
@@ -74,7 +78,7 @@ class Members:
         """
         waits = gang.state not in ADMITTED or any(uid in taken for uid in gang.waits_for)
         planned = {} if waits else gang.nodes
-        for slot in self._wanted(gang):
+        for slot in self.job.slots(self.asked):
             pod = self.pods.get(slot)
             if pod is not None and (pod.node or slot not in planned):
                 continue
@@ -92,11 +96,8 @@ class Members:
         """Whether a later step may do something for the gang without naming it: fill a hole, free its room."""
         if gang.state is State.RELEASING:
             return True
-        return gang.state in ADMITTED and (bool(gang.waits_for) or any(not pod.node for pod in self.pods.values()))
-
-    def _wanted(self, gang: Gang) -> tuple[Slot, ...]:
-        """Every slot of the job object; none at all in a pause."""
-        return () if gang.state in ADMITTED and gang.workers == 0 else self.job.slots(self.asked)
+        lacking = any(not pod.node and gang.gives(slot) for slot, pod in self.pods.items())
+        return gang.state in ADMITTED and (bool(gang.waits_for) or lacking)
 
     def _make(self, slot: Slot, now: float) -> Pod:
         role = self.job.role(slot.role)
@@ -116,7 +117,7 @@ class Members:
 
 
 def _misplaced(pod: Pod, slot: Slot, gang: Gang) -> bool:
-    """Bound, but its gang is being released, or is to be elsewhere."""
-    if gang.state is State.RELEASING:
+    """Bound, but its gang gives up its room, was given fewer ps, or is to be elsewhere."""
+    if gang.state in (State.RELEASING, State.PAUSED):
         return True
-    return gang.state in ADMITTED and gang.nodes.get(slot, pod.node) != pod.node
+    return gang.state in ADMITTED and (not gang.gives(slot) or gang.nodes.get(slot, pod.node) != pod.node)

@@ -74,7 +74,6 @@ class Run:
         self._ended: list[Event] = []  # what the API forgets, told with the next batch
         self._open: set[str] = set()  # jobs for which a later step may do something unasked
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
-        self._servers: dict[str, int] = {}
         self._stalls: dict[str, float] = {}
         self._stepped = self._happened = START
         self._post([*(NodeSeen(node) for node in trace.nodes), Synced()])
@@ -140,7 +139,6 @@ class Run:
         self._post(seen)
         self._ended += later
         self._stalls.pop(uid, None)
-        self._servers.pop(uid, None)
         self._meter.end(uid, self._flow.leave(uid, self._now), self._now, **how)
 
     def _befall(self, fault: befalls.Fault) -> None:
@@ -210,9 +208,7 @@ class Run:
     def _heed(self, effect: Effect) -> str:
         """Whose affairs the effect changes; empty where it concerns nobody's pods."""
         match effect:
-            case Admit(job_uid=uid, workers=workers, ps=ps) | Resize(job_uid=uid, workers=workers, ps=ps):
-                if ps is not None:
-                    self._servers[uid] = ps
+            case Admit(job_uid=uid, workers=workers) | Resize(job_uid=uid, workers=workers):
                 if uid in self._flow.works:
                     self._meter.given(uid, workers, self._flow.works[uid])
                 return uid
@@ -228,7 +224,7 @@ class Run:
                 return ""
 
     def _follow(self, uids: set[str]) -> None:
-        events = self._cluster.follow(self._snapshot, uids, self._servers, self._now)
+        events = self._cluster.follow(self._snapshot, uids, self._now)
         if events:
             self._post(events)
         self._named |= uids

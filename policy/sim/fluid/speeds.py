@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -47,3 +48,33 @@ class Saturating:
             uid: training_rate(gang.workers, gang.servers, gang.spec.contention, self.remote)
             for uid, gang in running.items()
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCpu:
+    """Gangs share each node's processors (SpeCon): n workers on a node get 1 / (n (1 + gamma (n - 1))) of it each.
+
+    A gang's rate is the sum over its workers; 1 is a worker that has a node to itself.
+    """
+
+    gamma: float = 0.0
+    coupled: bool = True
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """All gangs together."""
+        del nodes
+        crowd = Counter(node for gang in running.values() for node in gang.workers)
+        share = {node: 1.0 / (n * (1.0 + self.gamma * (n - 1))) for node, n in crowd.items()}
+        return {uid: sum(share[node] for node in gang.workers) for uid, gang in running.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Every worker counts in full wherever it is (OASiS: enough bandwidth is reserved for its ps)."""
+
+    coupled: bool = False
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """Each gang by itself."""
+        del nodes
+        return {uid: float(len(gang.workers)) for uid, gang in running.items()}

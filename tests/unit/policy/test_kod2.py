@@ -8,7 +8,8 @@ from policy.cluster.actions import Admit, Resize
 from policy.cluster.gang import State
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
-from policy.systems.kod2 import Gate, Kod2, ScaleOut, WeightMode
+from policy.placement.grow import Where
+from policy.systems.kod2 import Gate, Kod2, WeightMode
 from tests.builders import START, JobBuilder, JobGone, NodeNotOffered, PodGone, RefuseBind, World, guest, job, node
 
 ONE_NODE = Snapshot(nodes={"n1": node("n1", cpu=10, memory=32)})
@@ -284,7 +285,7 @@ def test_room_held_by_finished_jobs_is_named_and_blocks_nobody() -> None:
 
 
 def test_scale_out_gives_all_to_the_heaviest_first_up_to_its_maximum() -> None:
-    world = World(Kod2(scale_out=ScaleOut.ANYWHERE)).nodes("n1")
+    world = World(Kod2(scale_out=Where.ANYWHERE)).nodes("n1")
     first = job("first").workers(1, 3, cpu=2, memory=2)
     second = job("second").workers(1, 9, cpu=2, memory=2).with_(utility=2.0).arrived(1)
     effects = world.submit(first, second)

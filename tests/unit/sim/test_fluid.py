@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
+from policy.cluster.events import Reported
+from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.model import PS, Slot
+from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import Training, Utility
 from policy.sim.fluid import faults
-from policy.sim.fluid.run import simulate
+from policy.sim.fluid.run import RestlessError, simulate
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.objects import KOHORT, JobSpec
 from policy.sim.report import JobOutcome, Result
+from policy.sim.run import START
 from policy.sim.service import Step
 from policy.sim.traces import Trace, kod2, node, rigid
 from policy.systems.base import Policy
@@ -190,3 +198,104 @@ def _told(hash_seed: str) -> str:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_ten_jobs_of_kod2_all_finish(seed: int) -> None:
     assert run(kod2(seed)).finished == 10
+
+
+@dataclass(frozen=True)
+class Script:
+    """A policy that admits every job on n1 with what it asks for, and else does what it is told, each when due."""
+
+    does: tuple[tuple[float, Action], ...] = ()
+    ps: int | None = None
+
+    @property
+    def name(self) -> str:
+        return "script"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        actions: list[Action] = []
+        for at, action in self.does:
+            if now - START >= at and f"{at}" not in snapshot.memory:
+                actions += [action, Remember(f"{at}", True)]
+        for job in snapshot.waiting():
+            slots = job.slots(job.worker.replicas if job.worker else 0, self.ps)
+            if snapshot.gang(job.uid).state is State.WAITING and not actions:
+                actions.append(Admit(job.uid, job.max_workers, dict.fromkeys(slots, "n1"), ps=self.ps))
+        return Decision(tuple(actions), {})
+
+
+UID = "job-000000"
+
+
+def everywhere(job: JobSpec, where: str) -> dict[Slot, str]:
+    return dict.fromkeys(job.slots, where)
+
+
+def test_a_migration_moves_every_member_and_costs_its_pause() -> None:
+    job = fixed("a", 4, work=600.0)
+    moves = Script(((50.0, Migrate(UID, everywhere(job, "n2"))),))
+    seen: list[Step] = []
+    settings = replace(AT_ONCE, migrate_seconds=5.0)
+    done = only(simulate(cluster(job), moves, settings, on_step=seen.append))
+    assert {pod.node for pod in seen[-2].snapshot.pods.values()} == {"n2"}
+    assert (done.moves, done.resizes) == (1, 0)
+    assert done.jct_seconds == pytest.approx(600 / (4 / 1.3) + 5.0)
+    assert done.scaling_seconds == pytest.approx(5.0)
+
+
+def test_a_pause_gives_up_the_room_and_keeps_what_was_done() -> None:
+    job = fixed("a", 4, work=600.0)
+    again = Admit(UID, 4, everywhere(job, "n2"))
+    pauses = Script(((50.0, Resize(UID, 0)), (150.0, again)))
+    seen: list[Step] = []
+    done = only(simulate(cluster(job), pauses, replace(AT_ONCE, start_seconds=10.0), on_step=seen.append))
+    held = [any(pod.holds_room for pod in step.snapshot.pods.values()) for step in seen if 50 < step.at - START < 150]
+    assert not any(held[1:])
+    # 10 s of start-up before each of the two stretches, and 100 s without workers.
+    assert done.jct_seconds == pytest.approx(600 / (4 / 1.3) + 10.0 + 100.0 + 10.0)
+    assert done.waiting_seconds == pytest.approx(120.0)
+
+
+def test_a_rejected_job_ends_at_once_and_unserved() -> None:
+    waits = fixed("a", 30, work=600.0)
+    done = only(simulate(cluster(waits), Script(((0.0, Reject(UID, Reason.REJECTED)),)), AT_ONCE))
+    assert (done.rejected, done.finished, done.terminated, done.ended) == (True, False, False, 0.0)
+
+
+def test_the_policy_may_say_how_many_ps_run() -> None:
+    job = replace(fixed("a", 4, ps=3, work=600.0), ps_elastic=True)
+    done = only(run(cluster(job), policy=Script(ps=1)))
+    assert done.pairs == 4
+    assert done.finished
+
+
+def test_reports_tell_loss_and_share_of_work() -> None:
+    seen: list[Step] = []
+    job = fixed("a", 1, work=100.0, decay=5.2)
+    simulate(cluster(job), Script(), replace(AT_ONCE, report_seconds=25.0), on_step=seen.append)
+    told = [event.report for step in seen for event in step.events if isinstance(event, Reported)]
+    assert [report.done for report in told] == [pytest.approx(share) for share in (0.25, 0.5, 0.75)]
+    # SpeCon, Figure 1: a VAE has 65 % of its reduction behind it after a fifth of the time, so k = 5.2.
+    assert told[0].metric == pytest.approx((math.exp(-1.3) - math.exp(-5.2)) / (1 - math.exp(-5.2)))
+
+
+def test_a_policy_that_never_rests_is_told_by_name() -> None:
+    @dataclass(frozen=True)
+    class Restless:
+        name: str = "restless"
+
+        def decide(self, snapshot: Snapshot, now: float) -> Decision:
+            gang = snapshot.gang(UID)
+            if gang.state is State.RUNNING:
+                return Decision((Resize(UID, 0),))
+            return Decision((Admit(UID, 4, everywhere(fixed("a", 4), "n1")),))
+
+    with pytest.raises(RestlessError, match="restless: 1000 steps at 0 s"):
+        simulate(cluster(fixed("a", 4)), Restless())
+
+
+def test_utility_is_the_curve_at_the_delay_in_slots() -> None:
+    curve = Utility(value=80.0, steepness=1.0, target=8.0)
+    job = fixed("a", 1, ps=0, work=100.0, training=Training(utility=curve))
+    result = run(cluster(job), replace(AT_ONCE, slot_seconds=10.0))
+    assert result.total_utility == pytest.approx(80.0 / (1 + math.exp(2.0)))
+    assert only(result).lateness == pytest.approx(2.0)

@@ -1,0 +1,199 @@
+"""One pass of an elastic system on a working copy of the room: what KOD2, DRS and DRAGON have in common.
+
+Start a gang, shrink others for it, mend one that has lost members, grow what runs. Whom and in which order is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from operator import itemgetter
+
+from policy.cluster.actions import Action, Admit, Decision, Resize
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import Job, Slot
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot, queued
+from policy.placement.gang import Ask, ask_of, charge, place
+from policy.placement.grow import Where, grow, leaving, sheds
+from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
+from policy.placement.room import Room
+from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
+
+# A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
+TURNS = 2
+TURN_SECONDS = 600.0
+
+
+class ElasticPass:
+    """``gangs``: what runs, as this pass leaves it. ``scaled``: who was shrunk in it. ``snapshot`` is not changed.
+
+    ``order``, ``by_node``: how removals are chosen among the offers (``plan_shrink``).
+    """
+
+    def __init__(self, snapshot: Snapshot, now: float, order: Order = one_by_one, *, by_node: bool = True) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.actions: list[Action] = []
+        self.verdicts: dict[str, Verdict] = {}
+        running = (job for job in snapshot.running() if queued(job))
+        self.gangs: dict[str, Gang] = {job.uid: snapshot.gang(job.uid) for job in running}
+        self.scaled: set[str] = set()
+        self.mending: Job | None = None
+        self._order, self._by_node = order, by_node
+        self._misfits: set[Ask] = set()
+        self._grown: dict[str, dict[Slot, str]] = {}
+        self._room: Room | None = None
+
+    @property
+    def room(self) -> Room:
+        """Free room as this pass has left it; made only when somebody asks for it."""
+        if self._room is None:
+            self._room = Room.of(self.snapshot)
+        return self._room
+
+    def close(self, nodes: Iterable[str]) -> None:
+        """Nobody is given room there in the rest of this pass."""
+        self._room = self.room.but(nodes)
+
+    def decision(self) -> Decision:
+        """What the pass has come to."""
+        grown = [Resize(uid, self.gangs[uid].workers, nodes) for uid, nodes in self._grown.items()]
+        return Decision((*self.actions, *grown), self.verdicts)
+
+    # -- gangs in repair ---------------------------------------------------------------------------
+
+    def mend(self, offers: Callable[[Job], list[Offer]]) -> None:
+        """Members that found no room: shrink others for them, or else keep what they could use from everybody.
+
+        It lasts until the gang's repair deadline; then it is released and queues again.
+        """
+        lame = [(u, gang) for u, gang in self.gangs.items() if gang.state is State.REPAIRING and gang.whole]
+        for uid, gang in sorted(lame, key=itemgetter(0)):
+            job = self.snapshot.jobs[uid]
+            missing = holes(self.snapshot, job, gang)
+            ask = ask_for_holes(self.snapshot, job, gang, missing)
+            if ask is None:
+                continue
+            plan = None if gang.waits_for else self._plan(ask, offers(job))
+            if plan is None:
+                self.mending = job
+                self.close(closed_for(self.room, job, missing))
+                continue
+            self._shrink(plan, job)
+            nodes = into_holes(plan.nodes, missing)
+            charge(self.room, ask, plan.nodes)
+            self.actions.append(Resize(uid, gang.workers, nodes, waits_for=plan.waits_for))
+            self.gangs[uid] = replace(gang, nodes={**gang.nodes, **nodes}, waits_for=plan.waits_for)
+
+    # -- starting ----------------------------------------------------------------------------------
+
+    def start(self, job: Job, workers: int) -> bool:
+        """Admit the job with so many workers where there is room for all of it."""
+        ask = ask_of(self.snapshot, job, workers)
+        nodes = None if ask in self._misfits else place(self.room, ask)
+        if nodes is None:
+            self._misfits.add(ask)
+            return False
+        charge(self.room, ask, nodes)
+        self.take(job, workers, nodes, ())
+        return True
+
+    def start_with_most(self, job: Job, most: int) -> bool:
+        """Admit the job with as many workers as there is room for, from ``most`` down to its minimum."""
+        least = ask_of(self.snapshot, job, job.min_workers)
+        if least in self._misfits:
+            return False
+        counts = range(max(most, job.min_workers), job.min_workers - 1, -1)
+        return any(self.start(job, workers) for workers in counts)
+
+    def start_by_shrinking(self, job: Job, offers: list[Offer]) -> bool:
+        """Admit the job at its minimum in room that the offers give back; all of that or nothing."""
+        ask = ask_of(self.snapshot, job, job.min_workers)
+        plan = self._plan(ask, offers)
+        if plan is None:
+            return False
+        self._shrink(plan, job)
+        charge(self.room, ask, plan.nodes)
+        self.take(job, job.min_workers, plan.nodes, plan.waits_for)
+        self._misfits.clear()
+        return True
+
+    def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
+        """Admit the job on these nodes, whose room is charged already."""
+        self.actions.append(Admit(job.uid, workers, nodes, waits_for))
+        self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=workers, waits_for=waits_for)
+
+    def no_room(self, job: Job) -> Verdict:
+        """Why a job that found no room waits."""
+        if self.mending is not None:
+            return Verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
+        return Verdict(Reason.NO_ROOM, ask_of(self.snapshot, job, job.min_workers).text)
+
+    # -- shrinking ---------------------------------------------------------------------------------
+
+    def leaving(self) -> list[Offer]:
+        """Room that is given back anyway, and that nobody waits for yet."""
+        claimed = {uid for gang in self.gangs.values() for uid in gang.waits_for}
+        return [Offer(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
+
+    def offers(self, victims: Iterable[Job]) -> list[Offer]:
+        """What is leaving, then the workers that these jobs have beyond their minimum."""
+        given = [Offer(v.uid, tuple(sheds(self.snapshot, v, self.gangs[v.uid]))) for v in victims]
+        return [*self.leaving(), *given]
+
+    def may_shrink(self, victim: Job, job: Job) -> bool:
+        """Whether the victim has workers to give now, and has not been turned to and fro for this job already."""
+        gang = self.gangs[victim.uid]
+        if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
+            return False
+        turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS)
+        return turns < TURNS or not self.snapshot.gang(job.uid).attempts
+
+    def _plan(self, ask: Ask, offers: list[Offer]) -> Shrink | None:
+        return plan_shrink(self.room, ask, offers, self._order, by_node=self._by_node)
+
+    def _shrink(self, plan: Shrink, job: Job) -> None:
+        for uid, count in plan.taken.items():
+            gang = self.gangs[uid]
+            self.actions.append(Resize(uid, gang.workers - count, on_behalf_of=job.uid))
+            self.gangs[uid] = replace(gang, workers=gang.workers - count)
+            self.scaled.add(uid)
+        self._room = plan.room
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    @property
+    def freeing(self) -> bool:
+        """Whether room is being freed for somebody: then nobody grows."""
+        return any(gang.waits_for for gang in self.gangs.values())
+
+    def may_grow(self, job: Job) -> bool:
+        """Whether the job has room below its maximum and stands still, as far as its last plan goes."""
+        gang = self.gangs[job.uid]
+        # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
+        sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
+        return job.elastic and gang.workers < job.max_workers and sure and job.uid not in self.scaled and not gang.held
+
+    def grow_greedily(self, jobs: Iterable[Job], where: Where) -> None:
+        """Each takes what it can up to its maximum, then the next one."""
+        full: set[Resources] = set()
+        for job in jobs:
+            self._grow(job, full, where)
+
+    def grow_in_turns(self, jobs: Iterable[Job], where: Where) -> None:
+        """One worker for each in turn, until a round adds none."""
+        full: set[Resources] = set()
+        left = list(jobs)
+        while left:
+            left = [job for job in left if self._grow(job, full, where, most=1)]
+
+    def _grow(self, job: Job, full: set[Resources], where: Where, most: int | None = None) -> bool:
+        gang = self.gangs[job.uid]
+        added = grow(self.snapshot, self.room, job, gang, full, where, most)
+        if added:
+            nodes = {**gang.nodes, **added}
+            self.gangs[job.uid] = replace(gang, workers=gang.workers + len(added), nodes=nodes)
+            self._grown.setdefault(job.uid, {}).update(added)
+        return bool(added)
