@@ -15,6 +15,8 @@ from policy.cluster.model import WORKER
 MIN_WORKERS: Final = "kohort.dev/min-workers"
 MAX_WORKERS: Final = "kohort.dev/max-workers"
 UTILITY: Final = "kohort.dev/utility"
+TRAINING: Final = "kohort.dev/training"
+MIGRATABLE: Final = "kohort.dev/migratable"
 WAKE: Final = "kohort.dev/wake"
 PLAN: Final = "kohort.dev/plan"
 SLOT: Final = "kohort.dev/slot"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from extender.kube.api import MALFORMED
+from extender.kube.bounds import MOST_REPLICAS, read_bounds
 from extender.kube.fields import (
     Json,
     ObjectError,
@@ -21,18 +22,13 @@ from extender.kube.fields import (
     text,
     whole,
     whole_number,
-    written_number,
 )
-from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS, UTILITY, JobKind
+from extender.kube.jobkinds import MIGRATABLE, TRAINING, UTILITY, JobKind
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
+from extender.kube.training import read_training
 from policy.cluster.model import WORKER, Job, Role
 
-MOST_REPLICAS: Final = 10_000
 MOST_UTILITY: Final = 1_000_000
-FIXED = "its bounds of workers are not used: spec.{field} is not set, and without it {why}"
-SCALED = "its bounds of workers are not used: with spec.{field} a HorizontalPodAutoscaler sets the number of workers"
-RUN_POLICY: Final = "spec.runPolicy"
-BOUNDS: Final = ("minReplicas", "maxReplicas")
 
 
 def identity(namespace: str, uid: str) -> str:
@@ -84,44 +80,33 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
     if not sum(role.replicas for role in roles):
         raise ObjectError(f"{field}.*.replicas", 0, "at least one replica in all")
     notes = _notes(part(item, "metadata"), replicas, field)
-    workers = next((role.replicas for role in roles if role.name == WORKER), None)
-    own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
-    least, most = (0, 0) if workers is None else _bounds(notes, own, spec, field, roles, workers, kind)
-    note = ""
-    if workers is None:
-        _refuse_bounds(notes, spec, roles)
-    elif (least, most) != (workers, workers) and (note := _why_fixed(spec, own, kind)):
-        least, most = _fixed(workers, field)
+    bounds = read_bounds(notes, spec, kind, roles)
+    workers = sum(role.replicas for role in roles if role.name == WORKER)
     return replace(
         bare,
         roles=roles,
-        min_workers=least,
-        max_workers=most,
-        note=note,
-        min_stated=workers is None
-        or MIN_WORKERS in notes
-        or bool(own.keys() & set(BOUNDS))
-        or _asks_min_available(spec),
-        max_stated=workers is None or MAX_WORKERS in notes or bool(own.keys() & set(BOUNDS)),
+        min_workers=bounds.least,
+        max_workers=bounds.most,
+        note=bounds.note,
+        min_stated=bounds.min_stated,
+        max_stated=bounds.max_stated,
         utility=_utility(notes.get(UTILITY)),
-        elastic=(least, most) != (workers or 0, workers or 0),
+        training=read_training(notes[TRAINING]) if _written(notes, TRAINING) else None,
+        migratable=_truth(notes, MIGRATABLE),
+        elastic=(bounds.least, bounds.most) != (workers, workers),
     )
 
 
-def _why_fixed(spec: Json, own: Json, kind: JobKind) -> str:
-    """Why the job cannot be resized whatever bounds it has; empty where it can."""
-    if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
-        return FIXED.format(field=kind.elastic_if, why=kind.why_fixed)
-    if kind.scaled_by and own.get(kind.scaled_by):
-        return SCALED.format(field=f"{kind.bounds_at}.{kind.scaled_by}")
-    return ""
+def _written(notes: Json, name: str) -> bool:
+    return bool(string(notes.get(name), name))
 
 
-def _fixed(workers: int, field: str) -> tuple[int, int]:
-    """The bounds of a job that cannot be resized."""
-    if workers < 1:
-        raise ObjectError(f"{field}.Worker.replicas", workers, "1 or more")
-    return workers, workers
+def _truth(notes: Json, name: str) -> bool:
+    """``"true"`` or ``"false"``, as annotations write it; false where there is none."""
+    written = string(notes.get(name), name, "true or false, as a string")
+    if written not in ("", "true", "false"):
+        raise ObjectError(name, written, "true or false")
+    return written == "true"
 
 
 def _roles(replicas: Json, field: str, kind: JobKind, scheduler_name: str) -> Iterator[Role]:
@@ -157,73 +142,6 @@ def _notes(meta: Json, replicas: Json, field: str) -> Json:
     template = mapping(mapping(worker.get("template"), where).get("metadata"), f"{where}.metadata")
     inner = mapping(template.get("annotations"), f"{where}.metadata.annotations")
     return {**inner, **mapping(meta.get("annotations"), "metadata.annotations")}
-
-
-def _bounds(
-    notes: Json, own: Json, spec: Json, field: str, roles: tuple[Role, ...], workers: int, kind: JobKind
-) -> tuple[int, int]:
-    """Minimum and maximum of workers.
-
-    Annotations, else the kind's own bounds, else schedulingPolicy.minAvailable, else what the job asks for.
-    """
-    notes = {**_own_bounds(own, kind), **notes}
-    if MIN_WORKERS in notes:
-        least = written_number(notes[MIN_WORKERS], MIN_WORKERS, MOST_REPLICAS)
-        if least < 1:
-            raise ObjectError(MIN_WORKERS, least, "1 or more")
-    elif workers < 1:
-        raise ObjectError(f"{field}.Worker.replicas", workers, "1 or more")
-    else:
-        least = _min_available(spec, roles, workers)
-    if MAX_WORKERS not in notes:
-        return least, max(workers, least)
-    most = written_number(notes[MAX_WORKERS], MAX_WORKERS, MOST_REPLICAS)
-    if most < least:
-        given = MIN_WORKERS if MIN_WORKERS in notes else "the minimum that the job asks for"
-        raise ObjectError(MAX_WORKERS, most, f"{least} or more, which is {given}")
-    return least, most
-
-
-def _own_bounds(own: Json, kind: JobKind) -> Json:
-    """Bounds that the spec itself states, written as annotations; where one is left out it equals the other."""
-    at = f"spec.{kind.bounds_at}"
-    given = {key: whole_number(own[key], f"{at}.{key}", MOST_REPLICAS) for key in BOUNDS if own.get(key) is not None}
-    if not given:
-        return {}
-    least = given.get("minReplicas", given.get("maxReplicas", 0))
-    most = given.get("maxReplicas", least)
-    if least < 1:
-        raise ObjectError(f"{at}.minReplicas", least, "1 or more")
-    if most < least:
-        raise ObjectError(f"{at}.maxReplicas", most, f"{least} or more, which is minReplicas")
-    return {MIN_WORKERS: str(least), MAX_WORKERS: str(most)}
-
-
-def _refuse_bounds(notes: Json, spec: Json, roles: tuple[Role, ...]) -> None:
-    """Refuse bounds of workers where there are none, except those that say so."""
-    for name in (MIN_WORKERS, MAX_WORKERS):
-        if name in notes and written_number(notes[name], name, MOST_REPLICAS):
-            raise ObjectError(name, notes[name], "0: the job has no Worker role")
-    _min_available(spec, roles, 0)
-
-
-def _min_available(spec: Json, roles: tuple[Role, ...], workers: int) -> int:
-    """The workers in ``minAvailable``, which counts the pods of all roles."""
-    field = f"{RUN_POLICY}.schedulingPolicy"
-    policy = mapping(mapping(spec.get("runPolicy"), RUN_POLICY).get("schedulingPolicy"), field)
-    asked, field = policy.get("minAvailable"), f"{field}.minAvailable"
-    if asked is None:
-        return workers
-    rigid = sum(role.replicas for role in roles if role.name != WORKER)
-    least = whole_number(asked, field, MOST_REPLICAS * len(roles)) - rigid
-    if not min(1, workers) <= least <= workers:
-        allowed = f"{rigid + min(1, workers)} to {rigid + workers}: all but the workers, and 1 to all of the workers"
-        raise ObjectError(field, asked, allowed)
-    return least
-
-
-def _asks_min_available(spec: Json) -> bool:
-    return part(part(spec, "runPolicy"), "schedulingPolicy").get("minAvailable") is not None
 
 
 def _utility(value: object) -> float:

@@ -1,0 +1,125 @@
+"""Between which numbers of workers a job may run, who says so, and why it is not resized where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from extender.kube.fields import Json, ObjectError, mapping, whole_number, written_number
+from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS, JobKind
+from policy.cluster.model import WORKER, Role
+
+MOST_REPLICAS: Final = 10_000
+BOUNDS: Final = ("minReplicas", "maxReplicas")
+FIXED: Final = "its bounds of workers are not used: spec.{field} is not set, and without it {why}"
+SCALED: Final = (
+    "its bounds of workers are not used: with spec.{field} a HorizontalPodAutoscaler sets the number of workers"
+)
+SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Minimum and maximum of workers; whether the object states them; why they are not used, if so."""
+
+    least: int
+    most: int
+    min_stated: bool = True
+    max_stated: bool = True
+    note: str = ""
+
+
+def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -> Bounds:
+    """Annotations, else the kind's own bounds, else schedulingPolicy.minAvailable, else what the job asks for.
+
+    Raises ObjectError where one of them is malformed or they contradict one another.
+    """
+    workers = next((role.replicas for role in roles if role.name == WORKER), None)
+    if workers is None:
+        _refuse_bounds(notes)
+        _min_available(spec, roles, 0)
+        return Bounds(0, 0)
+    own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
+    stated = {**_own_bounds(own, kind), **notes}
+    # One that is overruled is not judged: a resize that annotations allow would make it wrong.
+    available = None if MIN_WORKERS in stated else _min_available(spec, roles, workers)
+    field = f"spec.{kind.replicas_at}.{kind.worker}.replicas"
+    least = _least(stated, available, workers, field)
+    most = _most(stated, workers, least)
+    note = _why_fixed(spec, own, kind) if (least, most) != (workers, workers) else ""
+    if note:
+        least = most = _at_least_one(workers, field)
+    return Bounds(least, most, MIN_WORKERS in stated or available is not None, MAX_WORKERS in stated, note)
+
+
+def _least(stated: Json, available: int | None, workers: int, field: str) -> int:
+    if MIN_WORKERS not in stated:
+        asked = _at_least_one(workers, field)
+        return asked if available is None else available
+    least = written_number(stated[MIN_WORKERS], MIN_WORKERS, MOST_REPLICAS)
+    if least < 1:
+        raise ObjectError(MIN_WORKERS, least, "1 or more")
+    return least
+
+
+def _at_least_one(workers: int, field: str) -> int:
+    """A job with a Worker role and none of them now says so on purpose, by a minimum, or not at all."""
+    if workers < 1:
+        raise ObjectError(field, workers, "1 or more")
+    return workers
+
+
+def _most(stated: Json, workers: int, least: int) -> int:
+    if MAX_WORKERS not in stated:
+        return max(workers, least)
+    most = written_number(stated[MAX_WORKERS], MAX_WORKERS, MOST_REPLICAS)
+    if most < least:
+        given = MIN_WORKERS if MIN_WORKERS in stated else "the minimum that the job asks for"
+        raise ObjectError(MAX_WORKERS, most, f"{least} or more, which is {given}")
+    return most
+
+
+def _why_fixed(spec: Json, own: Json, kind: JobKind) -> str:
+    """Why the job cannot be resized whatever bounds it has; empty where it can."""
+    if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
+        return FIXED.format(field=kind.elastic_if, why=kind.why_fixed)
+    if kind.scaled_by and own.get(kind.scaled_by):
+        return SCALED.format(field=f"{kind.bounds_at}.{kind.scaled_by}")
+    return ""
+
+
+def _own_bounds(own: Json, kind: JobKind) -> Json:
+    """Bounds that the spec itself states, written as annotations; where one is left out it equals the other."""
+    at = f"spec.{kind.bounds_at}"
+    given = {key: whole_number(own[key], f"{at}.{key}", MOST_REPLICAS) for key in BOUNDS if own.get(key) is not None}
+    if not given:
+        return {}
+    least = given.get("minReplicas", given.get("maxReplicas", 0))
+    most = given.get("maxReplicas", least)
+    if least < 1:
+        raise ObjectError(f"{at}.minReplicas", least, "1 or more")
+    if most < least:
+        raise ObjectError(f"{at}.maxReplicas", most, f"{least} or more, which is minReplicas")
+    return {MIN_WORKERS: str(least), MAX_WORKERS: str(most)}
+
+
+def _refuse_bounds(notes: Json) -> None:
+    """Refuse bounds of workers where there are none, except those that say so."""
+    for name in (MIN_WORKERS, MAX_WORKERS):
+        if name in notes and written_number(notes[name], name, MOST_REPLICAS):
+            raise ObjectError(name, notes[name], "0: the job has no Worker role")
+
+
+def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | None:
+    """The workers in ``minAvailable``, which counts the pods of all roles; None where the job does not state it."""
+    run = mapping(spec.get("runPolicy"), "spec.runPolicy")
+    asked, field = mapping(run.get("schedulingPolicy"), SCHEDULING).get("minAvailable"), f"{SCHEDULING}.minAvailable"
+    if asked is None:
+        return None
+    rigid = sum(role.replicas for role in roles if role.name != WORKER)
+    least = whole_number(asked, field, MOST_REPLICAS * len(roles)) - rigid
+    if not min(1, workers) <= least <= workers:
+        allowed = f"{rigid + min(1, workers)} to {rigid + workers}: all but the workers, and 1 to all of the workers"
+        raise ObjectError(field, asked, allowed)
+    return least
