@@ -71,7 +71,8 @@ class Run:
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        self._ended: list[Event] = []  # what the API forgets, told with the next batch
+        self._ended: list[Event] = []  # jobs whose end is told with the next batch, and with the one after:
+        self._forgotten: list[Event] = []  # the API has them no more
         self._open: set[str] = set()  # jobs for which a later step may do something unasked
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
@@ -198,7 +199,8 @@ class Run:
         self._set_alarms()
 
     def _step(self) -> None:
-        events, self._inbox, self._ended = (*self._ended, *self._inbox), [], []
+        events = (*self._forgotten, *self._inbox)
+        self._inbox, self._ended, self._forgotten = [], [], self._ended
         self._snapshot, effects = step(self._snapshot, events, self._policy, self._now)
         self._stepped = self._now
         if self._on_step is not None:

@@ -168,6 +168,15 @@ def test_a_run_that_cannot_go_on_ends_by_itself() -> None:
     assert 500.0 <= result.horizon_seconds <= 520.0
 
 
+def test_jobs_that_have_ended_are_forgotten() -> None:
+    """Their end is seen; after that the snapshot holds nothing of them."""
+    seen: list[Step] = []
+    jobs = [spec(f"j{index}", work=60.0, arrival=100.0 * index) for index in range(3)]
+    simulate(cluster(*jobs), Kod2(), AT_ONCE, on_step=seen.append)
+    assert {gang.state for gang in seen[-1].snapshot.gangs.values()} == {State.COMPLETED}
+    assert list(seen[-1].snapshot.jobs) == list(seen[-1].snapshot.gangs) == ["job-000002"]
+
+
 def test_the_horizon_ends_a_run() -> None:
     result = run(cluster(spec(work=1e6)), replace(AT_ONCE, horizon=1000.0))
     assert (only(result).finished, only(result).ended) == (False, 1000.0)
