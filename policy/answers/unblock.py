@@ -155,7 +155,7 @@ def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
 def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
     draft = Draft(snapshot)
     for node in nodes:
-        draft.edit("nodes")[node.name] = node
+        draft.put_node(node)
     return draft.freeze()
 
 
@@ -236,6 +236,6 @@ def _without_job(uid: str, snapshot: Snapshot) -> Snapshot:
     draft = Draft(snapshot)
     for pod in list(snapshot.every_pod_of(uid)):
         draft.drop_pod(pod.uid)
-    del draft.edit("jobs")[uid]
+    draft.drop_job(uid)
     draft.drop_gang(uid)
     return draft.freeze()

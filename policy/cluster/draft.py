@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
 from policy.cluster.gang import Gang
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.index import Index
+from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, Snapshot
 
@@ -16,38 +17,68 @@ from policy.cluster.snapshot import Charge, Snapshot
 class Draft:
     """The next snapshot in the making.
 
-    ``touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date.
+    ``_touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date,
+    ``_unfiled`` and ``_unfiled_pods`` the jobs and the lone pods to be filed in the index, ``_renewed`` the nodes whose
+    jobs are not found yet.
     """
 
     def __init__(self, base: Snapshot) -> None:
         self.base = base
-        self.touched: set[str] = set()
+        self._touched: set[str] = set()
         self._stale: set[str] = set()
+        self._unfiled: set[str] = set()
+        self._unfiled_pods: set[str] = set()
+        self._renewed: set[str] = set()
         self._own: dict[str, Any] = {}
+        self._view: Snapshot | None = base
 
     def read(self, name: str) -> Any:
         """The map or value of that name as it stands in the draft."""
         return self._own[name] if name in self._own else getattr(self.base, name)
 
     def edit(self, name: str) -> dict[Any, Any]:
-        """The map of that name, copied on first use."""
+        """The map of that name, copied on first use. Those that have a ``put`` are changed by it."""
         if name not in self._own:
-            self._own[name] = dict(getattr(self.base, name))
+            self.set(name, dict(getattr(self.base, name)))
         owned: dict[Any, Any] = self._own[name]
         return owned
 
     def set(self, name: str, value: object) -> None:
         """Replace a plain field."""
         self._own[name] = value
+        self._view = None
+
+    @property
+    def index(self) -> Index:
+        """Jobs by what is to be done about them, as the draft has them."""
+        return self.view().index
 
     def view(self) -> Snapshot:
         """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
-        return replace(self.base, **self._own)
+        self._follow_nodes()
+        if self._view is None or self._unfiled or self._unfiled_pods:
+            self.set("index", self._filed())
+            self._view = replace(self.base, **self._own)
+        return self._view
+
+    def _filed(self) -> Index:
+        maps = _Maps(*map(self.read, _Maps._fields))
+        index: Index = self.read("index")
+        index = index.with_jobs(maps, self._unfiled).with_pods(maps, self._unfiled_pods).on(maps)
+        self._unfiled.clear()
+        self._unfiled_pods.clear()
+        return index
 
     def freeze(self) -> Snapshot:
         """The next snapshot."""
         self.settle()
-        return replace(self.base, generation=self.base.generation + 1, **self._own)
+        self.set("generation", self.base.generation + 1)
+        return self.view()
+
+    def touched(self) -> frozenset[str]:
+        """The jobs whose gang must be looked at again."""
+        self._follow_nodes()
+        return frozenset(self._touched)
 
     def gang(self, job_uid: str) -> Gang:
         """The job's entry; a waiting one where there is none."""
@@ -55,19 +86,53 @@ class Draft:
 
     def touch(self, job_uid: str) -> None:
         """Have the job's gang looked at and its charge made anew."""
-        self.touched.add(job_uid)
+        self._touched.add(job_uid)
         self._stale.add(job_uid)
+        self._unfiled.add(job_uid)
+
+    def _follow_nodes(self) -> None:
+        """Touch the jobs on renewed nodes; also those that wait: after a restart a pod may be seen before its node."""
+        if not self._renewed:
+            return
+        gangs, pods = self.read("gangs"), self.read("pods").values()
+        found = {uid for uid, gang in gangs.items() if not self._renewed.isdisjoint(gang.nodes.values())}
+        found.update(pod.job_uid for pod in pods if pod.job_uid and pod.node in self._renewed)
+        self._touched |= found
+        self._unfiled |= found
+        self._renewed.clear()
+
+    def touch_all(self) -> None:
+        """Have every job's gang looked at."""
+        self._touched.update(self.read("jobs"))
+
+    def put_node(self, node: Node) -> None:
+        """Add or replace a node."""
+        old: Node | None = self.read("nodes").get(node.name)
+        self.edit("nodes")[node.name] = node
+        if old is None or (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
+            self._renewed.add(node.name)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node."""
+        self.edit("nodes").pop(name, None)
+        self._renewed.add(name)
 
     def put_job(self, job: Job) -> None:
         """Add or replace a job."""
         self.edit("jobs")[job.uid] = job
         self.touch(job.uid)
 
+    def drop_job(self, uid: str) -> None:
+        """Forget a job."""
+        self.edit("jobs").pop(uid, None)
+        self.touch(uid)
+
     def put_gang(self, gang: Gang) -> None:
         """Replace a job's entry."""
         old = self.gang(gang.job_uid)
         self.edit("gangs")[gang.job_uid] = gang
-        self.touched.add(gang.job_uid)
+        self._touched.add(gang.job_uid)
+        self._unfiled.add(gang.job_uid)
         if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight or old.state is not gang.state:
             self._stale.add(gang.job_uid)
 
@@ -107,6 +172,7 @@ class Draft:
 
     def _file(self, pod: Pod) -> None:
         if not pod.job_uid:
+            self._unfiled_pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
         strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
@@ -116,6 +182,7 @@ class Draft:
 
     def _unfile(self, pod: Pod) -> None:
         if not pod.job_uid:
+            self._unfiled_pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
         strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
@@ -164,6 +231,17 @@ class Draft:
 
     def _shift(self, name: str, node: str, change: Resources) -> None:
         self._put_or_drop(name, node, self.read(name).get(node, NOTHING) + change)
+
+
+class _Maps(NamedTuple):
+    """What the index is made from, as the draft has it."""
+
+    nodes: Mapping[str, Node]
+    jobs: Mapping[str, Job]
+    pods: Mapping[str, Pod]
+    members: Mapping[str, Mapping[Slot, str]]
+    strays: Mapping[str, frozenset[str]]
+    gangs: Mapping[str, Gang]
 
 
 def _claim(pod: Pod) -> tuple[bool, float, str]:

@@ -79,4 +79,4 @@ class Gang:
         return slot.role != PS or self.ps is None or slot.index < self.ps
 
 
-ADMITTED = frozenset({State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING})
+ADMITTED = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)

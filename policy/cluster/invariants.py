@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from policy.cluster.charges import planned_charge
 from policy.cluster.gang import ADMITTED, State
+from policy.cluster.index import Index
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 
@@ -60,6 +62,16 @@ def _members(snapshot: Snapshot) -> Iterator[str]:
     filed += [uid for uids in snapshot.strays.values() for uid in uids]
     if sorted(filed) != sorted(uid for uid, pod in snapshot.pods.items() if pod.job_uid):
         yield "a job's pod is filed twice or not at all"
+
+
+def misfiled(snapshot: Snapshot) -> list[str]:
+    """Where the index, kept up from step to step, differs from one that is made anew."""
+    anew = Index.of(snapshot)
+    return [
+        f"index.{field.name}: {getattr(snapshot.index, field.name)} and not {getattr(anew, field.name)}"
+        for field in fields(Index)
+        if field.compare and getattr(snapshot.index, field.name) != getattr(anew, field.name)
+    ]
 
 
 def promised_beyond(snapshot: Snapshot) -> list[str]:

@@ -81,6 +81,11 @@ class Node:
     taints: tuple[Taint, ...] = ()
     version: int = 0
 
+    @property
+    def usable(self) -> bool:
+        """Ready and not cordoned: pods can be sent to it."""
+        return self.ready and not self.unschedulable
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -166,6 +171,11 @@ class Job:
         """What the gang asks for at ``workers`` workers."""
         rigid = total(role.requests.times(role.replicas) for role in self.rigid)
         return rigid + (self.worker.requests.times(workers) if self.worker else NOTHING)
+
+
+def queued(job: Job) -> bool:
+    """Whether the job is one that waits or runs at all."""
+    return not (job.invalid or job.finished or job.suspended or job.deleting)
 
 
 class Phase(Enum):

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.gang import Gang, State
+from policy.cluster.index import Index
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
@@ -84,6 +86,12 @@ class Snapshot:
     )
     verdicts: Mapping[str, Verdict] = field(default_factory=dict, metadata=_kept("volatile: the last decision's"))
     memory: Mapping[str, object] = field(default_factory=dict, metadata=_kept("persisted: annotation of the job"))
+    index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
+
+    def __post_init__(self) -> None:
+        """One that was put together by hand gets the index of its own maps."""
+        if not self.index.made_from(self):
+            object.__setattr__(self, "index", Index.of(self))
 
     def free(self, node: str) -> Resources:
         """What no pod and no plan has taken on the node; negative where room is promised before it is freed."""
@@ -111,21 +119,11 @@ class Snapshot:
 
     def waiting(self) -> Iterator[Job]:
         """Jobs that are in the queue: valid, not finished, not suspended, without a plan; those that pause, too."""
-        for uid in sorted(self.jobs):
-            job = self.jobs[uid]
-            if queued(job) and self.gang(uid).state in (State.WAITING, State.RELEASING, State.PAUSED):
-                yield job
+        return (self.jobs[uid] for uid in self.index.waiting)
 
     def running(self) -> Iterator[Job]:
         """Jobs that have been given room."""
-        for uid in sorted(self.gangs):
-            if self.gangs[uid].state in ADMITTED and uid in self.jobs:
-                yield self.jobs[uid]
-
-
-def queued(job: Job) -> bool:
-    """Whether the job is one that waits or runs at all."""
-    return not (job.invalid or job.finished or job.suspended or job.deleting)
+        return (self.jobs[uid] for uid in self.index.admitted)
 
 
 def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Pod, Slot
+from policy.cluster.gang import Gang
+from policy.cluster.index import leaves
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
@@ -49,35 +50,15 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
 
 
 def leaving(snapshot: Snapshot) -> list[Shed]:
-    """Room of Kohort's own pods that are on their way out, and that nobody waits for yet.
-
-    Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
-    operator removes them.
-    """
-    claimed = {uid for gang in snapshot.gangs.values() for uid in gang.waits_for}
+    """Room of Kohort's own pods that are on their way out, and that nobody waits for yet."""
+    claimed = {uid for job_uid in snapshot.index.freeing for uid in snapshot.gang(job_uid).waits_for}
     going = [
         pod
-        for pod in snapshot.pods.values()
-        if pod.terminating and pod.job_uid and pod.holds_room and not _comes_back(snapshot, pod)
+        for uid in snapshot.index.leaving
+        for pod in snapshot.every_pod_of(uid)
+        if pod.uid not in claimed and leaves(pod, snapshot.jobs.get(uid), snapshot.gang(uid))
     ]
-    for uid, gang in snapshot.gangs.items():
-        job = snapshot.jobs.get(uid)
-        if job is not None and (gang.state is State.RUNNING or (gang.state is State.COMPLETED and not job.keeps_pods)):
-            going += [pod for pod in snapshot.every_pod_of(uid) if pod.holds_room and _surplus(gang, pod.slot)]
-    found = {pod.uid: Shed(pod.node, pod.requests, pod.uid) for pod in going if pod.uid not in claimed}
-    return [found[uid] for uid in sorted(found)]
-
-
-def _comes_back(snapshot: Snapshot, pod: Pod) -> bool:
-    """A member of a gang that keeps its plan is restarted in its own place: the room is not anybody else's."""
-    gang = snapshot.gang(pod.job_uid)
-    return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
-
-
-def _surplus(gang: Gang, slot: Slot | None) -> bool:
-    """Beyond the target; a finished job has none, so every pod of it is."""
-    beyond = slot is not None and slot.role == WORKER and slot.index >= gang.workers
-    return beyond or gang.state is State.COMPLETED
+    return [Shed(pod.node, pod.requests, pod.uid) for pod in sorted(going, key=lambda pod: pod.uid)]
 
 
 def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from policy.cluster.gang import State
 from policy.cluster.model import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
@@ -35,17 +34,15 @@ class Room:
     def without_running(cls, snapshot: Snapshot) -> Room:
         """Room once all that runs has ended; finished jobs that keep their pods (cleanPodPolicy None) hold theirs."""
         room = cls.without_jobs(snapshot)
-        for uid, gang in snapshot.gangs.items():
-            job = snapshot.jobs.get(uid)
-            if gang.state is State.COMPLETED and job is not None and job.keeps_pods:
-                for pod in snapshot.every_pod_of(uid):
-                    if pod.holds_room:
-                        room.take(pod.node, pod.requests)
+        for uid in snapshot.index.keeping:
+            for pod in snapshot.every_pod_of(uid):
+                if pod.holds_room:
+                    room.take(pod.node, pod.requests)
         return room
 
     @classmethod
     def _less(cls, snapshot: Snapshot, taken: Mapping[str, Resources]) -> Room:
-        usable = {name: node for name, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable}
+        usable = {name: node for name, node in sorted(snapshot.nodes.items()) if node.usable}
         free = {
             name: node.allocatable - taken[name] if name in taken else node.allocatable for name, node in usable.items()
         }

@@ -104,16 +104,12 @@ def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Ef
 
 def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> list[Effect]:
     rules = rules_of(draft)
-    if not gang.held and _gangs_at_barrier(draft) >= rules.gangs_at_once:
+    if not gang.held and len(draft.index.held) >= rules.gangs_at_once:
         return [RefuseBind(pod.uid, Reason.BARRIER_FULL)]
     window_ends = gang.window_ends if gang.held and gang.window_ends is not None else now + rules.window_seconds
     gang = replace(gang, held={**gang.held, pod.uid: slot}, window_ends=window_ends)
     draft.put_gang(gang)
     return commit_if_complete(draft, gang, now)
-
-
-def _gangs_at_barrier(draft: Draft) -> int:
-    return sum(1 for gang in draft.read("gangs").values() if gang.held)
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:

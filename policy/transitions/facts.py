@@ -25,7 +25,7 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
         case events.NodeSeen(node):
             see_node(draft, node)
         case events.NodeGone(name):
-            lose_node(draft, name)
+            draft.drop_node(name)
         case events.JobSeen(job):
             see_job(draft, job, now)
         case events.JobGone(uid):
@@ -36,7 +36,7 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             return lose_pod(draft, uid, now)
         case events.Synced():
             draft.set("synced", True)
-            draft.touched.update(draft.read("jobs"))
+            draft.touch_all()
         case events.Led(leading):
             return lead(draft, leading, now)
         case events.Reported(uid, report):
@@ -58,23 +58,7 @@ def see_node(draft: Draft, node: Node) -> None:
     old: Node | None = draft.read("nodes").get(node.name)
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
-    draft.edit("nodes")[node.name] = node
-    if old is None or (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
-        _touch_planned_on(draft, node.name)
-
-
-def lose_node(draft: Draft, name: str) -> None:
-    """A node was deleted."""
-    draft.edit("nodes").pop(name, None)
-    _touch_planned_on(draft, name)
-
-
-def _touch_planned_on(draft: Draft, name: str) -> None:
-    """Also jobs that wait: after a restart their bound pods may be seen before the node."""
-    gangs = draft.read("gangs")
-    draft.touched.update(uid for uid, gang in gangs.items() if name in gang.nodes.values())
-    pods = draft.read("pods").values()
-    draft.touched.update(pod.job_uid for pod in pods if pod.node == name and pod.job_uid)
+    draft.put_node(node)
 
 
 def see_job(draft: Draft, job: Job, now: float) -> None:
@@ -124,7 +108,7 @@ def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -
 def lose_job(draft: Draft, uid: str) -> list[Effect]:
     """A job was deleted: its plan and its held binds go with it; its pods hold their room until they are gone."""
     gang = draft.gang(uid)
-    draft.edit("jobs").pop(uid, None)
+    draft.drop_job(uid)
     draft.drop_gang(uid)
     if uid in draft.read("verdicts"):
         del draft.edit("verdicts")[uid]

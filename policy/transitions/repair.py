@@ -6,32 +6,22 @@ from dataclasses import replace
 
 from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
-from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Node, Slot
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import queued
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
-from policy.transitions.gangs import any_holds_room, give_up, let_go, plan_name
+from policy.transitions.gangs import any_holds_room, give_up, job_of, let_go, plan_name
 
 
 def repair(draft: Draft, now: float) -> list[Effect]:
     """Look at every gang with a member that needs a node. Runs before the policy: a running gang is completed first."""
     effects: list[Effect] = []
-    nodes: dict[str, Node] = draft.read("nodes")
-    usable = {name for name, node in nodes.items() if node.ready and not node.unschedulable}
-    jobs: dict[str, Job] = draft.read("jobs")
-    for uid, gang in sorted(draft.read("gangs").items()):
-        job = jobs.get(uid)
-        if job is not None and gang.whole and _needs(job, gang, usable) and queued(job) and gang.state in ADMITTED:
-            effects += _mend(draft, job, gang, now)
+    for uid in draft.index.lacking:
+        job = job_of(draft, uid)
+        if job is not None:
+            effects += _mend(draft, job, draft.gang(uid), now)
     return effects
-
-
-def _needs(job: Job, gang: Gang, usable: set[str]) -> bool:
-    """Whether the plan has too few nodes or names one that nobody can be sent to."""
-    target = len(job.slots(gang.workers, gang.ps))
-    return len(gang.nodes) < target or not usable.issuperset(gang.nodes.values())
 
 
 def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:

@@ -8,9 +8,9 @@ from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.model import WORKER, Job, Slot, queued
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import missing_pods, queued
+from policy.cluster.snapshot import missing_pods
 from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.gangs import (
     LOST_BINDING_SECONDS,
@@ -37,8 +37,7 @@ def settle(draft: Draft, now: float) -> list[Effect]:
         return []
     effects: list[Effect] = []
     # A gang that waits for another job's pods to go is not touched by their going.
-    waits = {uid for uid, gang in draft.read("gangs").items() if gang.waits_for}
-    for uid in sorted(draft.touched | waits):
+    for uid in sorted(draft.touched().union(draft.index.freeing)):
         job = job_of(draft, uid)
         if job is not None:
             effects += settle_gang(draft, job, now)

@@ -1,0 +1,258 @@
+"""Jobs by what a step looks for, so that no step looks at every job: kept up by Draft for the jobs that changed.
+
+An index remembers the maps that it was made from. A snapshot that was put together from other maps makes its own anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from operator import is_
+from typing import Any, NamedTuple, Protocol
+
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import WORKER, Job, Node, Pod, Slot, queued
+
+
+class Facts(Protocol):
+    """The maps of a snapshot that an index is made from."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """By name."""
+        ...
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """By uid."""
+        ...
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """By uid."""
+        ...
+
+    @property
+    def members(self) -> Mapping[str, Mapping[Slot, str]]:
+        """Job uid -> slot -> pod uid."""
+        ...
+
+    @property
+    def strays(self) -> Mapping[str, frozenset[str]]:
+        """Job uid -> uids of the pods that hold no slot."""
+        ...
+
+    @property
+    def gangs(self) -> Mapping[str, Gang]:
+        """By job uid."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Job uids in order, by what is to be done about them; a job may be under several.
+
+    waiting: in the queue. admitted: have been given room. growing: admitted, elastic and below their maximum.
+    lacking: admitted, with a member that has no node that can be used. repairing: in that state.
+    freeing: their plans wait for pods to go. held: have binds at the barrier.
+    leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
+    unsettled: the controller may have something to do for them. orphans: gated pods (uids) that name no job.
+    deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
+    """
+
+    waiting: tuple[str, ...] = ()
+    admitted: tuple[str, ...] = ()
+    growing: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    repairing: tuple[str, ...] = ()
+    freeing: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    keeping: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
+    deadlines: Mapping[str, float] = field(default_factory=dict)
+    rests: Mapping[str, float] = field(default_factory=dict)
+    basis: tuple[object, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, facts: Facts) -> Index:
+        """Made from nothing but the maps."""
+        jobs = facts.jobs.keys() | facts.gangs.keys() | facts.members.keys() | facts.strays.keys()
+        return cls().with_jobs(facts, jobs).with_pods(facts, facts.pods).on(facts)
+
+    def made_from(self, facts: Facts) -> bool:
+        """Whether these very maps are the ones that it was made from."""
+        return bool(self.basis) and all(map(is_, self.basis, _maps(facts)))
+
+    def on(self, facts: Facts) -> Index:
+        """The same, said of these maps."""
+        return replace(self, basis=_maps(facts))
+
+    def with_jobs(self, facts: Facts, changed: Iterable[str]) -> Index:
+        """These jobs looked at anew."""
+        cases = {uid: _case(facts, uid) for uid in changed}
+        new: dict[str, Any] = {}
+        for name, holds in KINDS.items():
+            old = getattr(self, name)
+            found = _refiled(old, {uid: holds(case) for uid, case in cases.items()})
+            if found is not old:
+                new[name] = found
+        for name, moment in MOMENTS.items():
+            new |= _retimed(name, getattr(self, name), {uid: moment(case) for uid, case in cases.items()})
+        return replace(self, **new) if new else self
+
+    def with_pods(self, facts: Facts, changed: Iterable[str]) -> Index:
+        """These pods looked at anew, whether they are orphans."""
+        found = _refiled(self.orphans, {uid: _is_orphan(facts.pods.get(uid)) for uid in changed})
+        return self if found is self.orphans else replace(self, orphans=found)
+
+
+def _maps(facts: Facts) -> tuple[object, ...]:
+    return (facts.nodes, facts.jobs, facts.pods, facts.members, facts.strays, facts.gangs)
+
+
+class _Case(NamedTuple):
+    """One job as the index looks at it; ``job`` is None where only pods name it."""
+
+    job: Job | None
+    gang: Gang
+    pods: list[Pod]
+    nodes: Mapping[str, Node]
+
+
+def _case(facts: Facts, uid: str) -> _Case:
+    uids = [*facts.members.get(uid, {}).values(), *facts.strays.get(uid, ())]
+    gang = facts.gangs.get(uid) or Gang(uid)
+    return _Case(facts.jobs.get(uid), gang, [facts.pods[pod] for pod in uids], facts.nodes)
+
+
+def _refiled(old: tuple[str, ...], belongs: Mapping[str, bool]) -> tuple[str, ...]:
+    """The uids in order, with those that belong now and without those that do not."""
+    new: list[str] | None = None
+    for uid, wanted in belongs.items():
+        there = old if new is None else new
+        at = bisect_left(there, uid)
+        if (at < len(there) and there[at] == uid) is not wanted:
+            new = list(old) if new is None else new
+            new[at : at + (not wanted)] = [uid] if wanted else []
+    return old if new is None else tuple(new)
+
+
+def _retimed(
+    name: str, old: Mapping[str, float], moments: Mapping[str, float | None]
+) -> Iterator[tuple[str, Mapping[str, float]]]:
+    if any(old.get(uid) != at for uid, at in moments.items()):
+        kept = {uid: at for uid, at in old.items() if uid not in moments}
+        yield name, kept | {uid: at for uid, at in moments.items() if at is not None}
+
+
+# -- what is looked for --------------------------------------------------------------------------
+
+
+def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
+    """Whether the pod holds room that it will give back.
+
+    Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
+    operator removes them.
+    """
+    if not pod.holds_room:
+        return False
+    if pod.terminating and not _comes_back(pod, gang):
+        return True
+    if job is None:
+        return False
+    if gang.state is State.COMPLETED:
+        return not job.keeps_pods
+    return gang.state is State.RUNNING and _surplus(pod, gang)
+
+
+def _comes_back(pod: Pod, gang: Gang) -> bool:
+    """A member of a gang that keeps its plan is restarted in its own place: the room is not anybody else's."""
+    return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
+
+
+def _surplus(pod: Pod, gang: Gang) -> bool:
+    return pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= gang.workers
+
+
+QUEUED = (State.WAITING, State.RELEASING, State.PAUSED)
+GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
+
+
+def _waits(case: _Case) -> bool:
+    return case.job is not None and queued(case.job) and case.gang.state in QUEUED
+
+
+def _is_admitted(case: _Case) -> bool:
+    return case.job is not None and case.gang.state in ADMITTED
+
+
+def _may_grow(case: _Case) -> bool:
+    job = case.job
+    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers < job.max_workers
+
+
+def _lacks(case: _Case) -> bool:
+    """The plan has too few nodes, or names one that nobody can be sent to."""
+    job, gang = case.job, case.gang
+    if job is None or not gang.whole or gang.state not in ADMITTED or not queued(job):
+        return False
+    target = len(job.slots(gang.workers, gang.ps))
+    return len(gang.nodes) < target or not all(_usable(case.nodes.get(name)) for name in gang.nodes.values())
+
+
+def _usable(node: Node | None) -> bool:
+    return node is not None and node.usable
+
+
+def _leaves(case: _Case) -> bool:
+    return any(leaves(pod, case.job, case.gang) for pod in case.pods)
+
+
+def _keeps(case: _Case) -> bool:
+    return case.gang.state is State.COMPLETED and case.job is not None and case.job.keeps_pods
+
+
+def _unsettled(case: _Case) -> bool:
+    """A wider net than the controller's own questions, which desired.py asks."""
+    job, gang = case.job, case.gang
+    if gang.state in GIVING_UP or any(pod.gated or (pod.nominated and not pod.node) for pod in case.pods):
+        return True
+    if job is None or not (gang.state in ADMITTED or gang.state is State.WAITING):
+        return False
+    asked = job.worker.replicas if job.worker else 0
+    if gang.state is State.WAITING:
+        return asked < job.min_workers
+    if asked != gang.workers or gang.ps is not None:
+        return True
+    return any(not (pod.node or pod.ended or pod.terminating) for pod in case.pods)
+
+
+def _is_orphan(pod: Pod | None) -> bool:
+    return pod is not None and pod.gated and pod.opted_in and not pod.job_uid
+
+
+KINDS: Mapping[str, Callable[[_Case], bool]] = {
+    "waiting": _waits,
+    "admitted": _is_admitted,
+    "growing": _may_grow,
+    "lacking": _lacks,
+    "repairing": lambda case: case.job is not None and case.gang.state is State.REPAIRING,
+    "freeing": lambda case: bool(case.gang.waits_for),
+    "held": lambda case: bool(case.gang.held),
+    "leaving": _leaves,
+    "keeping": _keeps,
+    "unsettled": _unsettled,
+}
+
+
+def _deadline(case: _Case) -> float | None:
+    return min((at for at in (case.gang.window_ends, case.gang.deadline) if at is not None), default=None)
+
+
+MOMENTS: Mapping[str, Callable[[_Case], float | None]] = {
+    "deadlines": _deadline,
+    "rests": lambda case: case.gang.not_before or None,
+}
