@@ -1,9 +1,9 @@
 """The second process: reads what the extender wants to be true and writes it to the API server.
 
 Level-triggered: the latest answer is all that counts, nothing is queued up. Three loops: `_follow` asks (which is also
-our sign of life), `_work` makes the calls at a limited rate, `_announce` writes Events. Nothing is written unless this
-replica leads at that moment. What was written a moment ago is not written again until the watch must have shown it;
-what was refused waits longer each time. The state is the API's: a restart forgets nothing that counts.
+our sign of life), `_work` makes the calls at a limited rate, an `Announcer` writes Events. Nothing is written unless
+this replica leads at that moment. What was written a moment ago is not written again until the watch must have shown
+it; what was refused waits longer each time. The state is the API's: a restart forgets nothing that counts.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import socket
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from pydantic import ValidationError
-
+from extender.announce import Announcer
 from extender.calls import KINDS_OF_CALLS, Call, Key, Nominate, SetGate, Ungate, Wake, calls, key, perform
 from extender.clock import Clock
 from extender.health import Check, Heartbeat, Readiness
@@ -26,8 +23,8 @@ from extender.lease import Leads
 from extender.metrics import ControllerMetrics
 from extender.pace import Pace
 from extender.settings import Settings
-from extender.story import event_of
-from extender.views import DecisionsView, DesiredView
+from extender.source import Fetch, SourceError, read
+from extender.views import DesiredView
 
 AT_ONCE: Final = 32  # calls on their way
 BREATH_SECONDS: Final = 0.05  # between two answers: a burst of changes makes one
@@ -36,16 +33,7 @@ GATE_CHECK_SECONDS: Final = 30.0  # somebody may have switched the gate by hand
 RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each doubles
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)  # it is on loopback: asking costs nothing, and a start should not wait
 SILENT_SECONDS: Final = 10.0
-_View = TypeVar("_View", DesiredView, DecisionsView)
 _log = logging.getLogger(__name__)
-
-
-class SourceError(Exception):
-    """The extender did not answer, or not in a way that can be understood."""
-
-
-Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
-"""Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +79,8 @@ class Controller:
         self._on_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stir = asyncio.Event()  # there may be something to do
-        self._started = clock.now()
         self._failures = 0
+        self._announcer = Announcer(api, fetch, settings.controller, clock, lease, self._pace, self.metrics)
         self.metrics.wants(self._to_do, KINDS_OF_CALLS)
 
     async def run(self) -> None:
@@ -101,7 +89,7 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._work())
-                tasks.create_task(self._announce())
+                tasks.create_task(self._announcer.run())
         finally:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
@@ -135,7 +123,7 @@ class Controller:
         seconds = self._settings.interval_seconds
         query = {"after": str(after), "timeout_seconds": f"{seconds:g}"}
         wait = seconds + self._settings.request_timeout_seconds
-        return _read(DesiredView, await self._fetch("/v1/desired", query, wait))
+        return read(DesiredView, await self._fetch("/v1/desired", query, wait))
 
     async def _unreachable(self, error: SourceError) -> None:
         """Do nothing on old orders; say so once, and ask less and less often."""
@@ -248,43 +236,3 @@ class Controller:
         first, longest = seconds
         pause: float = min(longest, first * 2.0 ** min(failures, 16))
         return pause * self._chance.uniform(0.5, 1.0)
-
-    # -- telling it ----------------------------------------------------------------------------
-
-    async def _announce(self) -> None:
-        """Write an Event for what was decided since our start."""
-        instance, since = "", 0
-        while True:
-            await self._clock.sleep(self._settings.interval_seconds)
-            if not self._lease.leading():
-                continue
-            try:
-                found = await self._decisions(since)
-            except SourceError:
-                continue
-            if instance not in ("", found.instance):
-                instance, since = "", 0
-                continue
-            instance, since = found.instance, found.latest
-            await self._tell(found)
-
-    async def _decisions(self, since: int) -> DecisionsView:
-        body = await self._fetch("/v1/decisions", {"since": str(since)}, self._settings.request_timeout_seconds)
-        return _read(DecisionsView, body)
-
-    async def _tell(self, found: DecisionsView) -> None:
-        for decision in found.decisions:
-            event = event_of(decision, found.instance, socket.gethostname())
-            if event is None or decision.at < self._started:
-                continue
-            await self._pace.turn()
-            if self._lease.leading():
-                outcome = await self._api.create_event(event["metadata"]["namespace"], event)
-                self.metrics.wrote("Event", type(outcome).__name__.lower())
-
-
-def _read(kind: type[_View], body: bytes) -> _View:
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        raise SourceError(f"an answer that is no {kind.__name__}: {error.errors()[0]['msg']}") from None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import httpx
 
 from extender.clock import Clock
-from extender.controller import Controller, Fetch, SourceError
+from extender.controller import Controller
 from extender.health import probes
 from extender.kube.client import KubeApi, load_configuration
 from extender.lease import Lease
@@ -17,6 +17,7 @@ from extender.limits import Limits, of_probes
 from extender.server import Endpoint
 from extender.server import serve as serve_endpoints
 from extender.settings import Settings
+from extender.source import Fetch, SourceError
 from extender.views import CLIENT_HEADER, CONTROLLER
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 
 from extender import app
-from extender.controller import Controller, SourceError
+from extender.controller import Controller
 from extender.embedded.apiserver import ApiServer
 from extender.embedded.config import SchedulerConfig
 from extender.embedded.extenderclient import ExtenderClient
@@ -21,6 +21,7 @@ from extender.embedded.scheduler import Scheduler
 from extender.lease import Lease
 from extender.rest import DecisionsParameters, DesiredParameters, Rest
 from extender.settings import Settings
+from extender.source import SourceError
 from extender.views import CONTROLLER
 from tests.simulation.clocks import ProcessClock, loop_time
 from tests.simulation.faults import Faults, Story

@@ -10,13 +10,24 @@ import pytest
 
 from extender.calls import Nominate, Release, SetGate, SetReplicas, Ungate, Wake, calls, perform
 from extender.clock import Clock
-from extender.controller import Controller, SourceError
+from extender.controller import Controller
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
 from extender.kube.jobkinds import GATE
 from extender.pace import Pace
 from extender.settings import Settings
-from extender.story import event_of
-from extender.views import DecisionsView, DecisionView, DesiredView, JobName, PodOrderView, ReplicaOrderView
+from extender.source import SourceError
+from extender.story import WaitingStory, event_of
+from extender.views import (
+    DecisionsView,
+    DecisionView,
+    DesiredView,
+    JobName,
+    PodOrderView,
+    QueuedJob,
+    QueueView,
+    ReplicaOrderView,
+    Waits,
+)
 from tests.stage import LoopClock, virtual
 
 GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")
@@ -96,6 +107,7 @@ class FakeExtender:
     def __init__(self) -> None:
         self.desired = orders()
         self.decisions = DecisionsView(instance="one", latest=0, decisions=())
+        self.queue = QueueView(generation=1, gated_pods=0, jobs=())
         self.down = False
         self.asked = 0
         self._new = asyncio.Event()
@@ -111,6 +123,8 @@ class FakeExtender:
         if path == "/v1/decisions":
             found = [entry for entry in self.decisions.decisions if entry.sequence > int(query["since"])]
             return self.decisions.model_copy(update={"decisions": tuple(found)}).model_dump_json().encode()
+        if path == "/v1/queue":
+            return self.queue.model_dump_json().encode()
         assert path == "/v1/desired"
         if int(query["after"]) == self.desired.generation:
             self._new.clear()
@@ -527,6 +541,60 @@ def test_an_event_is_what_the_api_asks_for() -> None:
             "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "namespace": "team", "name": "mnist", "uid": "u1",
         },
     }  # fmt: skip
+
+
+def waiting(waited: float, reason: str = "WaitingForRoom", name: str = "mnist") -> QueueView:
+    job = QueuedJob(
+        namespace="team", name=name, kind="TFJob", uid=f"u-{name}", position=2, waited_seconds=waited, members=3,
+        min_workers=2, max_workers=4, needs={},
+        waits=Waits(reason=reason, text="kohort: the gang waits for room", detail="cpu 3000"),
+    )  # fmt: skip
+    return QueueView(generation=1, gated_pods=0, jobs=(job,))
+
+
+def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_moment() -> None:
+    story = WaitingStory("host-1")
+    assert list(story.tell(waiting(19), 1000.0)) == []
+    (event,) = story.tell(waiting(21), 1002.0)
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("GangWaiting", "Normal", "mnist")
+    assert event["note"].startswith(
+        "number 2 in the queue; the gang waits for room; cpu 3000; to mend it: lower kohort.dev"
+    )
+    assert list(story.tell(waiting(30), 1011.0)) == []
+
+
+def test_a_job_whose_reason_flaps_gets_fewer_than_ten_events_an_hour() -> None:
+    story, told = WaitingStory("host-1"), 0
+    for second in range(0, 3600, 10):
+        reason = ("WaitingForRoom", "BehindHeavierJob")[second // 10 % 2]
+        told += len(list(story.tell(waiting(100 + second, reason), 1000.0 + second)))
+    assert 5 <= told <= 9
+
+
+def test_the_same_reason_is_told_again_before_the_api_server_forgets_it() -> None:
+    story = WaitingStory("host-1")
+    times = [at for at in range(0, 7200, 10) if list(story.tell(waiting(100 + at), 1000.0 + at))]
+    assert times == [0, 3000, 6000]
+
+
+def test_a_job_that_waits_anew_is_told_anew() -> None:
+    story = WaitingStory("host-1")
+    assert len(list(story.tell(waiting(30), 1000.0))) == 1
+    assert list(story.tell(QueueView(generation=1, gated_pods=0, jobs=()), 1010.0)) == []
+    assert len(list(story.tell(waiting(30), 1020.0))) == 1
+
+
+@virtual
+async def test_why_a_job_waits_becomes_an_event_of_the_replica_that_leads() -> None:
+    async with Bench() as bench:
+        bench.lease.leads = False
+        bench.extender.queue = waiting(60)
+        await bench.pass_time(25)
+        assert bench.api.written == []
+        bench.lease.leads = True
+        await bench.until(lambda: bench.api.written)
+        await bench.pass_time(60)
+        assert bench.api.written == [("event", "team", "GangWaiting", "mnist")]
 
 
 def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:

@@ -1,0 +1,100 @@
+"""Writes Events: what was decided, as it is decided, and why a job waits, now and then.
+
+Best effort. Nothing is written unless this replica leads at that moment; what could not be read is asked for again,
+and what could not be written is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from typing import Any, Final
+
+from extender.clock import Clock
+from extender.kube.api import Api
+from extender.lease import Leads
+from extender.metrics import ControllerMetrics
+from extender.pace import Pace
+from extender.settings import Controller as Settings
+from extender.source import Fetch, SourceError, read
+from extender.story import WaitingStory, event_of
+from extender.views import DecisionsView, QueueView
+
+LOOK_SECONDS: Final = 10.0  # between two looks at the queue
+
+Event = dict[str, Any]
+
+
+class Announcer:
+    """Tells people on their job objects; shares the controller's pace, so that it never outruns the real writes."""
+
+    def __init__(
+        self,
+        api: Api,
+        fetch: Fetch,
+        settings: Settings,
+        clock: Clock,
+        lease: Leads,
+        pace: Pace,
+        metrics: ControllerMetrics,
+    ) -> None:
+        """Prepare only; `run` starts. What was decided before is not told again."""
+        self._api = api
+        self._fetch = fetch
+        self._settings = settings
+        self._clock = clock
+        self._lease = lease
+        self._pace = pace
+        self._metrics = metrics
+        self._started = clock.now()
+        self._host = socket.gethostname()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._decisions())
+            tasks.create_task(self._queue())
+
+    async def _decisions(self) -> None:
+        """What was decided since our start."""
+        instance, since = "", 0
+        while True:
+            await self._clock.sleep(self._settings.interval_seconds)
+            if not self._lease.leading():
+                continue
+            try:
+                found = read(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
+            except SourceError:
+                continue
+            if instance not in ("", found.instance):
+                instance, since = "", 0
+                continue
+            instance, since = found.instance, found.latest
+            fresh = (decision for decision in found.decisions if decision.at >= self._started)
+            await self._write(event_of(decision, found.instance, self._host) for decision in fresh)
+
+    async def _queue(self) -> None:
+        """Why each job waits."""
+        story = WaitingStory(self._host)
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            if not self._lease.leading():
+                continue
+            try:
+                found = read(QueueView, await self._ask("/v1/queue", {}))
+            except SourceError:
+                continue
+            await self._write(story.tell(found, self._clock.now()))
+
+    async def _ask(self, path: str, query: dict[str, str]) -> bytes:
+        return await self._fetch(path, query, self._settings.request_timeout_seconds)
+
+    async def _write(self, events: Iterable[Event | None]) -> None:
+        for event in events:
+            if event is None:
+                continue
+            await self._pace.turn()
+            if self._lease.leading():
+                outcome = await self._api.create_event(event["metadata"]["namespace"], event)
+                self._metrics.wrote("Event", type(outcome).__name__.lower())

@@ -1,0 +1,26 @@
+"""The extender as the controller asks it: one GET at a time, over loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+View = TypeVar("View", bound=BaseModel)
+
+
+class SourceError(Exception):
+    """The extender did not answer, or not in a way that can be understood."""
+
+
+Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
+"""Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
+
+
+def read(kind: type[View], body: bytes) -> View:
+    """The answer as a view. Raises SourceError."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise SourceError(f"an answer that is no {kind.__name__}: {error.errors()[0]['msg']}") from None
