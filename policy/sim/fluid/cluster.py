@@ -23,12 +23,16 @@ class Cluster:
         self.nodes = dict(self.known)
         self.jobs: dict[str, Members] = {}
         self.moved: set[str] = set()
-        self._bound: dict[str, None] = {}
+        self.bound: dict[str, None] = {}
+
+    def takes(self, node: str) -> bool:
+        """Whether the node exists and is not cordoned."""
+        return node in self.nodes and not self.nodes[node].unschedulable
 
     def arrive(self, uid: str, spec: JobSpec, now: float) -> list[Event]:
         """The job and all the pods that it asks for."""
         members = self.jobs[uid] = Members.arriving(spec, uid, now)
-        return [JobSeen(members.job), *members.fill(Gang(uid), (), now)]
+        return [JobSeen(members.job), *members.fill(Gang(uid), self, now)]
 
     def end(self, uid: str) -> tuple[list[Event], list[Event]]:
         """The job has ended. What is seen at once: it is finished, its pods are gone; and later: so is its object."""
@@ -45,7 +49,7 @@ class Cluster:
             events += members.scale(gang)
             events += self._noted(gang.job_uid, members.shed(gang))
         for members, gang in found:
-            events += self._noted(gang.job_uid, members.fill(gang, self._bound, now))
+            events += self._noted(gang.job_uid, members.fill(gang, self, now))
         return events
 
     def befall(self, fault: faults.Fault, uids: Mapping[str, str]) -> list[Event]:
@@ -75,7 +79,7 @@ class Cluster:
 
     def _drop(self, members: Members, slot: Slot) -> PodGone:
         gone = members.drop(slot)
-        self._bound.pop(gone.uid, None)
+        self.bound.pop(gone.uid, None)
         self.moved.add(members.job.uid)
         return gone
 
@@ -83,7 +87,7 @@ class Cluster:
         for event in events:
             self.moved.add(uid)
             if isinstance(event, PodGone):
-                self._bound.pop(event.uid, None)
+                self.bound.pop(event.uid, None)
             elif event.pod.node:
-                self._bound[event.pod.uid] = None
+                self.bound[event.pod.uid] = None
             yield event

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
 from policy.cluster.gang import ADMITTED, Gang, State
@@ -13,6 +14,19 @@ from policy.sim.fluid.speeds import Running
 from policy.sim.objects import JobObject, JobSpec, job_fact
 
 EVALUATOR = "evaluator"
+
+
+class Rooms(Protocol):
+    """What a binding has to know of the cluster: the uids of all bound pods, and which nodes take pods."""
+
+    @property
+    def bound(self) -> Collection[str]:
+        """Uids of the bound pods of all jobs."""
+        ...
+
+    def takes(self, node: str) -> bool:
+        """Whether the node exists and is not cordoned."""
+        ...
 
 
 @dataclass(slots=True)
@@ -71,20 +85,21 @@ class Members:
             if slot not in wanted or (pod.node and _misplaced(pod, slot, gang)):
                 yield self.drop(slot)
 
-    def fill(self, gang: Gang, taken: Collection[str], now: float) -> Iterator[PodSeen]:
+    def fill(self, gang: Gang, cluster: Rooms, now: float) -> Iterator[PodSeen]:
         """Create the pods that are missing and make the plan's bindings, all in this instant.
 
-        ``taken``: uids of all bound pods; a plan that waits for one of them binds nothing yet.
+        A plan that waits for pods which still hold room binds nothing yet, nor does any on a node that takes nobody.
         """
-        waits = gang.state not in ADMITTED or any(uid in taken for uid in gang.waits_for)
-        planned = {} if waits else gang.nodes
+        waits = gang.state not in ADMITTED or any(uid in cluster.bound for uid in gang.waits_for)
         for slot in self.job.slots(self.asked):
-            pod = self.pods.get(slot)
-            if pod is not None and (pod.node or slot not in planned):
+            pod, node = self.pods.get(slot), "" if waits else gang.nodes.get(slot, "")
+            if node and not cluster.takes(node):
+                node = ""
+            if pod is not None and (pod.node or not node):
                 continue
             made = pod or self._make(slot, now)
-            if slot in planned:
-                made = replace(made, node=planned[slot], plan=gang.plan, phase=Phase.RUNNING, version=2)
+            if node:
+                made = replace(made, node=node, plan=gang.plan, phase=Phase.RUNNING, version=2)
             self.pods[slot] = made
             yield PodSeen(made)
 

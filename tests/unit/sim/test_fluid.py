@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
+from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
@@ -32,6 +32,7 @@ from policy.sim.traces import Trace, kod2, node, rigid
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
+from tests.unit.sim.scripts import UID, Script, everywhere
 from tests.unit.sim.worlds import spec
 
 ROOT = Path(__file__).parents[3]
@@ -207,36 +208,6 @@ def _told(hash_seed: str) -> str:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_ten_jobs_of_kod2_all_finish(seed: int) -> None:
     assert run(kod2(seed)).finished == 10
-
-
-@dataclass(frozen=True)
-class Script:
-    """A policy that admits every job on n1 with what it asks for, and else does what it is told, each when due."""
-
-    does: tuple[tuple[float, Action], ...] = ()
-    ps: int | None = None
-
-    @property
-    def name(self) -> str:
-        return "script"
-
-    def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        actions: list[Action] = []
-        for at, action in self.does:
-            if now - START >= at and f"{at}" not in snapshot.memory:
-                actions += [action, Remember(f"{at}", True)]
-        for job in snapshot.waiting():
-            slots = job.slots(job.worker.replicas if job.worker else 0, self.ps)
-            if snapshot.gang(job.uid).state is State.WAITING and not actions:
-                actions.append(Admit(job.uid, job.max_workers, dict.fromkeys(slots, "n1"), ps=self.ps))
-        return Decision(tuple(actions), {})
-
-
-UID = "job-000000"
-
-
-def everywhere(job: JobSpec, where: str) -> dict[Slot, str]:
-    return dict.fromkeys(job.slots, where)
 
 
 def test_a_migration_moves_every_member_and_costs_its_pause() -> None:
