@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, WAKE
+from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, RELEASED, WAKE
 from extender.views import DesiredView
 
 GATES: Final = "/spec/schedulingGates"
@@ -32,6 +32,18 @@ class Release:
     uid: str
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Suspend a job under our mark, so that its operator deletes the pods of a gang that is given up; or undo it."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    suspend: bool
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +92,10 @@ class Wake:
     plan: str
 
 
-Call = SetGate | Release | SetReplicas | Nominate | Ungate | Wake
+Call = SetGate | Release | Suspend | SetReplicas | Nominate | Ungate | Wake
 Key = tuple[str, str]
 """Kind and UID of what is written: at most one call of a key is on its way."""
-KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in (SetGate, Release, SetReplicas, Nominate, Ungate, Wake))
+KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
 
 
 def key(call: Call) -> Key:
@@ -99,6 +111,8 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     """
     for order in desired.release:
         yield Release(order.uid, order.namespace, order.name)
+    for one in sorted(desired.suspend, key=lambda order: not order.suspend):
+        yield Suspend(one.uid, one.namespace, one.name, one.kind, one.suspend, one.version)
     for wanted in sorted(desired.replicas, key=lambda order: order.workers > order.replicas):
         yield SetReplicas(
             wanted.uid, wanted.namespace, wanted.name, wanted.kind, wanted.workers, wanted.version,
@@ -121,6 +135,8 @@ async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
             return await _set_gate(api, gate, ON if on else OFF)
         case Release(uid, namespace, name):
             return await api.delete_pod(namespace, name, uid)
+        case Suspend():
+            return await _suspend(api, call)
         case SetReplicas():
             return await _set_replicas(api, call)
         case Nominate(uid, namespace, name, node):
@@ -148,6 +164,19 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
     if (found.get("data") or {}).get("gate") == value:
         return Done(found)
     return await api.patch(gate, {"data": {"gate": value}})
+
+
+async def _suspend(api: Api, call: Suspend) -> Outcome:
+    """The mark and the suspension come and go in one write: neither is ever seen without the other."""
+    kind = KINDS.get(call.kind)
+    if kind is None or not kind.suspends:
+        return Refused(0, "NotSuspendable", f"jobs of kind {call.kind} are not suspended")
+    patch = {
+        "metadata": {"annotations": {RELEASED: "true" if call.suspend else None}},
+        "spec": {"runPolicy": {"suspend": call.suspend}},
+    }
+    ref = Ref(kind.resource, call.namespace, call.name)
+    return await api.patch(ref, patch, uid=call.uid, resource_version=str(call.version))
 
 
 async def _set_replicas(api: Api, call: SetReplicas) -> Outcome:

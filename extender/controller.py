@@ -152,11 +152,14 @@ class Controller:
     def _to_do(self, kind: str) -> int:
         """How many calls of that kind are wanted and not made."""
         now = self._clock.monotonic()
-        return sum(1 for call in self._wanted.values() if key(call)[0] == kind and not self._is_made(call, now))
+        wanted = (call for call in self._wanted.values() if key(call)[0] == kind)
+        return sum(1 for call in wanted if (hold := self._hold_of(call, now)) is None or not hold.only_equal)
 
-    def _is_made(self, call: Call, now: float) -> bool:
+    def _hold_of(self, call: Call, now: float) -> Hold | None:
+        """What keeps the call from being made now: it was made just before, or it was refused."""
         hold = self._holds.get(key(call))
-        return hold is not None and hold.call == call and hold.only_equal and hold.until > now
+        holds = hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
+        return hold if holds else None
 
     # -- making it so --------------------------------------------------------------------------
 
@@ -187,14 +190,10 @@ class Controller:
         return next((call for call in self._wanted.values() if self._is_due(call, now)), None)
 
     def _is_due(self, call: Call, now: float) -> bool:
-        if key(call) in self._on_way or self._is_held(call, now):
+        if key(call) in self._on_way or self._hold_of(call, now) is not None:
             return False
         # The first attempt of a pod should find its nomination; one that is refused does not keep the pod waiting.
         return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.uid))
-
-    def _is_held(self, call: Call, now: float) -> bool:
-        hold = self._holds.get(key(call))
-        return hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
 
     def _is_to_be_nominated(self, uid: str) -> bool:
         named = (Nominate.__name__, uid)
@@ -222,8 +221,8 @@ class Controller:
         if isinstance(outcome, Done):
             seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS
             self._holds[key(call)] = Hold(call, now + seconds, only_equal=True)
-        elif isinstance(outcome, Refused) and outcome.status in (404, 409) and not isinstance(call, SetGate):
-            # Gone or changed meanwhile: the extender will see it and may want something else.
+        elif isinstance(outcome, Refused) and outcome.outdated and not isinstance(call, SetGate):
+            # The extender will see it and may want something else.
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:

@@ -287,6 +287,17 @@ class ReplicaOrderView(View):
     max_workers: int | None = None
 
 
+class SuspendOrderView(View):
+    """Suspend a job under our mark, or take both away, if it still has that resourceVersion."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    suspend: bool
+    version: int
+
+
 class DesiredView(View):
     """GET /v1/desired. ``gate`` is null while nobody may decide (not rebuilt, not leading): leave it as it is.
 
@@ -300,6 +311,7 @@ class DesiredView(View):
     wake: tuple[PodOrderView, ...] = ()
     nominate: tuple[PodOrderView, ...] = ()
     replicas: tuple[ReplicaOrderView, ...] = ()
+    suspend: tuple[SuspendOrderView, ...] = ()
     release: tuple[PodOrderView, ...] = ()
 
 

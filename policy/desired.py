@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import PS, WORKER, Job, Pod
+from policy.cluster.model import PS, WORKER, Job, Pod, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
@@ -36,6 +36,8 @@ NO_HELP = frozenset(
         Reason.REJECTED,
     }
 )
+
+GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,18 @@ class ReplicaOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspendOrder:
+    """Suspend a job so that its operator deletes the pods, or let it go on; ``version`` as in ReplicaOrder."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    suspend: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """Everything the controller has to do now. Empty when the cluster is as it should be."""
 
@@ -76,6 +90,7 @@ class Desired:
     wake: tuple[PodOrder, ...] = ()
     nominate: tuple[PodOrder, ...] = ()
     replicas: tuple[ReplicaOrder, ...] = ()
+    suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()
     evict: tuple[PodOrder, ...] = ()
 
@@ -92,6 +107,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         wake=tuple(order for member in orders for order in member.wake),
         nominate=tuple(_nominations(snapshot, orders if nominating else [])),
         replicas=tuple(_replicas(snapshot)),
+        suspend=tuple(_suspensions(snapshot)),
         release=tuple(_releases(snapshot)),
         evict=tuple(_evictions(snapshot)),
     )
@@ -206,17 +222,46 @@ def _too_few(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
             yield job, job.min_workers
 
 
+def _suspensions(snapshot: Snapshot) -> Iterator[SuspendOrder]:
+    """A gang gives its room up by its operator, which takes a pod that somebody else deletes for a failure of the job.
+
+    It is let go on when every pod is gone: the operator counts one that still terminates as failed (1.8.1).
+    """
+    for uid, job in sorted(snapshot.jobs.items()):
+        if releasing(job):
+            if not any(pod.slot or pod.holds_room for pod in snapshot.every_pod_of(uid)):
+                yield _suspend_order(job, suspend=False)
+        elif queued(job) and job.suspends and _has_room_to_give_up(snapshot, uid):
+            yield _suspend_order(job, suspend=True)
+
+
+def _has_room_to_give_up(snapshot: Snapshot, uid: str) -> bool:
+    gives = snapshot.gang(uid).state in GIVES_ROOM_UP
+    return gives and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
+
+
+def _suspend_order(job: Job, *, suspend: bool) -> SuspendOrder:
+    return SuspendOrder(job.uid, job.namespace, job.name, job.kind, suspend, job.version)
+
+
 def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:
     """Bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
 
-    Suspended jobs' pods are their operator's.
+    What a user has suspended is the operator's.
     """
     for uid, gang in sorted(snapshot.gangs.items()):
         job = snapshot.jobs.get(uid)
-        whole = gang.state in (State.RELEASING, State.PAUSED)
-        if job is not None and queued(job) and (whole or (gang.ps is not None and gang.state in ADMITTED)):
+        whole = job is not None and _ours_to_delete(job, gang)
+        if job is not None and (whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED)):
             pods = (pod for pod in snapshot.every_pod_of(uid) if pod.holds_room and not pod.terminating)
             yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
+
+
+def _ours_to_delete(job: Job, gang: Gang) -> bool:
+    """Kinds that cannot be suspended; and where the operator is down, which counts no failure in a suspended job."""
+    if queued(job):
+        return gang.state in GIVES_ROOM_UP and not job.suspends
+    return gang.state is State.RELEASING and releasing(job) and gang.deadline is None
 
 
 def _spare_ps(gang: Gang, pod: Pod) -> bool:

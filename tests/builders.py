@@ -281,6 +281,7 @@ __all__ = [
     "BindHeld",
     "BindRefused",
     "BindUnknown",
+    "JobBuilder",
     "JobGone",
     "JobSeen",
     "Led",

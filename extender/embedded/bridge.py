@@ -15,7 +15,7 @@ from extender.embedded.apiserver import ApiServer, GatePolicy
 from extender.embedded.render import job_json, node_json, pod_json
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, LEASES, NODES, PODS, TFJOBS, Json, Resource
-from extender.kube.jobkinds import TFJOB
+from extender.kube.jobkinds import RELEASED, TFJOB
 from policy.cluster.model import Node
 from policy.sim.objects import Change, JobObject, Kind, Refusal, Verb
 from policy.sim.world import World
@@ -151,7 +151,7 @@ def _pod_steps(before: Json, after: Json) -> list[Step]:
     old, new = before["spec"], after["spec"]
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return [lambda w, ns, n: w.delete_pod(ns, n)]
-    notes = _changed(before["metadata"].get("annotations") or {}, after["metadata"].get("annotations") or {})
+    notes = _changed(_notes(before), _notes(after))
     if new.get("nodeName") and not old.get("nodeName"):
         return [lambda w, ns, n: w.bind(ns, n, new["nodeName"], annotations=notes)]
     steps: list[Step] = []
@@ -183,14 +183,22 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 
 def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
-    """Only the workers' replicas and suspension reach the world; the rest of a job is fixed here."""
+    """Only the workers' replicas, suspension and its mark reach the world; the rest of a job is fixed here."""
     workers = [_workers(part) for part in (before, after)]
     if workers[0] != workers[1]:
         return world.patch_workers(namespace, name, workers[1])
-    suspended = bool((after["spec"].get("runPolicy") or {}).get("suspend"))
-    if suspended != bool((before["spec"].get("runPolicy") or {}).get("suspend")):
-        return world.suspend(namespace, name, suspended)
-    return None
+    suspended = _suspended(after)
+    if RELEASED in _changed(_notes(before), _notes(after)):
+        return world.release(namespace, name, RELEASED in _notes(after), suspended=suspended)
+    return world.suspend(namespace, name, suspended)
+
+
+def _suspended(job: Json) -> bool:
+    return bool((job["spec"].get("runPolicy") or {}).get("suspend"))
+
+
+def _notes(item: Json) -> Json:
+    return item["metadata"].get("annotations") or {}
 
 
 def _workers(job: Json) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from extender.embedded.rules import condition, timestamp, typed
 from extender.kube.api import NODES, PODS, TFJOBS, Json
-from extender.kube.jobkinds import INDEX_LABEL, MAX_WORKERS, MIN_WORKERS, ROLE_LABEL, TFJOB, UTILITY
+from extender.kube.jobkinds import INDEX_LABEL, MAX_WORKERS, MIN_WORKERS, RELEASED, ROLE_LABEL, TFJOB, UTILITY
 from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, PodObject
@@ -160,6 +160,7 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
     """A TFJob as its user wrote it, with the operator's status."""
     spec, meta = job.spec, _old(old, "metadata")
     notes = {MIN_WORKERS: str(spec.min_workers), MAX_WORKERS: str(spec.max_workers), UTILITY: f"{spec.utility:g}"}
+    marks = {RELEASED: "true"} if job.released else {}
     metadata: Json = {
         **meta,
         "name": spec.name,
@@ -167,7 +168,7 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
         "uid": job.uid,
         "creationTimestamp": timestamp(job.created),
         "labels": {**_old(meta, "labels"), **spec.labels},
-        "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **spec.annotations},
+        "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **marks, **spec.annotations},
     }
     run: Json = {"cleanPodPolicy": spec.clean_pods.value, "suspend": job.suspended}
     replicas = {KEY_OF_ROLE[role.name]: _replicas(role, spec.scheduler) for role in spec.roles}

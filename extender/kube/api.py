@@ -73,6 +73,11 @@ class Refused:
     reason: str
     message: str
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the object is gone, changed, or another one of its name: no fault, and nothing to repeat."""
+        return self.status in (404, 409) or (self.status == 422 and "metadata.uid" in self.message)
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
@@ -131,7 +136,8 @@ class Api(Protocol):
     ) -> Outcome:
         """Patch the object or its subresource, only if it still has that UID and resourceVersion (where given).
 
-        A failed precondition is Refused: with 422, or 409 where a merge patch names another resourceVersion.
+        A failed precondition is Refused: with 422, or 409 where a merge patch names another resourceVersion. The first
+        says ``metadata.uid`` in its message.
         """
         ...
 

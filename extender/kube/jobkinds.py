@@ -17,6 +17,7 @@ MAX_WORKERS: Final = "kohort.dev/max-workers"
 UTILITY: Final = "kohort.dev/utility"
 TRAINING: Final = "kohort.dev/training"
 MIGRATABLE: Final = "kohort.dev/migratable"
+RELEASED: Final = "kohort.dev/released"
 WAKE: Final = "kohort.dev/wake"
 PLAN: Final = "kohort.dev/plan"
 SLOT: Final = "kohort.dev/slot"
@@ -35,6 +36,7 @@ class JobKind:
     there); empty where bounds alone say so. why_fixed: what happens to a running job without it.
     bounds_at: the object of the spec with ``minReplicas`` and ``maxReplicas`` of the workers, if the kind has one.
     scaled_by: a list in that object with which another autoscaler sets the workers. workers: replicas by default.
+    suspends: it obeys ``spec.runPolicy.suspend``, which deletes the job's pods and does not end the job.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class JobKind:
     bounds_at: str = ""
     scaled_by: str = ""
     workers: int = 1
+    suspends: bool = True
 
     @property
     def worker(self) -> str:

@@ -15,6 +15,7 @@ from extender.kube.fields import (
     Json,
     ObjectError,
     condition,
+    listed,
     mapping,
     part,
     seconds,
@@ -23,7 +24,7 @@ from extender.kube.fields import (
     whole,
     whole_number,
 )
-from extender.kube.jobkinds import MIGRATABLE, TRAINING, UTILITY, JobKind
+from extender.kube.jobkinds import MIGRATABLE, RELEASED, TRAINING, UTILITY, JobKind
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.training import read_training
 from policy.cluster.model import WORKER, Job, Role
@@ -58,6 +59,8 @@ def _scheduler(role: object) -> str:
 def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
     """What can be said of a job even if its spec is malformed."""
     meta, status, run = part(item, "metadata"), part(item, "status"), part(part(item, "spec"), "runPolicy")
+    suspended = run.get("suspend") is True
+    released = suspended and RELEASED in part(meta, "annotations") and not _suspended_by_others(meta)
     return Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),
         namespace=text(meta, "namespace"),
@@ -66,10 +69,21 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         arrival=seconds(meta, "creationTimestamp"),
         roles=(),
         finished=any(condition(status, name).get("status") == "True" for name in ("Succeeded", "Failed")),
-        suspended=run.get("suspend") is True,
+        suspended=suspended and not released,
+        suspends=kind.suspends,
+        released=released,
         deleting=bool(meta.get("deletionTimestamp")),
         keeps_pods=(text(run, "cleanPodPolicy") or text(part(item, "spec"), "cleanPodPolicy")) in ("", "None"),
         version=whole(meta, "resourceVersion"),
+    )
+
+
+def _suspended_by_others(meta: Json) -> bool:
+    """Whether somebody else has set ``suspend`` since the mark was: a field belongs to those who wrote its value."""
+    return any(
+        "f:suspend" in part(part(part(entry, "fieldsV1"), "f:spec"), "f:runPolicy")
+        and f"f:{RELEASED}" not in part(part(part(entry, "fieldsV1"), "f:metadata"), "f:annotations")
+        for entry in listed(meta, "managedFields")
     )
 
 

@@ -71,6 +71,8 @@ def _state(job: Job, gang: Gang) -> str:
         return "invalid"
     if job.suspended and gang.state is State.WAITING:
         return "suspended"
+    if job.released and gang.state is State.WAITING:
+        return State.RELEASING.value
     return gang.state.value
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from extender.present.names import api_uid
-from extender.views import DesiredView, PodOrderView, ReplicaOrderView
+from extender.views import DesiredView, PodOrderView, ReplicaOrderView, SuspendOrderView
 from policy.cluster.snapshot import Snapshot
-from policy.desired import Desired, PodOrder, ReplicaOrder
+from policy.desired import Desired, PodOrder, ReplicaOrder, SuspendOrder
 
 GateSetting = Literal["when-queued", "always", "never"]
 
@@ -25,6 +25,7 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         wake=_pod_orders(wanted.wake),
         nominate=_pod_orders(wanted.nominate),
         replicas=tuple(_replica_order(order) for order in wanted.replicas),
+        suspend=tuple(_suspend_order(order) for order in wanted.suspend),
         release=_pod_orders(wanted.release),
     )
 
@@ -38,4 +39,11 @@ def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
         uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
         workers=order.workers, replicas=order.replicas, version=order.version,
         min_workers=order.min_workers, max_workers=order.max_workers,
+    )  # fmt: skip
+
+
+def _suspend_order(order: SuspendOrder) -> SuspendOrderView:
+    return SuspendOrderView(
+        uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
+        suspend=order.suspend, version=order.version,
     )  # fmt: skip

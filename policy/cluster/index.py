@@ -12,7 +12,7 @@ from operator import is_
 from typing import Any, NamedTuple, Protocol
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Node, Pod, Slot, queued
+from policy.cluster.model import WORKER, Job, Node, Pod, Slot, queued, releasing
 
 
 class Facts(Protocol):
@@ -182,7 +182,8 @@ GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
 
 
 def _waits(case: _Case) -> bool:
-    return case.job is not None and queued(case.job) and case.gang.state in QUEUED
+    job = case.job
+    return job is not None and (queued(job) or releasing(job)) and case.gang.state in QUEUED
 
 
 def _is_admitted(case: _Case) -> bool:
@@ -218,7 +219,11 @@ def _keeps(case: _Case) -> bool:
 def _unsettled(case: _Case) -> bool:
     """A wider net than the controller's own questions, which desired.py asks."""
     job, gang = case.job, case.gang
-    if gang.state in GIVING_UP or any(pod.gated or (pod.nominated and not pod.node) for pod in case.pods):
+    if (
+        gang.state in GIVING_UP
+        or (job is not None and releasing(job))
+        or any(pod.gated or (pod.nominated and not pod.node) for pod in case.pods)
+    ):
         return True
     if job is None or not (gang.state in ADMITTED or gang.state is State.WAITING):
         return False

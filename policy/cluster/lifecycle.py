@@ -43,6 +43,7 @@ TABLE: dict[tuple[State, Move], State] = {
     # Bound members without a plan of ours: found after a restart.
     (State.WAITING, Move.COMPLETE): State.RUNNING,
     (State.WAITING, Move.LOSE): State.REPAIRING,
+    (State.WAITING, Move.RELEASE): State.RELEASING,
     (State.PLANNED, Move.COMMIT): State.BINDING,
     (State.PLANNED, Move.COMPLETE): State.RUNNING,
     (State.PLANNED, Move.GIVE_UP): State.WAITING,

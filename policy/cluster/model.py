@@ -112,6 +112,7 @@ class Job:
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
     which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
     ``ps_elastic``: its ps may come and go; else it holds all that it asks for whenever it runs.
+    ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
     """
 
     uid: str
@@ -131,6 +132,8 @@ class Job:
     ps_elastic: bool = False
     finished: bool = False
     suspended: bool = False
+    suspends: bool = False
+    released: bool = False
     deleting: bool = False
     keeps_pods: bool = False
     invalid: str = ""
@@ -175,7 +178,12 @@ class Job:
 
 def queued(job: Job) -> bool:
     """Whether the job is one that waits or runs at all."""
-    return not (job.invalid or job.finished or job.suspended or job.deleting)
+    return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
+
+
+def releasing(job: Job) -> bool:
+    """Whether the job is suspended until the pods of its released gang are gone; then it is queued again."""
+    return job.released and not (job.invalid or job.finished or job.deleting)
 
 
 class Phase(Enum):

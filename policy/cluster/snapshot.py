@@ -118,7 +118,7 @@ class Snapshot:
         yield from (self.pods[uid] for uid in sorted(self.strays.get(job_uid, ())))
 
     def waiting(self) -> Iterator[Job]:
-        """Jobs that are in the queue: valid, not finished, not suspended, without a plan; those that pause, too."""
+        """Jobs that are in the queue: valid, not finished, not suspended by a user, without a plan; those that pause."""
         return (self.jobs[uid] for uid in self.index.waiting)
 
     def running(self) -> Iterator[Job]:
@@ -159,7 +159,7 @@ def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
         return Verdict(Reason.INVALID, job.invalid)
     if job.suspended:
         return Verdict(Reason.SUSPENDED)
-    if gang.state is State.RELEASING:
+    if job.released or gang.state is State.RELEASING:
         return Verdict(Reason.RELEASING)
     if not snapshot.leading:
         return Verdict(Reason.NOT_LEADING)

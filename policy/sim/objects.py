@@ -95,7 +95,10 @@ class JobPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobObject:
-    """A job in the API. ``spec.roles`` has the replicas asked for now; times are seconds since the epoch."""
+    """A job in the API. ``spec.roles`` has the replicas asked for now; times are seconds since the epoch.
+
+    released: it was suspended by Kohort, to release its gang, and by nobody else since.
+    """
 
     uid: str
     spec: JobSpec
@@ -103,6 +106,7 @@ class JobObject:
     version: int = 0
     phase: JobPhase = JobPhase.CREATED
     suspended: bool = False
+    released: bool = False
     started: float | None = None
     ended: float | None = None
 
@@ -228,7 +232,9 @@ def job_fact(job: JobObject) -> Job:
         ps_elastic=spec.ps_elastic,
         elastic=(spec.min_workers, spec.max_workers) != (spec.workers, spec.workers),
         finished=job.phase.ended,
-        suspended=job.suspended,
+        suspended=job.suspended and not job.released,
+        suspends=True,
+        released=job.released,
         keeps_pods=spec.clean_pods is CleanPods.NONE,
         version=job.version,
     )

@@ -186,5 +186,7 @@ class Service:
             yield world.patch_workers(
                 resize.namespace, resize.name, resize.workers, uid=resize.uid, version=resize.version
             )
+        for wish in wanted.suspend:
+            yield world.release(wish.namespace, wish.name, wish.suspend, uid=wish.uid, version=wish.version)
         for order in (*wanted.release, *wanted.evict):
             yield world.delete_pod(order.namespace, order.name, uid=order.uid)

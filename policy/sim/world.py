@@ -150,11 +150,27 @@ class World:
         return None
 
     def suspend(self, namespace: str, name: str, suspended: bool = True) -> Refusal | None:
-        """Set runPolicy.suspend: the operator deletes the job's pods, or creates them again."""
+        """A user sets runPolicy.suspend: the operator deletes the job's pods, or creates them again.
+
+        The same value again is no write, and the suspension stays whose it was.
+        """
         found = self._job(namespace, name)
         if isinstance(found, Refusal):
             return found
-        self._ground.write_job(replace(found, suspended=suspended))
+        if found.suspended is not suspended:
+            self._ground.write_job(replace(found, suspended=suspended, released=False))
+        return None
+
+    def release(
+        self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None, uid: str = "",
+        version: int = 0,
+    ) -> Refusal | None:  # fmt: skip
+        """Kohort suspends the job under its mark, or takes both away; ``suspended``: a user takes the mark alone."""
+        found = self._job(namespace, name, uid, version)
+        if isinstance(found, Refusal):
+            return found
+        suspended = released if suspended is None else suspended
+        self._ground.write_job(replace(found, suspended=suspended, released=released and suspended))
         return None
 
     def fail_job(self, namespace: str, name: str) -> Refusal | None:

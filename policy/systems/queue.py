@@ -84,7 +84,7 @@ class Feasible:
 def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict | None:
     """Why the job cannot be considered at all, or None."""
     gang = snapshot.gang(job.uid)
-    if gang.state is State.RELEASING:
+    if job.released or gang.state is State.RELEASING:
         return Verdict(Reason.RELEASING)
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))

@@ -8,7 +8,7 @@ from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import WORKER, Job, Slot, queued
+from policy.cluster.model import WORKER, Job, Slot, queued, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
 from policy.transitions.barrier import commit_if_complete, send_held
@@ -82,10 +82,19 @@ def _gone(draft: Draft, gang: Gang) -> list[Effect]:
 
 def _withdraw(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     """A suspended or deleted job is released. One that became malformed keeps what it runs; only its plan goes."""
+    if gang.state is State.WAITING and releasing(job) and any_holds_room(draft, job.uid):
+        move(draft, gang, Move.RELEASE, deadline=now + LOST_BINDING_SECONDS)  # found after a restart
     if gang.state not in ADMITTED or (job.invalid and gang.state is not State.PLANNED):
         return []
-    reason = Reason.DELETING if job.deleting else Reason.SUSPENDED if job.suspended else Reason.INVALID
-    return give_up(draft, gang, now, reason, back_off=False)
+    return give_up(draft, gang, now, _withdrawn(job), back_off=False)
+
+
+def _withdrawn(job: Job) -> Reason:
+    if job.deleting:
+        return Reason.DELETING
+    if job.suspended:
+        return Reason.SUSPENDED
+    return Reason.RELEASING if job.released else Reason.INVALID
 
 
 def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:

@@ -14,13 +14,14 @@ from typing import Any, Final
 from extender import app, barrier, calls, controller, ledger
 from extender.kube import jobs, reflector, translate
 from extender.kube.api import Done, Refused
+from policy import desired
 from policy.cluster import draft as drafts
 from policy.cluster.actions import Bind
 from policy.cluster.events import BindDone, BindRefused, BindUnknown, PodGone
 from policy.cluster.gang import State
 from policy.cluster.lifecycle import Move
+from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import queued
 from policy.transitions import barrier as bars
 from policy.transitions import expire as expiry
 from policy.transitions import facts, gangs, settle
@@ -263,6 +264,43 @@ def bind_without_plan() -> list[Patch]:
     return [(barrier.Barrier, "hold", hold)]
 
 
+def released_by_deletion() -> list[Patch]:
+    """A gang is released by deleting its members, for which the training operator fails the job."""
+
+    def ours(job: Any, gang: Any) -> bool:
+        return bool(queued(job))
+
+    return [(desired, "_suspensions", lambda snapshot: ()), (desired, "_ours_to_delete", ours)]
+
+
+def goes_on_too_early() -> list[Patch]:
+    """A released job goes on while its members still terminate, which the operator takes for failures."""
+
+    def suspensions(snapshot: Any) -> Iterator[Any]:
+        for uid, job in snapshot.jobs.items():
+            if releasing(job) and any(pod.terminating for pod in snapshot.every_pod_of(uid)):
+                yield desired._suspend_order(job, suspend=False)
+        yield from _SUSPENSIONS(snapshot)
+
+    return [(desired, "_suspensions", suspensions)]
+
+
+_SUSPENSIONS = desired._suspensions
+
+
+def users_suspension_undone() -> list[Patch]:
+    """Every suspended job is taken for one of ours."""
+
+    def read(item: Any, kind: Any) -> Any:
+        job = _BARE_JOB(item, kind)
+        return replace(job, released=job.suspended or job.released, suspended=False)
+
+    return [(jobs, "_bare_job", read)]
+
+
+_BARE_JOB = jobs._bare_job
+
+
 MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     made.__name__.replace("_", "-"): made
     for made in (
@@ -270,6 +308,6 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         plan_of_a_hopeless_gang_kept, hold_and_wait, stale_spec_while_scaling, repaired_gang_starves,
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
-        swallowed_exception, no_wake_up,
+        swallowed_exception, no_wake_up, released_by_deletion, goes_on_too_early, users_suspension_undone,
     )
 }  # fmt: skip

@@ -303,7 +303,7 @@ class Storm:
             if pod.deleted is None:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
         for job in self._jobs():
-            if job.suspended:
+            if job.suspended and not job.released:
                 self._resume(job)
             if job.spec.annotations.get(MIN_WORKERS) == "-1":
                 current = self._world.store.jobs[job.uid].spec

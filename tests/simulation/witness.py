@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
-from extender.kube.jobkinds import GATE, MAX_WORKERS, MIN_WORKERS, PLAN, WAKE
+from extender.kube.jobkinds import GATE, MAX_WORKERS, MIN_WORKERS, PLAN, RELEASED, WAKE
 from extender.kube.jobs import identity
 from policy.cluster.model import WORKER, Phase, Slot
 from policy.cluster.resources import total
@@ -42,6 +42,7 @@ class Past:
         self.whole_since: float | None = None
         self.committed = -1e9  # when a complete gang's bindings were last sent
         self.turns: list[tuple[float, int]] = []  # changes of replicas by us: when, to how many
+        self.suspended_at = -1e9  # when the job was last suspended, by whomever
 
 
 class Witness(Watcher):
@@ -105,6 +106,8 @@ class Witness(Watcher):
 
     def _job_changed(self, job: JobObject) -> None:
         past = self._past[job.uid]
+        if job.suspended or job.phase.ended:
+            past.suspended_at = loop_time()
         if not past.minimums or past.minimums[-1][1] != job.spec.min_workers:
             past.minimums.append((loop_time(), job.spec.min_workers))
 
@@ -229,10 +232,12 @@ class Witness(Watcher):
             self._check_pod_patch(pod, told["patch"])
 
     def _check_delete(self, pod: PodObject) -> None:
-        """S4: only what is bound of a gang that is not whole is deleted."""
-        past = self._past[pod.owner]
+        """S4: only what is bound of a gang that is not whole is deleted, and of a job only while it is suspended."""
+        past, job = self._past[pod.owner], self.world.store.jobs.get(pod.owner)
         if past.whole_since is not None and loop_time() - past.whole_since > STALE:
             self.violated("S4", f"{pod.key} is deleted although its gang is whole")
+        if job is not None and not job.suspended and loop_time() - past.suspended_at > STALE:
+            self.violated("S4", f"{pod.key} is deleted, for which the operator fails {job.key}: it is not suspended")
 
     def _check_pod_patch(self, pod: PodObject, patch: Any) -> None:
         if isinstance(patch, list):
@@ -253,6 +258,9 @@ class Witness(Watcher):
         """
         job = self.world.store.job_named(ref.namespace, ref.name)
         patch: Json = told["patch"]
+        if "runPolicy" in patch.get("spec", {}):
+            self._check_suspension(who, verb, ref, told)
+            return
         roles = patch.get("spec", {}).get("tfReplicaSpecs", {})
         if (
             who != "controller"
@@ -275,6 +283,26 @@ class Witness(Watcher):
         elif not job.spec.min_workers <= wanted <= max(job.spec.max_workers, job.spec.workers - 1):
             bounds = f"{job.spec.min_workers}..{job.spec.max_workers}"
             self.violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
+
+    def _check_suspension(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        """S4: with preconditions and our mark, never of a whole gang, never of a user's suspension, never too early."""
+        patch, job = told["patch"], self.world.store.job_named(ref.namespace, ref.name)
+        on = patch["spec"]["runPolicy"].get("suspend")
+        ours = {"metadata": {"annotations": {RELEASED: "true" if on else None}}, "spec": {"runPolicy": {"suspend": on}}}
+        if (who, verb, patch) != ("controller", "patch", ours):
+            self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
+        if not told.get("uid") or not told.get("version"):
+            self.violated("S3", f"patch of {ref.name} without uid or version")
+        stored = self.stored(ref)
+        if job is None or stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
+            return  # it will be refused
+        past = self._past[job.uid]
+        if job.suspended and not job.released:
+            self.violated("S4", f"{job.key} is suspended by its user, and {'marked as ours' if on else 'let go on'}")
+        if on and past.whole_since is not None and loop_time() - past.whole_since > STALE:
+            self.violated("S4", f"{job.key} is suspended although its gang is whole")
+        if not on and any(pod.node for pod in self.world.store.pods_of(job.uid)):
+            self.violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
 
     stored: Callable[[Ref], Json | None]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from extender.calls import Nominate, Release, SetGate, SetReplicas, Ungate, Wake, calls, perform
+from extender.calls import Nominate, Release, SetGate, SetReplicas, Suspend, Ungate, Wake, calls, perform
 from extender.clock import Clock
 from extender.controller import Controller
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
-from extender.kube.jobkinds import GATE
+from extender.kube.jobkinds import GATE, RELEASED
 from extender.pace import Pace
 from extender.settings import Settings
 from extender.source import SourceError
@@ -26,6 +26,7 @@ from extender.views import (
     QueuedJob,
     QueueView,
     ReplicaOrderView,
+    SuspendOrderView,
     Waits,
 )
 from tests.stage import LoopClock, virtual
@@ -149,6 +150,10 @@ def orders(**parts: Any) -> DesiredView:
     return DesiredView(**{"instance": "one", "generation": 1, "gate": None, **parts})
 
 
+def suspension(name: str, *, suspend: bool) -> SuspendOrderView:
+    return SuspendOrderView(uid=f"uid-{name}", namespace="team", name=name, kind="TFJob", suspend=suspend, version=7)
+
+
 def resize(name: str, replicas: int, workers: int, version: int = 7, **bounds: int) -> ReplicaOrderView:
     return ReplicaOrderView(
         uid=f"uid-{name}",
@@ -177,10 +182,13 @@ def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
         wake=(pod("b-ps-0", "plan"),),
         nominate=(pod("a-ps-0", "n1"),),
         replicas=(resize("grows", 2, 4, min_workers=2), resize("shrinks", 4, 2, max_workers=4)),
+        suspend=(suspension("goes-on", suspend=False), suspension("stops", suspend=True)),
         release=(pod("c-ps-0"),),
     )
     assert list(calls(desired)) == [
         Release("uid-c-ps-0", "team", "c-ps-0"),
+        Suspend("uid-stops", "team", "stops", "TFJob", True, 7),
+        Suspend("uid-goes-on", "team", "goes-on", "TFJob", False, 7),
         SetReplicas("uid-shrinks", "team", "shrinks", "TFJob", 2, 7, max_workers=4),
         SetReplicas("uid-grows", "team", "grows", "TFJob", 4, 7, min_workers=2),
         SetGate(True),
@@ -197,6 +205,20 @@ def test_the_gate_stays_as_it_is_while_nobody_may_decide() -> None:
 
 WRITES = {
     "release: delete with the pod's uid": (Release("u", "team", "p"), ("delete", "team", "p", "u")),
+    "suspend: with our mark, in one write": (
+        Suspend("u", "team", "j", "TFJob", True, 42),
+        (
+            "patch", Ref(TFJOBS, "team", "j"),
+            {"metadata": {"annotations": {RELEASED: "true"}}, "spec": {"runPolicy": {"suspend": True}}}, "", "u", "42",
+        ),
+    ),
+    "go on: the mark goes with the suspension": (
+        Suspend("u", "team", "j", "TFJob", False, 42),
+        (
+            "patch", Ref(TFJOBS, "team", "j"),
+            {"metadata": {"annotations": {RELEASED: None}}, "spec": {"runPolicy": {"suspend": False}}}, "", "u", "42",
+        ),
+    ),
     "replicas: only worker, with uid and resourceVersion": (
         SetReplicas("u", "team", "j", "TFJob", 3, 42),
         (
@@ -401,6 +423,31 @@ async def test_a_conflict_is_left_to_the_next_answer_which_is_tried_at_once() ->
         bench.extender.want(orders(replicas=(resize("j", 4, 2, version=8),)))
         await bench.until(lambda: len(bench.api.written) == 2)
         assert [what[-1] for what in bench.api.written] == ["7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "outdated"),
+    [
+        (404, "", True),
+        (409, "", True),
+        (422, 'Pod "p" is invalid: metadata.uid: Invalid value: "u": field is immutable', True),
+        (422, 'Pod "p" is invalid: spec.schedulingGates: Forbidden', False),
+        (403, "", False),
+    ],
+)
+def test_a_precondition_that_fails_is_no_fault(status: int, message: str, outdated: bool) -> None:
+    assert Refused(status, "Reason", message).outdated is outdated
+
+
+@virtual
+async def test_another_pod_of_that_name_is_left_alone_and_logged_as_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    async with Bench() as bench:
+        bench.api.answers["a"] = Refused(422, "Invalid", 'Pod "a" is invalid: metadata.uid: Invalid value: "uid-a"')
+        bench.extender.want(orders(wake=(pod("a", "plan"),)))
+        await bench.until(lambda: len(bench.api.written) == 1)
+        await bench.pass_time(1)
+        assert len(bench.api.written) == 1
+        assert caplog.records == []
 
 
 @virtual

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 OURS = Translator("kohort")
 BORN = "2026-11-21T09:00:00Z"
 BORN_AT = 1795251600.0
-MIN, MAX, UTILITY = (f"kohort.dev/{name}" for name in ("min-workers", "max-workers", "utility"))
+MIN, MAX, UTILITY, RELEASED = (f"kohort.dev/{name}" for name in ("min-workers", "max-workers", "utility", "released"))
 
 
 def replica(replicas: Any = 1, cpu: str = "1", scheduler: Any = "kohort", **spec: Any) -> Json:
@@ -61,7 +61,8 @@ def asked(cpu: int) -> Resources:
 PLAIN = Job(
     uid="team-a/j1", namespace="team-a", name="mnist", kind="TFJob", arrival=BORN_AT,
     roles=(Role("ps", 1, asked(2000)), Role(WORKER, 3, asked(1000))),
-    min_workers=3, max_workers=3, min_stated=False, max_stated=False, keeps_pods=True, version=41,
+    min_workers=3, max_workers=3, min_stated=False, max_stated=False, suspends=True, keeps_pods=True,
+    version=41,
 )  # fmt: skip
 
 
@@ -130,12 +131,28 @@ def conditions(*kinds: str, status: str = "True") -> Json:
     return {"conditions": [{"type": kind, "status": status} for kind in kinds]}
 
 
+SUSPEND: Json = {"f:spec": {"f:runPolicy": {"f:suspend": {}}}}
+OUR_MARK: Json = {"f:metadata": {"f:annotations": {f"f:{RELEASED}": {}}}}
+
+
+def marked(*writers: Json) -> Json:
+    """A suspended job with our mark; ``writers``: the fields of each of its managers."""
+    item = tfjob({RELEASED: "true"}, run={"suspend": True})
+    item["metadata"]["managedFields"] = [{"manager": str(n), "fieldsV1": own} for n, own in enumerate(writers)]
+    return item
+
+
 STATES: dict[str, tuple[Json, dict[str, bool]]] = {
     "created": (tfjob(status=conditions("Created", "Running")), {}),
     "succeeded": (tfjob(status=conditions("Running", "Succeeded")), {"finished": True}),
     "failed": (tfjob(status=conditions("Failed")), {"finished": True}),
     "not failed after all": (tfjob(status=conditions("Failed", status="False")), {}),
     "suspended": (tfjob(run={"suspend": True}), {"suspended": True}),
+    "suspended by us": (marked(), {"released": True}),
+    "our mark without a suspension": (tfjob({RELEASED: "true"}, run={"suspend": False}), {}),
+    "suspended by us, and the API says so": (marked(SUSPEND | OUR_MARK, {}), {"released": True}),
+    "suspended by a user since": (marked(OUR_MARK, SUSPEND), {"suspended": True}),
+    "suspended by us and a user": (marked(SUSPEND | OUR_MARK, SUSPEND), {"suspended": True}),
     "suspend as text is not suspended": (tfjob(run={"suspend": "true"}), {}),
     "cleans its running pods": (tfjob(run={"cleanPodPolicy": "Running"}), {"keeps_pods": False}),
     "cleans all pods": (tfjob(run={"cleanPodPolicy": "All"}), {"keeps_pods": False}),
@@ -148,8 +165,9 @@ STATES: dict[str, tuple[Json, dict[str, bool]]] = {
 @pytest.mark.parametrize(("item", "want"), STATES.values(), ids=STATES.keys())
 def test_states(item: Json, want: dict[str, bool]) -> None:
     job = seen(item)
-    got = {name: getattr(job, name) for name in ("finished", "suspended", "deleting", "keeps_pods")}
-    assert got == {"finished": False, "suspended": False, "deleting": False, "keeps_pods": True} | want
+    got = {name: getattr(job, name) for name in ("finished", "suspended", "released", "deleting", "keeps_pods")}
+    plain = dict.fromkeys(("finished", "suspended", "released", "deleting"), False)
+    assert got == plain | {"keeps_pods": True} | want
 
 
 def test_deletion() -> None:

@@ -9,7 +9,7 @@ from policy.cluster.lifecycle import TABLE, InvalidMoveError, Move, diagram, nex
 
 W, P, B, R, M, Z, X, L, C = State
 EDGES = {
-    (W, Move.ADMIT): P, (W, Move.COMPLETE): R, (W, Move.LOSE): X,
+    (W, Move.ADMIT): P, (W, Move.COMPLETE): R, (W, Move.LOSE): X, (W, Move.RELEASE): L,
     (P, Move.COMMIT): B, (P, Move.COMPLETE): R, (P, Move.GIVE_UP): W, (P, Move.RELEASE): L,
     (B, Move.COMPLETE): R, (B, Move.GIVE_UP): W, (B, Move.RELEASE): L,
     (R, Move.LOSE): X, (R, Move.RELEASE): L, (R, Move.MIGRATE): M,

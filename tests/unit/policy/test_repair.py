@@ -7,9 +7,23 @@ import pytest
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase
 from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import reason_of
 from policy.desired import desired
 from policy.systems.kod2 import Kod2
-from tests.builders import START, NodeGone, PodGone, RefuseBind, World, job, node
+from tests.builders import (
+    START,
+    JobBuilder,
+    JobSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    RefuseBind,
+    Synced,
+    World,
+    job,
+    node,
+)
 
 GANG = job("a").ps().workers(2)
 GONE = {
@@ -58,6 +72,81 @@ def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_firs
     assert {o.name for o in orders} == {"a-ps-0", "a-worker-0"}
     world.do(*(PodGone(o.uid) for o in orders))
     assert (world.state("a"), world.snapshot.jobs["job-a"].arrival) == (State.WAITING, START)
+
+
+def released() -> World:
+    """A TFJob that has lost a member for which there is no room, past its repair time: three of four are bound."""
+    world = World().nodes("n1").start(job("a", suspends=True).ps().workers(3, cpu=3))
+    world.do(PodGone("uid-a-worker-2"))
+    world.see(node("n1", cpu=7))
+    world.pass_time(31)
+    assert world.state("a") is State.RELEASING
+    return world
+
+
+def suspended(world: World, **how: bool) -> World:
+    """The job is seen suspended."""
+    world.see(JobBuilder(world.snapshot.jobs["job-a"]).with_(**how))
+    return world
+
+
+def version(world: World) -> int:
+    return world.snapshot.jobs["job-a"].version
+
+
+def test_a_job_that_can_be_suspended_is_released_by_its_operator() -> None:
+    world = released()
+    wanted = desired(world.snapshot, 500)
+    assert [(o.name, o.kind, o.suspend, o.version) for o in wanted.suspend] == [("a", "TFJob", True, version(world))]
+    assert wanted.release == ()
+
+
+def test_it_goes_on_when_every_pod_is_gone_and_queues_with_its_first_arrival() -> None:
+    world = suspended(released(), released=True)
+    assert desired(world.snapshot, 500).suspend == ()
+    assert reason_of(world.snapshot, world.snapshot.jobs["job-a"]).reason is Reason.RELEASING
+    world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
+    assert desired(world.snapshot, 500).suspend == ()
+    world.do(PodGone("uid-a-worker-1"))
+    assert [(o.suspend, o.version) for o in desired(world.snapshot, 500).suspend] == [(False, version(world))]
+    assert [j.key for j in world.snapshot.waiting()] == ["team/a"]
+    suspended(world, released=False)
+    assert desired(world.snapshot, 500).suspend == ()
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["before ours", "after ours"])
+def test_a_users_suspension_is_kept(marked: bool) -> None:
+    world = suspended(released(), released=True) if marked else released()
+    suspended(world, suspended=True, released=False)
+    world.do(*(PodGone(f"uid-a-{name}") for name in ("ps-0", "worker-0", "worker-1")))
+    assert (world.state("a"), desired(world.snapshot, 500).suspend) == (State.WAITING, ())
+    assert reason_of(world.snapshot, world.snapshot.jobs["job-a"]).reason is Reason.SUSPENDED
+
+
+def test_where_the_operator_is_down_a_suspended_jobs_pods_are_deleted_after_all() -> None:
+    world = suspended(released(), released=True)
+    assert desired(world.snapshot, 500).release == ()
+    world.pass_time(121)
+    assert {o.name for o in desired(world.snapshot, 500).release} == {"a-ps-0", "a-worker-0", "a-worker-1"}
+
+
+def test_a_release_that_a_restart_finds_is_brought_to_its_end() -> None:
+    before = suspended(released(), released=True).snapshot
+    world = World()
+    facts = [*map(JobSeen, before.jobs.values()), *map(NodeSeen, before.nodes.values())]
+    world.do(*facts, *map(PodSeen, before.pods.values()), Synced())
+    assert world.state("a") is State.RELEASING
+    world.do(*(PodGone(uid) for uid in before.pods))
+    assert [o.suspend for o in desired(world.snapshot, 500).suspend] == [False]
+
+
+@pytest.mark.parametrize("ended", ["finished", "deleting", "invalid"])
+def test_a_job_that_ended_meanwhile_is_left_as_it_is(ended: str) -> None:
+    world = suspended(released(), released=True)
+    world.do(*(PodGone(f"uid-a-{name}") for name in ("ps-0", "worker-0", "worker-1")))
+    suspended(world, **{ended: True})
+    assert desired(world.snapshot, 500).suspend == ()
 
 
 def test_a_gang_in_repair_may_shrink_lighter_jobs() -> None:
