@@ -134,8 +134,8 @@ def test_where_the_operator_is_down_a_suspended_jobs_pods_are_deleted_after_all(
 def test_a_release_that_a_restart_finds_is_brought_to_its_end() -> None:
     before = suspended(released(), released=True).snapshot
     world = World()
-    facts = [*map(JobSeen, before.jobs.values()), *map(NodeSeen, before.nodes.values())]
-    world.do(*facts, *map(PodSeen, before.pods.values()), Synced())
+    world.do(*map(JobSeen, before.jobs.values()), *map(NodeSeen, before.nodes.values()))
+    world.do(*map(PodSeen, before.pods.values()), Synced())
     assert world.state("a") is State.RELEASING
     world.do(*(PodGone(uid) for uid in before.pods))
     assert [o.suspend for o in desired(world.snapshot, 500).suspend] == [False]
