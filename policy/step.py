@@ -15,6 +15,7 @@ from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
 from policy.transitions.repair import repair
 from policy.transitions.settle import settle
+from policy.transitions.theft import give_up_stolen
 
 
 def step(
@@ -33,6 +34,7 @@ def step(
     effects += expire(draft, now)
     effects += settle(draft, now)
     if draft.read("synced") and draft.read("leading"):
+        effects += give_up_stolen(draft, now)
         effects += repair(draft, now)
         draft.settle()
         effects += carry_out(draft, policy.decide(draft.view(), now), now)

@@ -19,12 +19,13 @@ class Draft:
 
     ``_touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date,
     ``_unfiled`` and ``_unfiled_pods`` the jobs and the lone pods to be filed in the index, ``_renewed`` the nodes whose
-    jobs are not found yet.
+    jobs are not found yet, ``filled`` those on which a fact has left less room.
     """
 
     def __init__(self, base: Snapshot) -> None:
         self.base = base
         self._touched: set[str] = set()
+        self.filled: set[str] = set()
         self._stale: set[str] = set()
         self._unfiled: set[str] = set()
         self._unfiled_pods: set[str] = set()
@@ -151,6 +152,8 @@ class Draft:
         self._file(pod)
         self._recharge(pod.uid, pod_charge(pod))
         self._recount_foreign(old, pod)
+        if pod.holds_room and not (old is not None and old.holds_room):
+            self.filled.add(pod.node)
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod and its charge."""

@@ -118,7 +118,7 @@ class Snapshot:
         yield from (self.pods[uid] for uid in sorted(self.strays.get(job_uid, ())))
 
     def waiting(self) -> Iterator[Job]:
-        """Jobs that are in the queue: valid, not finished, not suspended by a user, without a plan; those that pause."""
+        """Jobs in the queue: valid, not finished, not suspended by a user, without a plan; those that pause, too."""
         return (self.jobs[uid] for uid in self.index.waiting)
 
     def running(self) -> Iterator[Job]:

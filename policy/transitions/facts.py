@@ -59,6 +59,8 @@ def see_node(draft: Draft, node: Node) -> None:
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
     draft.put_node(node)
+    if old is not None and old.allocatable != node.allocatable:
+        draft.filled.add(node.name)
 
 
 def see_job(draft: Draft, job: Job, now: float) -> None:

@@ -188,6 +188,7 @@ def _await_room(draft: Draft, gang: Gang, now: float) -> None:
     if left != tuple(gang.waits_for):
         rules = rules_of(draft)
         deadline = now + (rules.freeing_seconds if left else rules.plan_seconds)
+        draft.filled.update(() if left else gang.nodes.values())
         draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
 
 

@@ -481,16 +481,18 @@ def test_room_stolen_by_the_default_scheduler(plane: ControlPlane, kohort: Kohor
 def test_room_stolen_for_which_there_is_no_other(
     plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
 ) -> None:
-    """Nothing of the gang is bound, it says what it waits for, and it gets in when the thief is gone."""
+    """Nothing of the gang is bound, it says at once what it waits for, and it gets in when the thief is gone."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
     until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier", IN_TIME)
     for node in ("node-0", "node-1", "node-2"):
         create_pod(plane, space, lone_pod(f"thief-{node}", cpu="1", scheduler="default-scheduler", **on_node(node)))
     until(lambda: len(nodes_of(plane, space)) == 3, "the room stolen", 20)
-    let_go(plane, space)
-    took = until(lambda: reason(kohort, job), "a reason said", 3 * WINDOW + SLACK)  # one window, and a retry of two
+    took = until(lambda: reason(kohort, job), "a reason said", 2)
     print(f"said {took:.1f} s later: {reason(kohort, job)}")
-    assert nodes_of(plane, space, job.name) == {}
+    told = kohort.get("/v1/decisions")["decisions"]
+    assert any(d["reason"] == "RoomTaken" and (d["job"] or {}).get("namespace") == space for d in told)
+    let_go(plane, space)
+    never(lambda: nodes_of(plane, space, job.name), "a member bound", 3)
     for node in ("node-0", "node-1", "node-2"):
         plane.api.delete(f"/api/v1/namespaces/{space}/pods/thief-{node}")
     bound_in_time(plane, job, 40)

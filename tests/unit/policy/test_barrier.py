@@ -228,7 +228,9 @@ def test_a_plan_whose_pods_are_deleted_is_given_up_at_once_and_made_again_when_t
 
 def test_room_stolen_by_a_stranger_does_not_break_the_sums() -> None:
     world = planned()
+    for uid in PODS:
+        world.hold(uid)
     world.see(guest("thief", "n1", cpu=9))
     assert len(world.over()) == 1
-    # The plan stays until kube-scheduler no longer offers the node, which is what decides.
-    assert world.state("a") is State.PLANNED
+    # Its bindings are on their way: what becomes of them decides.
+    assert world.state("a") is State.BINDING
