@@ -54,13 +54,88 @@ def paper(
     """
     with errors():
         from extender.study import papercommand as command
+        from extender.study.pool import runner_of
 
         if listed:
             command.show_list(json_file)
             return
         asked = command.Asked(tuple(names or ()), everything, mutants, seeds, first_seed, json_file, out)
-        if not command.run(asked, command.runner_of(workers, scheduler)):
+        if not command.run(asked, runner_of(workers, scheduler)):
             raise typer.Exit(1)
+
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A parameter of the policy, or sim.NAME of the simulator; may be repeated."
+    ),
+]
+PodsOption = Annotated[
+    bool, typer.Option("--pods", help="Simulate operator, kube-scheduler and kubelets pod by pod; slower.")
+]
+
+
+@app.command(
+    epilog="Examples: kohort simulate --policy kod2 --trace kod2 --seeds 10; "
+    "kohort simulate --policy kod2 --set gate=strict --trace jobs.csv,nodes=3x10x32x1 --out results",
+    short_help="Run a trace under a policy in the simulator.",
+)
+def simulate(
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="The policy.")],
+    trace: Annotated[str, typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="The trace.")],
+    given: SetOption = None,
+    pods: PodsOption = False,
+    seeds: SeedsOption = None,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")] = 0,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Run a trace under a policy and print every measure, over the seeds.
+
+    A trace is a named generator, or a file in Kohort's own format (docs/simulator.md), Philly's, Pollux's or openb's.
+    """
+    with errors():
+        from extender.study import comparecommand as command
+        from extender.study.pool import runner_of
+
+        plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
+        command.run(plan, command.Where(out, json_file), runner_of(workers, scheduler))
+
+
+@app.command(
+    epilog="Example: kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results",
+    short_help="Policies against each other on traces, over seeds.",
+)
+def compare(
+    policies: Annotated[
+        list[str],
+        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the first is the yardstick."),
+    ],
+    traces: Annotated[list[str], typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="Each trace.")],
+    given: SetOption = None,
+    pods: PodsOption = False,
+    measure: Annotated[str, typer.Option("--measure", help="The measure that the table is about.")] = (
+        "mean_jct_seconds"
+    ),
+    seeds: SeedsOption = None,
+    first_seed: FirstSeedOption = 1000,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Print, for each trace and policy, the mean with p10-p90 and the paired difference to the first policy.
+
+    30 seeds unless said; a trace without chance is run once. With --out a run that was ended goes on from there.
+    """
+    with errors():
+        from extender.study import comparecommand as command
+        from extender.study.pool import runner_of
+
+        plan = command.plan_of(policies, traces, first_seed, seeds or 30, given or [], pods)
+        command.run(plan, command.Where(out, json_file, measure), runner_of(workers, scheduler))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from extender.study import files, papers, show
 from extender.study.consoles import err, out
 from extender.study.errors import StudyError
 from extender.study.papers import MutantOutcome, Outcome
-from extender.study.pool import Case, Runner, dask, processes
+from extender.study.pool import Case, Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
 from policy.sim.papers.base import Experiment, Mutant
@@ -28,15 +28,6 @@ class Asked:
     first_seed: int
     json_file: str | None
     out: Path | None
-
-
-def runner_of(workers: int | None, scheduler: str | None) -> Runner:
-    """Where the cases run. Raises StudyError where both are given."""
-    if scheduler is None:
-        return processes(workers)
-    if workers is not None:
-        raise StudyError("--workers and --scheduler: give one of them; Dask's workers are started by Dask")
-    return dask(scheduler)
 
 
 def show_list(json_file: str | None) -> None:

@@ -56,6 +56,15 @@ def run(cases: Sequence[Case], done: DoneRows, runner: Runner, to: Console | Non
     return [found for case in cases if (found := done.get(case.key)) is not None]
 
 
+def runner_of(workers: int | None, scheduler: str | None) -> Runner:
+    """Where the cases run. Raises StudyError where both are given."""
+    if scheduler is None:
+        return processes(workers)
+    if workers is not None:
+        raise StudyError("--workers and --scheduler: give one of them; Dask's workers are started by Dask")
+    return dask(scheduler)
+
+
 def processes(workers: int | None = None) -> Runner:
     """Run on so many processes; as many as there are cores unless said."""
     return partial(_in_processes, workers or len(os.sched_getaffinity(0)))

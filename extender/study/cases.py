@@ -1,0 +1,103 @@
+"""One run of a comparison: a policy on a trace with a seed, as a row of numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from extender.study.errors import StudyError
+from extender.study.rows import Row
+from extender.study.scenes import Scene, scene
+from extender.study.specs import Spec, Value
+from policy.sim.fluid.run import simulate
+from policy.sim.objects import KOHORT
+from policy.sim.report import Result
+from policy.sim.run import HORIZON
+from policy.sim.run import simulate as simulate_pods
+from policy.sim.traces import rigid
+from policy.systems import SYSTEMS, make_policy
+from policy.systems.base import Policy
+
+PLAIN = frozenset({"fifo-pod"})  # runs every replica that is asked for, or nothing is computed
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """pods: in the pod-level world (operator, kube-scheduler, kubelets); else job by job."""
+
+    policy: Spec
+    trace: Spec
+    seed: int
+    simulator: tuple[tuple[str, Value], ...] = ()
+    pods: bool = False
+    jobs: bool = False
+
+    @property
+    def key(self) -> str:
+        """Names the case among all."""
+        given = ",".join(f"{name}={value}" for name, value in self.simulator)
+        how = f"{'pods' if self.pods else 'jobs'} {given}".strip()
+        rows = " with jobs" if self.jobs else ""
+        return f"run {_text(self.policy)} on {_text(self.trace)} seed {self.seed} ({how}){rows}"
+
+
+def _text(spec: Spec) -> str:
+    return ",".join([spec.name, *(f"{name}={value}" for name, value in spec.parameters)])
+
+
+def policy_of(spec: Spec, seed: int) -> Policy:
+    """The policy; one that draws gets the seed where none was given. Raises StudyError."""
+    system = SYSTEMS.get(spec.name)
+    draws = system is not None and any(field.name == "seed" for field in fields(system))
+    try:
+        return make_policy(spec.name, **(spec.given(seed=seed) if draws else spec.given()))
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"--policy {spec.text or spec.name}: {error}") from None
+
+
+def run_one(run: Run) -> Row:
+    """The measures of that run, and its jobs where asked."""
+    found = result_of(run, scene(run.trace, run.seed, run.simulator))
+    row: Row = dict(measures(found))
+    if run.jobs:
+        row["jobs_table"] = [job_row(job) for job in found.jobs]
+    return row
+
+
+def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
+    """Run it. ``on_step`` sees every step."""
+    policy = policy_of(run.policy, run.seed)
+    trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
+    if not run.pods:
+        return simulate(trace, policy, at.settings, on_step=on_step)
+    horizon = HORIZON if math.isinf(at.settings.horizon) else at.settings.horizon
+    look = (lambda step, _: on_step(step)) if on_step is not None else None
+    return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
+
+
+def measures(result: Result) -> dict[str, float]:
+    """What is compared; times in seconds, shares of 1."""
+    found = {
+        "jobs": len(result.jobs),
+        "finished": result.finished,
+        "rejected": result.rejected,
+        "mean_jct_seconds": result.mean_jct_seconds,
+        "mean_waiting_seconds": result.mean_waiting_seconds,
+        "mean_scaling_seconds": result.mean_scaling_seconds,
+        "makespan_seconds": result.makespan_seconds,
+        "utilisation": result.utilisation,
+        "held": result.held,
+        "resizes": result.resizes,
+        "moves": result.moves,
+        "cross_pairs": result.cross_pairs,
+        "total_utility": result.total_utility,
+        "fairness": result.fairness,
+        "fragmentation": result.fragmentation,
+    }
+    return found | {f"utilisation_{name}": use.computing for name, use in sorted(result.use.items())}
+
+
+def job_row(job: Any) -> Row:
+    """One job's outcome."""
+    return asdict(job) | {"jct_seconds": job.jct_seconds, "waiting_seconds": job.waiting_seconds}

@@ -1,0 +1,154 @@
+"""``kohort compare`` and ``kohort simulate``: run the plan, show the table, write the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from extender.study import files, plots, show
+from extender.study.comparison import Line, Plan, compare
+from extender.study.consoles import err, out
+from extender.study.errors import refuse
+from extender.study.pool import Runner
+from extender.study.pool import run as run_cases
+from extender.study.rows import DoneRows, Row
+from extender.study.specs import Spec, Value, settings, spec
+
+SIM = "sim."
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the result goes. measure: the one that the table of a comparison is about."""
+
+    out: Path | None
+    json_file: str | None
+    measure: str = "mean_jct_seconds"
+
+
+def plan_of(
+    policies: Sequence[str],
+    traces: Sequence[str],
+    first_seed: int,
+    seeds: int,
+    given: Sequence[str],
+    pods: bool = False,
+    jobs: bool = False,
+) -> Plan:
+    """The plan that the options describe, checked. Raises StudyError.
+
+    given: ``name=value`` each, a policy's parameter (of every policy) or ``sim.name``, of the job-level simulator.
+    """
+    changes = settings(given, "--set")
+    simulator = tuple((name.removeprefix(SIM), value) for name, value in changes.items() if name.startswith(SIM))
+    mine = {name: value for name, value in changes.items() if not name.startswith(SIM)}
+    chosen = tuple(_with(spec(text, "--policy"), mine) for text in policies)
+    plan = Plan(
+        policies=chosen,
+        traces=tuple(spec(text, "--trace") for text in traces),
+        seeds=range(first_seed, first_seed + seeds),
+        simulator=simulator,
+        pods=pods,
+        jobs=jobs,
+    )
+    plan.check()
+    return plan
+
+
+def run(plan: Plan, where: Where, runner: Runner) -> None:
+    """Run every case, show and write. Raises StudyError."""
+    folder = files.folder(where.out) if where.out else None
+    done = DoneRows(folder / "rows.jsonl" if folder else None)
+    try:
+        cases = plan.cases()
+        found = dict(zip([case.key for case in cases], run_cases(cases, done, runner, err()), strict=True))
+    finally:
+        done.close()
+    lines = compare(plan, found)
+    if where.measure not in lines[0].spreads:
+        raise refuse("--measure", where.measure, ", ".join(lines[0].spreads))
+    report = {
+        "first_policy": plan.policies[0].text,
+        "interval": "95 %, paired percentile bootstrap over the seeds, 2,000 resamples",
+        "lines": [asdict(line) for line in lines],
+    }
+    if where.json_file is not None:
+        files.write_json_to(where.json_file, report)
+    if where.json_file != "-":
+        (_show_one if len(lines) == 1 else partial(_show_many, where.measure))(out(), lines)
+    if folder is not None:
+        _write(plan, folder, report, lines, found)
+
+
+def _show_one(to: Console, lines: Sequence[Line]) -> None:
+    line = lines[0]
+    to.print(f"{line.policy} on {line.trace}: {_seeds(line)}")
+    rows = [(name, *map(show.number, (s.mean, s.p10, s.p90, s.low, s.high))) for name, s in line.spreads.items()]
+    show.table(to, ("MEASURE", "MEAN", "P10", "P90", "LOWEST", "HIGHEST"), rows)
+
+
+def _show_many(measure: str, to: Console, lines: Sequence[Line]) -> None:
+    first = lines[0].policy
+    title = (f"MEAN {measure}", "P10-P90", f"AGAINST {first}", "95 % INTERVAL", "FINISHED", "UTILISATION")
+    show.table(to, ("TRACE", "POLICY", "SEEDS", *title), [_cells(line, measure) for line in lines], 2)
+    to.print(f"AGAINST: mean over seeds of the paired difference to {first}, and by how much of its mean; interval:")
+    to.print("paired percentile bootstrap, 2,000 resamples; * where it leaves out zero")
+
+
+def _cells(line: Line, measure: str) -> tuple[str, ...]:
+    s, difference = line.spreads[measure], line.differences.get(measure)
+    against, interval = "-", "-"
+    if difference is not None:
+        base = s.mean - difference.mean
+        share = f" ({difference.mean / base:+.1%})" if base else ""
+        against = f"{difference.mean:+.4g}{share}{'*' if difference.clear else ' '}"
+        interval = f"{difference.low:+.4g} to {difference.high:+.4g}" if line.seeds > 1 else "one seed"
+    finished, jobs = line.spreads["finished"].mean, line.spreads["jobs"].mean
+    return (
+        line.trace,
+        line.policy,
+        str(line.seeds),
+        show.number(s.mean),
+        f"{show.number(s.p10)}-{show.number(s.p90)}",
+        against,
+        interval,
+        f"{show.number(finished)} of {show.number(jobs)}",
+        f"{line.spreads['utilisation'].mean:.0%}",
+    )
+
+
+def _seeds(line: Line) -> str:
+    return "one run" if line.seeds == 1 else f"{line.seeds} seeds"
+
+
+def _write(plan: Plan, folder: Path, report: object, lines: Sequence[Line], found: dict[str, Row]) -> None:
+    files.write_json(folder / "comparison.json", report)
+    rows: list[Row] = []
+    jobs: list[Row] = []
+    for trace in plan.traces:
+        for policy in plan.policies:
+            for run in plan.runs(policy, trace):
+                head = {"trace": trace.text, "policy": policy.text, "seed": run.seed}
+                row = dict(found[run.key])
+                jobs += [head | job for job in row.pop("jobs_table", [])]
+                rows.append(head | row)
+    files.write_rows(folder / "runs", rows)
+    if jobs:
+        files.write_rows(folder / "jobs", jobs)
+    if files.can_draw():
+        files.write_figure(folder / "comparison.png", partial(plots.draw_comparison, lines))
+        if jobs:
+            files.write_figure(folder / "jct.png", partial(plots.draw_completion, jobs))
+
+
+def _with(found: Spec, parameters: dict[str, Value]) -> Spec:
+    """The policy with parameters from --set; its own come first."""
+    if not parameters:
+        return found
+    merged = found.given(**parameters)
+    text = ",".join([found.name, *(f"{name}={value}" for name, value in merged.items())])
+    return Spec(found.name, tuple(merged.items()), text)

@@ -1,0 +1,83 @@
+"""``kohort simulate`` and ``kohort compare``: policies on traces over seeds, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extender.study.cases import Run, policy_of, run_one
+from extender.study.errors import refuse
+from extender.study.pool import Case
+from extender.study.rows import Row
+from extender.study.scenes import scene, varies
+from extender.study.specs import Spec, Value
+from extender.study.stats import Difference, Spread, paired, spread
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is compared. The first policy is the one that the others are held against."""
+
+    policies: tuple[Spec, ...]
+    traces: tuple[Spec, ...]
+    seeds: range
+    simulator: tuple[tuple[str, Value], ...] = ()
+    pods: bool = False
+    jobs: bool = False
+
+    def check(self) -> None:
+        """Raise StudyError for a policy or a trace that is none, before anything runs."""
+        for option, specs in (("--policy", self.policies), ("--trace", self.traces)):
+            if twice := [one.text for index, one in enumerate(specs) if one in specs[:index]]:
+                raise refuse(option, twice[0], "each one once")
+        for policy in self.policies:
+            policy_of(policy, self.seeds[0])
+        for trace in self.traces:
+            scene(trace, self.seeds[0], self.simulator)
+
+    def seeds_of(self, trace: Spec) -> Sequence[int]:
+        """A trace without chance is run once."""
+        return self.seeds if varies(trace) else self.seeds[:1]
+
+    def runs(self, policy: Spec, trace: Spec) -> list[Run]:
+        """One for each seed."""
+        given = self.simulator, self.pods, self.jobs
+        return [Run(policy, trace, seed, *given) for seed in self.seeds_of(trace)]
+
+    def cases(self) -> list[Case]:
+        """All, trace by trace and seed by seed, so that what belongs together is done together."""
+        found = [run for trace in self.traces for policy in self.policies for run in self.runs(policy, trace)]
+        return [Case(run.key, run_one, (run,)) for run in sorted(found, key=lambda run: run.seed)]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One policy on one trace: the spread of every measure, and its difference to the first policy's."""
+
+    trace: str
+    policy: str
+    seeds: int
+    spreads: dict[str, Spread]
+    differences: dict[str, Difference]
+
+
+def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
+    """A line for each trace and policy. rows: by case."""
+    lines = []
+    for trace in plan.traces:
+        firsts = _columns([rows[run.key] for run in plan.runs(plan.policies[0], trace)])
+        for policy in plan.policies:
+            found = _columns([rows[run.key] for run in plan.runs(policy, trace)])
+            spreads = {name: spread(values) for name, values in found.items()}
+            differences = {name: paired(firsts[name], values) for name, values in found.items() if name in firsts}
+            shown = differences if policy is not plan.policies[0] else {}
+            lines.append(Line(trace.text, policy.text, len(plan.seeds_of(trace)), spreads, shown))
+    return lines
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[float]]:
+    return {
+        name: [float(row[name]) for row in rows]
+        for name, value in rows[0].items()
+        if isinstance(value, int | float) and all(name in row for row in rows)
+    }

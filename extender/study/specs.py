@@ -1,0 +1,54 @@
+"""``NAME,PARAMETER=VALUE,...``: how a policy or a trace is named on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from extender.study.errors import refuse
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A name and its parameters, in the order given. ``text``: as it was written; the label in tables."""
+
+    name: str
+    parameters: tuple[tuple[str, Value], ...] = ()
+    text: str = ""
+
+    def given(self, **more: Value) -> dict[str, Value]:
+        """All parameters; those given win."""
+        return {**more, **dict(self.parameters)}
+
+
+def spec(text: str, option: str) -> Spec:
+    """Read it. Raises StudyError."""
+    name, *rest = text.split(",")
+    if not name:
+        raise refuse(option, text, "NAME or NAME,PARAMETER=VALUE,...")
+    return Spec(name, tuple(settings(rest, option).items()), text)
+
+
+def settings(texts: Iterable[str], option: str) -> dict[str, Value]:
+    """``name=value`` each; the last one of a name counts. Raises StudyError."""
+    found: dict[str, Value] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise refuse(option, text, "PARAMETER=VALUE")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> Value:
+    words: dict[str, Value] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

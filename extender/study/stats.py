@@ -1,0 +1,62 @@
+"""Means with their spread, and paired differences with a confidence interval."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Over the seeds."""
+
+    mean: float
+    p10: float
+    p90: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The mean of the paired differences (this less the first), and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Quantiles linear between ranks."""
+    ordered = sorted(values)
+    return Spread(fmean(ordered), _quantile(ordered, 0.1), _quantile(ordered, 0.9), ordered[0], ordered[-1])
+
+
+def paired(first: Sequence[float], other: Sequence[float]) -> Difference:
+    """Paired percentile bootstrap: seeds are drawn again with replacement, each with both of its values.
+
+    The draw itself has a fixed seed: the same rows give the same interval. One seed gives no interval but itself.
+    """
+    differences = [b - a for a, b in zip(first, other, strict=True)]
+    draw = random.Random(0)
+    count = len(differences)
+    means = sorted(fmean(draw.choices(differences, k=count)) for _ in range(RESAMPLES)) if count > 1 else differences
+    tail = (1 - CONFIDENCE) / 2
+    return Difference(fmean(differences), _quantile(means, tail), _quantile(means, 1 - tail))
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float:
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)

@@ -1,0 +1,162 @@
+"""``kohort simulate`` and ``kohort compare``: tables, files, going on, and what is said of wrong options."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from extender.cli import commands
+from extender.study import cases
+from policy.sim.fluid.run import simulate as simulate_fluid
+from policy.sim.fluid.settings import FluidSettings
+from policy.sim.run import simulate as simulate_pods
+from policy.sim.traces import kod2
+from policy.systems.kod2 import Gate, Kod2
+
+
+def kohort(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, [arguments[0], "--workers", "1", *arguments[1:]])
+
+
+def answer(*arguments: str) -> Any:
+    result = kohort(*arguments, "--json", "-")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.output)
+
+
+def test_simulate_prints_every_measure_over_the_seeds() -> None:
+    result = kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--seeds", "3", "--first-seed", "4")
+    assert result.exit_code == 0
+    assert result.output.startswith("kod2 on kod2: 3 seeds\n")
+    shown = {line.split()[0]: line.split()[1:] for line in result.output.splitlines()[2:]}
+    runs = [simulate_fluid(kod2(seed), Kod2(), FluidSettings(patience=1800)) for seed in (4, 5, 6)]
+    assert float(shown["makespan_seconds"][0]) == pytest.approx(sum(r.makespan_seconds for r in runs) / 3, rel=1e-3)
+    assert float(shown["mean_jct_seconds"][3]) == pytest.approx(min(r.mean_jct_seconds for r in runs), rel=1e-3)
+    assert shown["finished"] == ["10"] * 5
+
+
+def test_parameters_reach_the_policy_the_trace_and_the_simulator() -> None:
+    plain = answer("simulate", "--policy", "kod2", "--trace", "kod2")["lines"][0]["spreads"]
+    strict = answer("simulate", "--policy", "kod2", "--set", "gate=strict", "--trace", "kod2")["lines"][0]["spreads"]
+    want = simulate_fluid(kod2(0), Kod2(gate=Gate.STRICT), FluidSettings(patience=1800))
+    assert strict["mean_jct_seconds"]["mean"] == want.mean_jct_seconds != plain["mean_jct_seconds"]["mean"]
+    few = answer("simulate", "--policy", "kod2", "--trace", "kod2,jobs=3")["lines"][0]["spreads"]
+    assert few["jobs"]["mean"] == 3
+    slow = answer("simulate", "--policy", "kod2", "--set", "sim.start_seconds=100", "--trace", "kod2")
+    want = simulate_fluid(kod2(0), Kod2(), FluidSettings(patience=1800, start_seconds=100))
+    assert slow["lines"][0]["spreads"]["mean_jct_seconds"]["mean"] == want.mean_jct_seconds
+
+
+def test_the_pod_level_world_is_at_hand() -> None:
+    found = answer("simulate", "--policy", "kod2", "--trace", "kod2", "--pods")["lines"][0]["spreads"]
+    assert found["mean_jct_seconds"]["mean"] == simulate_pods(kod2(0), Kod2()).mean_jct_seconds
+
+
+def test_simulate_writes_runs_and_jobs(tmp_path: Path) -> None:
+    arguments = ("simulate", "--policy", "kod2", "--trace", "kod2", "--seeds", "2", "--out", str(tmp_path))
+    assert kohort(*arguments).exit_code == 0
+    runs = list(csv.DictReader((tmp_path / "runs.csv").open()))
+    jobs = list(csv.DictReader((tmp_path / "jobs.csv").open()))
+    assert [(run["trace"], run["policy"], run["seed"], run["finished"]) for run in runs] == [
+        ("kod2", "kod2", "0", "10"),
+        ("kod2", "kod2", "1", "10"),
+    ]
+    assert len(jobs) == 20
+    mean = sum(float(job["jct_seconds"]) for job in jobs if job["seed"] == "1") / 10
+    assert mean == pytest.approx(float(runs[1]["mean_jct_seconds"]))
+    assert json.loads((tmp_path / "comparison.json").read_text())["lines"][0]["seeds"] == 2
+
+
+def test_figures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra sim is not installed")
+    kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--out", str(tmp_path))
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in ("comparison.png", "jct.png"))
+
+
+def test_parquet_is_written_where_pyarrow_is_installed(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--seeds", "2", "--out", str(tmp_path))
+    assert parquet.read_table(tmp_path / "runs.parquet").column("seed").to_pylist() == [0, 1]
+
+
+COMPARE = ("compare", "--policy", "kod2", "--policy", "kod2,gate=strict", "--trace", "kod2", "--trace", "kod2,jobs=4")
+
+
+def test_compare_has_a_line_for_each_trace_and_policy_with_the_paired_difference() -> None:
+    lines = answer(*COMPARE, "--seeds", "5")["lines"]
+    assert [(line["trace"], line["policy"]) for line in lines] == [
+        ("kod2", "kod2"), ("kod2", "kod2,gate=strict"), ("kod2,jobs=4", "kod2"), ("kod2,jobs=4", "kod2,gate=strict"),
+    ]  # fmt: skip
+    settings = FluidSettings(patience=1800)
+    pairs = [
+        [simulate_fluid(kod2(seed), policy, settings).mean_jct_seconds for policy in (Kod2(), Kod2(gate=Gate.STRICT))]
+        for seed in range(1000, 1005)
+    ]
+    difference = lines[1]["differences"]["mean_jct_seconds"]
+    assert difference["mean"] == pytest.approx(sum(b - a for a, b in pairs) / 5)
+    assert min(b - a for a, b in pairs) <= difference["low"] < difference["mean"] < difference["high"]
+    assert lines[0]["differences"] == {}
+
+
+def test_compare_shows_the_measure_that_is_asked_for() -> None:
+    result = kohort(*COMPARE, "--seeds", "2", "--measure", "makespan_seconds")
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.output.splitlines()]
+    assert lines[0][:5] == ["TRACE", "POLICY", "SEEDS", "MEAN", "makespan_seconds"]
+    assert [line[:3] for line in lines[1:3]] == [["kod2", "kod2", "2"], ["kod2", "kod2,gate=strict", "2"]]
+    assert "paired percentile bootstrap" in result.output
+
+
+def test_compare_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = ("--out", str(tmp_path))
+    first = answer(*COMPARE, "--seeds", "2", *out)
+    done = len((tmp_path / "rows.jsonl").read_text().splitlines())
+    assert done == 8
+    made: list[int] = []
+    real = cases.result_of
+    monkeypatch.setattr(cases, "result_of", lambda run, at: made.append(run.seed) or real(run, at))
+    again = answer(*COMPARE, "--seeds", "3", *out)
+    assert made == [1002] * 4
+    assert again["lines"][0]["seeds"] == 3
+    assert answer(*COMPARE, "--seeds", "2", *out) == first
+    assert len(made) == 4
+
+
+def test_a_trace_without_chance_is_run_once(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(
+        "name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds\n"
+        "a,0,2,1,4,1000,1024,100\n"
+    )
+    trace = f"{tmp_path}/jobs.csv,nodes=1x10x32"
+    line = answer("compare", "--policy", "kod2", "--policy", "fifo-pod", "--trace", trace)["lines"][1]
+    assert line["seeds"] == 1
+    assert line["spreads"]["finished"]["mean"] == 1
+
+
+WRONG = {
+    "policy": (("--policy", "kod3"), "kohort: --policy kod3: policy 'kod3' is not known; known are "),
+    "parameter": (("--policy", "kod2,gait=x"), "kohort: --policy kod2,gait=x: kod2 has no parameter 'gait'; it has "),
+    "value": (("--policy", "kod2,gate=x"), "kohort: --policy kod2,gate=x: kod2: gate is 'x', must be one of loose"),
+    "form": (("--policy", "kod2,gate"), "kohort: --policy: 'gate' is not allowed; allowed: PARAMETER=VALUE"),
+    "trace": (("--trace", "kod9"), "kohort: --trace: 'kod9' is not allowed; allowed: "),
+    "trace's parameter": (("--trace", "kod2,job=3"), "kohort: --trace kod2,job=3: "),
+    "simulator": (("--set", "sim.speed=3"), "kohort: --set: 'sim.speed' is not allowed; allowed: sim."),
+    "simulator's value": (("--set", "sim.patience=x"), "kohort: --set sim.patience: 'x' is not allowed; allowed: a nu"),
+    "simulator's range": (("--set", "sim.patience=-1"), "kohort: --set sim: patience is -1.0, must be above 0"),
+    "twice": (("--policy", "kod2"), "kohort: --policy: 'kod2' is not allowed; allowed: each one once"),
+    "measure": (
+        ("--measure", "happiness", "--seeds", "1"),
+        "kohort: --measure: 'happiness' is not allowed; allowed: j",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_said_before_anything_runs(options: tuple[str, ...], said: str) -> None:
+    result = kohort("compare", "--policy", "kod2", "--trace", "kod2", *options)
+    assert result.exit_code == 2
+    assert result.output.startswith(said)
+    assert "Traceback" not in result.output

@@ -1,0 +1,89 @@
+"""Trace files: formats are known by their columns; what is wrong is said with file and line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from extender.study.errors import StudyError
+from extender.study.specs import Spec, spec
+from extender.study.tracefiles import read_trace, seeded
+from policy.sim.traces import Trace, kod2, node
+from policy.sim.traces.rows import rows
+
+JOBS = """name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds
+first,0,2,1,4,1000,1024,100
+second,5.5,2,1,4,1000,1024,50
+"""
+NODES = "name,cpu_millicores,memory_bytes,gpus\na,10000,34359738368,1\n"
+PHILLY = "timestamp,duration,num_gpus\n2020-01-01 00:00:00,10,1\n2020-01-02 00:00:00,20,2\n"
+WORKLOAD = "name,time,application,num_replicas,batch_size\nbert-0,60,bert,3,384\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time\np,1000,10,1,0,9\nq,1000,10,1,2,9\n"
+
+
+def read(tmp_path: Path, text: str, parameters: str = "", name: str = "jobs.csv", seed: int = 0) -> Trace:
+    (tmp_path / name).write_text(text)
+    given = spec(f"x{parameters}", "--trace").parameters
+    return read_trace(Spec(str(tmp_path / name), given), seed)
+
+
+def test_kohorts_own_csv_with_its_nodes_in_a_file_beside_it_or_by_their_shape(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    trace = read(tmp_path, JOBS, ",nodes=nodes.csv")
+    assert [job.name for job in trace.jobs] == ["first", "second"]
+    assert trace.nodes == (node("a", 10, 32, 1),)
+    assert read(tmp_path, JOBS, ",nodes=2x10x32x1").nodes == (node("node-0", 10, 32, 1), node("node-1", 10, 32, 1))
+
+
+def test_kohorts_own_json(tmp_path: Path) -> None:
+    given = kod2(3)
+    shapes = [{"name": n.name, "cpu_millicores": 10_000, "memory_bytes": 32 << 30, "gpus": 1} for n in given.nodes]
+    both = json.dumps({"nodes": shapes, "jobs": rows(given.jobs)})
+    assert read(tmp_path, both, name="t.json") == given
+    assert read(tmp_path, json.dumps(rows(given.jobs)), ",nodes=3x10x32x1", name="t.json") == given
+
+
+def test_other_formats_are_known_by_their_columns(tmp_path: Path) -> None:
+    assert len(read(tmp_path, PHILLY, ",nodes=3,load=0.5").nodes) == 3
+    assert read(tmp_path, WORKLOAD).jobs[0].model == "bert"
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn,64000,262144,2,T4\n")
+    assert len(read(tmp_path, PODS, name="pods.csv").jobs) == 2
+    assert read_trace(Spec(str(tmp_path)), 0) == read(tmp_path, PODS, name="pods.csv")
+
+
+def test_a_sample_follows_the_seed(tmp_path: Path) -> None:
+    text = PHILLY + "".join(f"2020-02-{day:02d} 00:00:00,{day},1\n" for day in range(1, 29))
+    one, other = (read(tmp_path, text, ",nodes=2,sample=5", seed=seed) for seed in (1, 2))
+    assert one != other
+    assert one == read(tmp_path, text, ",nodes=2,sample=5", seed=1)
+    assert one == read(tmp_path, text, ",nodes=2,sample=5,seed=1", seed=2)
+    assert seeded(spec("f,sample=5", "")) is True
+    assert seeded(spec("f,nodes=5", "")) is False
+
+
+WRONG = {
+    "a field": (JOBS.replace("100\n", "-1\n"), ",nodes=1x9x9", "jobs.csv, line 2: work_seconds: '-1' is not allowed"),
+    "two fields": (JOBS.replace(",1,4,", ",3,4,"), ",nodes=1x9x9", "jobs.csv, line 3: workers: '2' is not allowed"),
+    "too large": (JOBS, ",nodes=1x1x0", "jobs.csv, line 2: min_workers: '1 of cpu 1000, memory 1024' is not allowed"),
+    "short row": (JOBS.replace("50\n", "\n").replace(",\n", "\n"), ",nodes=1x9x9", "jobs.csv, line 3: it has more or"),
+    "no row": ("name,time\n", "", "jobs.csv: there is no row; allowed: one or more"),
+    "columns": ("name,time\na,b\n", "", "jobs.csv: its columns (name, time) are of no format; allowed: format=NAME"),
+    "format": (JOBS, ",format=xls", "jobs.csv: format: 'xls' is not allowed; allowed: kohort, philly, pollux, openb"),
+    "no nodes": (JOBS, "", "jobs.csv: nodes: None is not allowed; allowed: a file of nodes, or COUNTxCORESxGIB"),
+    "nodes' file": (JOBS, ",nodes=none.csv", "none.csv: No such file or directory"),
+    "parameter": (PHILLY, ",lode=3", "lode"),
+    "a parameter's value": (PHILLY, ",load=0", "load: 0 is not allowed; allowed: a number above 0"),
+}
+
+
+@pytest.mark.parametrize(("text", "parameters", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, parameters: str, said: str) -> None:
+    with pytest.raises(StudyError) as error:
+        read(tmp_path, text, parameters)
+    assert said in str(error.value)
+
+
+def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
+    for text, said in (("{", "Expecting"), ("3", "'int' is not allowed"), ('{"jobs": 3}', "a list of objects")):
+        with pytest.raises(StudyError, match=said):
+            read(tmp_path, text, name="t.json")
