@@ -9,7 +9,7 @@ from functools import partial
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
-from policy.systems.queue import Weighs, in_order
+from policy.systems.queue import in_order, weigher
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,19 @@ class Place:
 
 def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
     """The waiting jobs in order; without weights, the one that came first is first."""
-    if not isinstance(policy, Weighs):
+    system = weigher(policy)
+    if system is None:
         order = in_order(snapshot.waiting(), lambda _: 0.0, lambda _: False)
         return tuple(Place(at, job, None, starving=False) for at, job in enumerate(order, start=1))
-    weight, starving = policy.weights(snapshot), partial(policy.starving, now=now)
+    weight, starving = system.weights(snapshot), partial(system.starving, now=now)
     order = in_order(snapshot.waiting(), weight, starving)
-    return tuple(Place(at, job, policy.published(weight(job)), starving(job)) for at, job in enumerate(order, start=1))
+    return tuple(Place(at, job, system.published(weight(job)), starving(job)) for at, job in enumerate(order, start=1))
 
 
 def weights(snapshot: Snapshot, policy: Policy) -> Callable[[Job], float | None]:
     """The published weight of any job that can be weighed. The nodes are looked at once, so ask once and weigh many."""
-    if not isinstance(policy, Weighs):
+    system = weigher(policy)
+    if system is None:
         return lambda _: None
-    weight, published = policy.weights(snapshot), policy.published
+    weight, published = system.weights(snapshot), system.published
     return lambda job: None if job.invalid else published(weight(job))

@@ -24,7 +24,7 @@ from policy.placement.grow import sheds
 from policy.placement.room import Room
 from policy.placement.shrink import Offer, plan_shrink
 from policy.systems.base import Policy
-from policy.systems.queue import Weighs
+from policy.systems.queue import weigher
 
 CAN_BE_UNBLOCKED = frozenset(
     {Reason.NO_ROOM, Reason.BEHIND, Reason.TOO_LARGE, Reason.ROOM_HELD, Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED}
@@ -109,9 +109,10 @@ def _lower_minima(job: Job) -> Iterator[Change]:
 
 def _higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
     """Just above each job that comes before it: first those that wait, then those that run and could be shrunk."""
-    if not isinstance(policy, Weighs) or job.utility <= 0:
+    system = weigher(policy)
+    if system is None or job.utility <= 0:
         return
-    weight = policy.weights(snapshot)
+    weight = system.weights(snapshot)
     own = weight(job)
     others = [place.job for place in places(snapshot, policy, now)] + list(snapshot.running())
     above = sorted({weight(other) / own for other in others if own > 0 and weight(other) >= own and other is not job})

@@ -7,18 +7,43 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 
 from policy.systems.base import Policy
-from policy.systems.baselines import FifoPod, KubeflowSpread
+from policy.systems.baselines import FifoPod, KubeflowSpread, RoundRobin
+from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
+from policy.systems.rebalanced import Rebalanced, Rebalancer
+from policy.systems.specon import SpeCon
 
-SYSTEMS: dict[str, type[Kod2] | type[FifoPod] | type[KubeflowSpread]] = {
+SYSTEMS: dict[
+    str, type[Kod2] | type[SpeCon] | type[Guests] | type[FifoPod] | type[KubeflowSpread] | type[RoundRobin]
+] = {
     "kod2": Kod2,
     "fifo-pod": FifoPod,
     "kubeflow-spread": KubeflowSpread,
+    "round-robin": RoundRobin,
+    "specon": SpeCon,
+    "guests": Guests,
 }
+# What may move jobs under another system: ``kod2+specon``.
+REBALANCERS: dict[str, Callable[[], Rebalancer]] = {"specon": SpeCon, "guests": Guests}
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
-    """The system of that name from plain values (an enum by its value). Raises ValueError that names what is wrong."""
+    """The system of that name from plain values (an enum by its value). Raises ValueError that names what is wrong.
+
+    ``BASE+REBALANCER``: the rebalancer, as it is by default, moves what the base leaves undisturbed; the parameters are
+    the base's.
+    """
+    base, plus, above = name.partition("+")
+    made = _make(base, parameters)
+    if not plus:
+        return made
+    allowed = sorted(REBALANCERS.keys() - {base})
+    if above not in allowed:
+        raise ValueError(f"{base}: {above!r} cannot move its jobs; allowed are {', '.join(allowed) or 'none'}")
+    return Rebalanced(made, REBALANCERS[above]())
+
+
+def _make(name: str, parameters: dict[str, object]) -> Policy:
     system = SYSTEMS.get(name)
     if system is None:
         raise ValueError(f"policy {name!r} is not known; known are {', '.join(sorted(SYSTEMS))}")

@@ -2,7 +2,8 @@
 
 ``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
 (the deadlock of KOD2's experiment, 1e). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
-spread over the least allocated nodes (DRAGON's published baseline).
+spread over the least allocated nodes (DRAGON's published baseline). ``round-robin``: whole jobs node after node, which
+SpeCon's paper calls the default scheduler.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import ask_of, barred, charge
 from policy.placement.room import Room
 from policy.placement.spread import idlest, spread
-from policy.systems.queue import queue
+from policy.systems.evenly import admit_evenly
+from policy.systems.queue import asked_workers, queue
 
 
 class Retry(Enum):
@@ -87,11 +89,7 @@ def _given(snapshot: Snapshot, uid: str, nodes: dict[Slot, str]) -> Action:
     gang = snapshot.gang(uid)
     if gang.state in ADMITTED:
         return Resize(uid, gang.workers, nodes)
-    return Admit(uid, _asked(snapshot.jobs[uid]), nodes, whole=False)
-
-
-def _asked(job: Job) -> int:
-    return min(max(job.worker.replicas, job.min_workers), job.max_workers) if job.worker else 0
+    return Admit(uid, asked_workers(snapshot.jobs[uid]), nodes, whole=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class KubeflowSpread:
         verdicts, actions = dict(found.barred), list[Action]()
         room, head = Room.of(snapshot), None
         for job in found.ready:
-            ask = ask_of(snapshot, job, _asked(job))
+            ask = ask_of(snapshot, job, asked_workers(job))
             nodes = spread(room, ask) if head is None or self.backfill else None
             if nodes is not None:
                 charge(room, ask, nodes)
@@ -124,3 +122,17 @@ class KubeflowSpread:
             else:
                 verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)
         return Decision(tuple(actions), verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobin:
+    """SpeCon's baseline "DS": its own initial placement, and nothing is ever moved (section VI-A)."""
+
+    @property
+    def name(self) -> str:
+        """``round-robin``."""
+        return "round-robin"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Whole jobs, first come, first served, each on the next node."""
+        return admit_evenly(snapshot, now)

@@ -13,6 +13,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
+from policy.systems.base import Policy
 
 
 @runtime_checkable
@@ -32,9 +33,31 @@ class Weighs(Protocol):
         ...
 
 
+@runtime_checkable
+class Based(Protocol):
+    """A system that leaves the queue to another one beneath it."""
+
+    @property
+    def base(self) -> Policy:
+        """The one beneath."""
+        ...
+
+
+def weigher(policy: Policy) -> Weighs | None:
+    """The system that orders the queue by weight, itself or the one beneath; None where nobody weighs."""
+    if isinstance(policy, Based):
+        return weigher(policy.base)
+    return policy if isinstance(policy, Weighs) else None
+
+
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
     """Starved jobs before every weight, then the heaviest; among equals the one that came first."""
     return sorted(jobs, key=lambda job: (-math.inf if starving(job) else -weight(job), job.arrival, job.key))
+
+
+def asked_workers(job: Job) -> int:
+    """The workers that a job is given where nobody scales it: what it asks for, within its bounds."""
+    return min(max(job.worker.replicas, job.min_workers), job.max_workers) if job.worker else 0
 
 
 @dataclass(frozen=True, slots=True)

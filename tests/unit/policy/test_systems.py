@@ -9,7 +9,11 @@ from policy.systems.kod2 import Gate, Kod2
 from tests.builders import World, job
 
 BAD = {
-    "an unknown name": ("kod3", {}, "policy 'kod3' is not known; known are fifo-pod, kod2, kubeflow-spread"),
+    "an unknown name": (
+        "kod3",
+        {},
+        "policy 'kod3' is not known; known are fifo-pod, guests, kod2, kubeflow-spread, round-robin, specon",
+    ),
     "an unknown parameter": (
         "kubeflow-spread",
         {"x": 1},
@@ -17,6 +21,16 @@ BAD = {
     ),
     "a value that is no choice": ("kod2", {"gate": "wide"}, "kod2: gate is 'wide', must be one of loose, strict"),
     "a value of another type": ("kod2", {"backfill": 1}, "kod2: backfill is 1, must be of type bool"),
+    "nobody of that name can move jobs": (
+        "kod2+drs",
+        {},
+        "kod2: 'drs' cannot move its jobs; allowed are guests, specon",
+    ),
+    "a system does not move its own jobs twice": (
+        "specon+specon",
+        {},
+        "specon: 'specon' cannot move its jobs; allowed are guests",
+    ),
     "a truth value is no number": ("kod2", {"cooldown": True}, "kod2: cooldown is True, must be of type float"),
 }
 

@@ -1,0 +1,122 @@
+"""The cluster as one sees it who moves whole jobs: what runs on each node, who may be moved, and whether it is time.
+
+A "container" of SpeCon's paper is a member here: a gang counts with all its members, and moves with all of them, if
+they sit on one node. Every move changes the picture before the next one is made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from policy.cluster.actions import Admit, Decision, Migrate, Resize
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Snapshot, queued
+from policy.placement.after import room_after
+from policy.placement.gang import ask_of, takes_all
+from policy.systems.growth import Category
+
+FOR_ROOM = frozenset({Reason.NO_ROOM, Reason.ROOM_BEING_FREED, Reason.BEHIND})
+
+
+@dataclass(frozen=True, slots=True)
+class Movable:
+    """A job that may be moved whole, and its one node. since: seconds since the epoch at which it joined CC."""
+
+    job: Job
+    gang: Gang
+    node: str
+    category: Category = Category.PROGRESSING
+    since: float | None = None
+
+    @property
+    def size(self) -> int:
+        """Containers that move together."""
+        return len(self.gang.nodes)
+
+
+class Fleet:
+    """Nodes with what runs there, by category; free room; and the nodes to which somebody is on the way.
+
+    ``decided``: what this step has decided before, so that its admissions are counted.
+    """
+
+    def __init__(self, snapshot: Snapshot, decided: Decision, categories: Mapping[str, Category]) -> None:
+        self.snapshot = snapshot
+        self.room = room_after(snapshot, decided.actions)
+        self.on: dict[str, Counter[Category]] = {name: Counter() for name in self.room}
+        self.expected: set[str] = set()
+        for job in snapshot.running():
+            gang = snapshot.gang(job.uid)
+            self._count(gang.nodes.values(), categories.get(job.uid, Category.PROGRESSING))
+            if gang.state is State.MIGRATING:
+                self.expected.update(gang.nodes.values())
+        for action in decided.actions:
+            if isinstance(action, Admit):
+                self._count(action.nodes.values(), Category.PROGRESSING)
+
+    def _count(self, nodes: Iterable[str], category: Category) -> None:
+        for node in nodes:
+            if node in self.on:
+                self.on[node][category] += 1
+
+    def count(self, node: str) -> int:
+        """|w|: containers there."""
+        return self.on[node].total()
+
+    def score(self, node: str, weights: Mapping[Category, float]) -> float:
+        """S of Algorithm 2, line 3."""
+        return sum(weights[category] * count for category, count in self.on[node].items())
+
+    def usage(self, node: str) -> float:
+        """R(w, t): the share of its CPU that is asked for; it only breaks ties."""
+        whole = self.room.nodes[node].allocatable["cpu"]
+        return 1.0 - self.room.free(node)["cpu"] / whole if whole else 0.0
+
+    def takes(self, node: str, one: Movable) -> bool:
+        """Whether the job, as large as it is, fits there beside what is there now."""
+        ask = ask_of(self.snapshot, one.job, one.gang.workers)
+        return node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
+
+    def move(self, one: Movable, node: str) -> Migrate:
+        """Count the job on its new node; both rooms are charged until the old pods are gone."""
+        self.on[one.node][one.category] -= one.size
+        self.on[node][one.category] += one.size
+        self.room.take(node, ask_of(self.snapshot, one.job, one.gang.workers).whole)
+        self.expected.add(node)
+        return Migrate(one.job.uid, dict.fromkeys(one.gang.nodes, node))
+
+
+def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
+    """Jobs that say they can be moved, run whole on one usable node, and that ``decided`` does not touch."""
+    touched = {action.job_uid for action in decided.actions if isinstance(action, Admit | Resize | Migrate)}
+    for job in snapshot.running():
+        gang = snapshot.gang(job.uid)
+        nodes = set(gang.nodes.values())
+        if len(nodes) == 1 and job.uid not in touched and _settled(snapshot, job, gang):
+            host = snapshot.nodes.get(node := nodes.pop())
+            if host is not None and host.ready and not host.unschedulable:
+                yield Movable(job, gang, node)
+
+
+def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
+    """Whether it runs at its target, and every pod of it is where the plan has it."""
+    if not (job.migratable and queued(job) and gang.whole and gang.state is State.RUNNING) or gang.in_flight:
+        return False
+    pods = {pod.slot: pod for pod in snapshot.every_pod_of(job.uid)}
+    return len(job.slots(gang.workers)) == len(gang.nodes) == len(pods) and all(
+        (pod := pods.get(slot)) is not None and pod.node == node and pod.holds_room and not pod.terminating
+        for slot, node in gang.nodes.items()
+    )
+
+
+def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
+    """Whether nobody waits for room, or is being repaired: a job on its way holds the room of two."""
+    gangs = snapshot.gangs.values()
+    freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
+    taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
+    waiting = any(verdict.reason in FOR_ROOM for verdict in decided.verdicts.values())
+    return not (freeing or taking or waiting)

@@ -1,0 +1,152 @@
+"""SpeCon's container monitor (section V-A, Algorithm 1): how fast a job's metric still grows, and so its category.
+
+What a job tells is not trusted: a report that is absent, not a number or out of all bounds is not there, and one that
+repeats the last value says nothing. A job that has said nothing for a while is neutral: it counts like any job that
+has just begun, it is never moved, and nobody is moved for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from statistics import median
+
+from policy.cluster.training import Goal, Report
+
+ABSURD = 1e12  # no loss function of a training that works returns more
+SILENT_INTERVALS = 3.0
+SECONDS_OF_ALPHA = 30.0  # alpha is a growth per so many seconds, whatever the interval
+
+
+class Category(Enum):
+    """PC, WC and CC of the paper."""
+
+    PROGRESSING = "progressing"
+    WATCHING = "watching"
+    CONVERGED = "converged"
+
+
+class Growth(Enum):
+    """G. ``NORMALISED``: share of the reduction so far, per 30 s. ``ABSOLUTE``: as printed, units of loss per interval.
+
+    An absolute growth means something else for every model, and alpha is "a percentage value" (V-A).
+    """
+
+    NORMALISED = "normalised"
+    ABSOLUTE = "absolute"
+
+
+class Ladder(Enum):
+    """A job in WC that slows down further. ``TEXT``: joins CC. ``PRINTED``: lines 10-12 put it into WC again."""
+
+    TEXT = "text"
+    PRINTED = "printed"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """Algorithm 1's parameters. alpha: of the reduction per 30 s. interval: t_m - t_(m-1), seconds.
+
+    hysteresis: back to PC only above alpha * (1 + hysteresis). smoothing: E is the median of so many reports.
+    """
+
+    alpha: float
+    interval: float
+    growth: Growth
+    ladder: Ladder
+    hysteresis: float
+    smoothing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is remembered of one job. E is turned so that less is better.
+
+    since: when it started, or last told something new. first, best: E at first, and the least so far. value, at: E at
+    the last sample; growth: G there. converged: since when in CC. moved: Algorithm 2 has decided; balanced: Algorithm
+    3 has moved it.
+    """
+
+    since: float
+    category: Category = Category.PROGRESSING
+    first: float | None = None
+    best: float | None = None
+    value: float | None = None
+    at: float | None = None
+    growth: float | None = None
+    converged: float | None = None
+    moved: bool = False
+    balanced: bool = False
+
+    def silent(self, interval: float, now: float) -> bool:
+        """Whether it has told nothing new for three intervals."""
+        return now - self.since > SILENT_INTERVALS * interval
+
+    def restarted(self, now: float, *, moved: bool = False, balanced: bool = False) -> Progress:
+        """As it is moved, by Algorithm 2 or 3: its next growth is between two samples of the restarted job."""
+        moved, balanced = self.moved or moved, self.balanced or balanced
+        return replace(self, since=now, value=None, at=None, growth=None, moved=moved, balanced=balanced)
+
+
+def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: Goal, now: float) -> Progress:
+    """One round of Algorithm 1 for one job, lines 4-22 without the request."""
+    valid = [report for report in reports if _valid(report, now)]
+    if not valid or (known.at is not None and valid[-1].at <= known.at):
+        return known
+    sign = 1.0 if goal is Goal.MIN else -1.0
+    values = [sign * report.metric for report in valid if report.metric is not None]
+    value, at = median(values[-monitor.smoothing :]), valid[-1].at
+    if value == known.value:
+        return known
+    first = values[0] if known.first is None else known.first
+    best = value if known.best is None else min(known.best, value)
+    told = replace(known, since=now, first=first, best=best, value=value, at=at)
+    growth = _growth(monitor, known, told)
+    return told if growth is None else _categorised(monitor, told, growth, now)
+
+
+def slowing(monitor: Monitor, known: Progress, told: Progress) -> bool:
+    """Line 6: less growth than in the last round, and less than alpha."""
+    if known.growth is None or told.growth is None or told.at == known.at:
+        return False
+    return told.growth < known.growth and told.growth < monitor.alpha
+
+
+def _valid(report: Report, now: float) -> bool:
+    metric = report.metric
+    return metric is not None and math.isfinite(metric) and abs(metric) <= ABSURD and report.at <= now
+
+
+def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
+    """G between the last sample and this one; None where there is nothing to compare with."""
+    if known.value is None or known.at is None or told.value is None or told.at is None:
+        return None
+    change = abs(told.value - known.value)
+    if monitor.growth is Growth.ABSOLUTE:
+        return change
+    reduction = (told.first or 0.0) - (told.best or 0.0)
+    return change / reduction * SECONDS_OF_ALPHA / (told.at - known.at) if reduction > 0.0 else None
+
+
+def _categorised(monitor: Monitor, told: Progress, growth: float, now: float) -> Progress:
+    """Lines 6-22. G equal to alpha has no branch in the paper: the job stays what it is."""
+    before, told = told, replace(told, growth=growth)
+    if before.growth is None:
+        return told
+    if growth < before.growth and growth < monitor.alpha:
+        return _slower(monitor, told, now)
+    if growth > monitor.alpha * (1.0 + monitor.hysteresis):
+        return replace(told, category=Category.PROGRESSING, converged=None)
+    return told
+
+
+def _slower(monitor: Monitor, told: Progress, now: float) -> Progress:
+    match told.category:
+        case Category.PROGRESSING:
+            return replace(told, category=Category.WATCHING)
+        case Category.WATCHING if monitor.ladder is Ladder.TEXT:
+            return replace(told, category=Category.CONVERGED, converged=now)
+        case _:
+            return told

@@ -1,0 +1,41 @@
+"""One system that decides, and another that moves what the first leaves undisturbed: ``kod2+specon``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from policy.cluster.actions import Action, Decision
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+
+
+class Rebalancer(Protocol):
+    """A system that can move running jobs beneath another's decisions."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the configuration selects it."""
+        ...
+
+    def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
+        """Moves, and what it remembers. It touches no job of ``decided`` and no room that ``decided`` gives away."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """``base`` decides who runs where and how large; its verdicts stand. ``rebalancer`` comes after it."""
+
+    base: Policy
+    rebalancer: Rebalancer
+
+    @property
+    def name(self) -> str:
+        """Both names, ``kod2+specon``."""
+        return f"{self.base.name}+{self.rebalancer.name}"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """What the base decides, and then the moves."""
+        decided = self.base.decide(snapshot, now)
+        return replace(decided, actions=(*decided.actions, *self.rebalancer.moves(snapshot, decided, now)))

@@ -1,0 +1,224 @@
+"""SpeCon (Mao et al., 2021): jobs whose metric has converged leave the nodes of those that still grow.
+
+Section, algorithm and line numbers are those of the paper. Its literal algorithms move nothing (docs/policies/specon.md
+has the reasons): the defaults follow its text, and each printed variant can be selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from policy.cluster.actions import Action, Decision, Migrate, Remember
+from policy.cluster.gang import State
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import Goal
+from policy.systems.evenly import admit_evenly
+from policy.systems.fleet import Fleet, Movable, at_rest, movable
+from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
+from policy.systems.moving import Balance, Reallocation, rebalance
+
+KEY = "specon/job/"
+CLOCK = "specon/clock"  # when the last round was
+COUNTS = "specon/counts"
+
+
+class Gate(Enum):
+    """Line 15: when a converged job may ask for another node.
+
+    ``GROWING``: somebody else on its node still grows, and would profit. ``PRINTED``: |PC| + |WC| > 1 there, which
+    hardly ever holds at one or two jobs a node. ``OPEN``: always; the text has no gate.
+    """
+
+    GROWING = "growing"
+    PRINTED = "printed"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What has been decided so far: requests of Algorithm 1, what Algorithm 2 made of them, moves of Algorithm 3."""
+
+    requests: int = 0
+    moves: int = 0
+    stays: int = 0
+    balanced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpeCon:
+    """SpeCon's parameters, with the paper's defaults (section VI-A).
+
+    alpha: categorisation threshold, a share of the reduction so far per 30 s. interval: t_m - t_(m-1), seconds.
+    w_pc, w_wc, w_cc: weights of the categories. growth, ladder, gate, balance: variants, see each.
+    balance_any: Algorithm 3 moves jobs of any category, and not only converged ones. guard: only moves after which the
+    new node is still the lighter. hysteresis: back to PC above alpha * (1 + hysteresis). smoothing: E is the median of
+    so many reports.
+    """
+
+    alpha: float = 0.01
+    interval: float = 30.0
+    w_pc: float = 2.0
+    w_wc: float = 1.5
+    w_cc: float = 1.0
+    growth: Growth = Growth.NORMALISED
+    ladder: Ladder = Ladder.TEXT
+    gate: Gate = Gate.GROWING
+    balance: Balance = Balance.UNBALANCED
+    balance_any: bool = False
+    guard: bool = False
+    hysteresis: float = 0.0
+    smoothing: int = 3
+
+    @property
+    def name(self) -> str:
+        """``specon``."""
+        return "specon"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Gangs first come, first served, evenly placed; then the moves."""
+        admitted = admit_evenly(snapshot, now)
+        return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
+
+    def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
+        """One round at each interval: categories, requests, balance. ``decided``: what this step has decided before.
+
+        Nothing is moved while somebody waits for room.
+        """
+        last = snapshot.memory.get(CLOCK)
+        if isinstance(last, float) and now // self.interval <= last // self.interval:
+            return ()
+        return tuple(Round(self, snapshot, decided, now).run())
+
+    @property
+    def monitor(self) -> Monitor:
+        """Algorithm 1's parameters."""
+        return Monitor(self.alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
+
+    @property
+    def weights(self) -> Mapping[Category, float]:
+        """The weight of one job of each category."""
+        return {Category.PROGRESSING: self.w_pc, Category.WATCHING: self.w_wc, Category.CONVERGED: self.w_cc}
+
+
+class Round:
+    """One round of all three algorithms; what is remembered is changed by the actions alone."""
+
+    def __init__(self, policy: SpeCon, snapshot: Snapshot, decided: Decision, now: float) -> None:
+        self.policy, self.snapshot, self.decided, self.now = policy, snapshot, decided, now
+        self.known = {job.uid: self._remembered(job) for job in snapshot.running()}
+        self.told = dict(self.known)
+        counts = snapshot.memory.get(COUNTS)
+        self.counts = counts if isinstance(counts, Counts) else Counts()
+
+    def _remembered(self, job: Job) -> Progress:
+        known = self.snapshot.memory.get(KEY + job.uid)
+        return known if isinstance(known, Progress) else Progress(since=self.now)
+
+    def run(self) -> Iterator[Action]:
+        """The moves first, then what is to be remembered."""
+        self._watch()
+        if at_rest(self.snapshot, self.decided):
+            categories = {uid: told.category for uid, told in self.told.items()}
+            fleet = Fleet(self.snapshot, self.decided, categories)
+            yield from self._reallocate(fleet)
+            yield from self._rebalance(fleet)
+        yield from self._remember()
+
+    # -- Algorithm 1 ---------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """A job that is being restarted is not looked at: what it reported before is no growth."""
+        for uid, known in self.known.items():
+            job = self.snapshot.jobs[uid]
+            if self.snapshot.gang(uid).state is State.RUNNING:
+                reports = self.snapshot.reports.get(uid, ())
+                goal = job.training.goal if job.training else Goal.MIN
+                self.told[uid] = sample(self.policy.monitor, known, reports, goal, self.now)
+
+    def _movable(self) -> Iterator[Movable]:
+        """Those that have told us enough."""
+        for one in movable(self.snapshot, self.decided):
+            told = self.told[one.job.uid]
+            if not self._silent(one.job.uid):
+                yield replace(one, category=told.category, since=told.converged)
+
+    def _silent(self, uid: str) -> bool:
+        return self.told[uid].silent(self.policy.interval, self.now)
+
+    # -- Algorithm 2 ---------------------------------------------------------------------------
+
+    def _reallocate(self, fleet: Fleet) -> Iterator[Migrate]:
+        """Requests one at a time, by worker and job; each sees what the one before has changed."""
+        manager = Reallocation(self.policy.weights, self.policy.guard)
+        asking = [one for one in self._movable() if self._asks(one.job.uid)]
+        for one in sorted(asking, key=lambda one: (one.node, one.job.uid)):
+            if self._gate(fleet, one):
+                yield from self._decide(fleet, one, manager.host(fleet, one))
+
+    def _decide(self, fleet: Fleet, one: Movable, node: str | None) -> Iterator[Migrate]:
+        """Move or stay: either way it was the job's only request (lines 9, 15, 20)."""
+        counts = replace(self.counts, requests=self.counts.requests + 1)
+        told = self.told[one.job.uid]
+        if node == one.node:
+            counts, told = replace(counts, stays=counts.stays + 1), replace(told, moved=True)
+        elif node is not None:
+            counts, told = replace(counts, moves=counts.moves + 1), told.restarted(self.now, moved=True)
+            yield fleet.move(one, node)
+        self.counts, self.told[one.job.uid] = counts, told
+
+    def _asks(self, uid: str) -> bool:
+        """Line 13: it was in CC before this round, and slows down still; once in its life (V-A)."""
+        known, told = self.known[uid], self.told[uid]
+        return not told.moved and known.category is Category.CONVERGED and slowing(self.policy.monitor, known, told)
+
+    def _gate(self, fleet: Fleet, one: Movable) -> bool:
+        match self.policy.gate:
+            case Gate.OPEN:
+                return True
+            case Gate.PRINTED:
+                on = fleet.on[one.node]
+                return on[Category.PROGRESSING] + on[Category.WATCHING] > 1
+            case Gate.GROWING:
+                return any(self._grows(uid, one) for uid in self.told)
+
+    def _grows(self, uid: str, one: Movable) -> bool:
+        """Whether that job is beside this one, and has told us lately that it grows."""
+        beside = one.node in self.snapshot.gang(uid).nodes.values() and uid != one.job.uid
+        return beside and self.told[uid].category is not Category.CONVERGED and not self._silent(uid)
+
+    # -- Algorithm 3 ---------------------------------------------------------------------------
+
+    def _rebalance(self, fleet: Fleet) -> Iterator[Migrate]:
+        balance = self.policy.balance
+        literal = balance in (Balance.ALL_MIGRATED, Balance.PRINTED)
+        if balance is Balance.OFF or (literal and not all(told.moved for told in self.told.values())):
+            return
+        for one, action in rebalance(fleet, filter(self._may_balance, self._movable()), balance):
+            uid = one.job.uid
+            self.counts = replace(self.counts, balanced=self.counts.balanced + 1)
+            self.told[uid] = self.told[uid].restarted(self.now, balanced=True)
+            yield action
+
+    def _may_balance(self, one: Movable) -> bool:
+        """Once, and not in the round in which Algorithm 2 has moved it or had it stay."""
+        known, told = self.known[one.job.uid], self.told[one.job.uid]
+        fresh = told.moved is known.moved and not told.balanced
+        return fresh and (self.policy.balance_any or told.category is Category.CONVERGED)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def _remember(self) -> Iterator[Remember]:
+        """What has changed; jobs that have ended are forgotten."""
+        memory, jobs = self.snapshot.memory, self.snapshot.jobs
+        yield Remember(CLOCK, self.now)
+        for uid, told in self.told.items():
+            if memory.get(KEY + uid) != told:
+                yield Remember(KEY + uid, told)
+        for uid in [key.removeprefix(KEY) for key in sorted(memory) if key.startswith(KEY)]:
+            if uid not in jobs or jobs[uid].finished:
+                yield Remember(KEY + uid, None)
+        if self.counts != memory.get(COUNTS):
+            yield Remember(COUNTS, self.counts)

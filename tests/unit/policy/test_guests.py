@@ -1,0 +1,141 @@
+"""Guests: who is invited where, who gives way, and what is remembered of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policy.cluster.actions import Migrate
+from policy.cluster.model import Node, Phase
+from policy.systems.guests import KEY, Guests
+from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, w
+
+NODES = ("n1", "n2", "n3")
+
+
+def alone(name: str, cpu: float = 1) -> JobBuilder:
+    return job(name).workers(1, cpu=cpu).with_(migratable=True)
+
+
+def scene(*names: str, nodes: tuple[str | Node, ...] = NODES, policy: Guests | None = None) -> World:
+    """The jobs run, one node after the other; nobody has been invited for long."""
+    world = World(policy or Guests()).nodes(*nodes)
+    for index, name in enumerate(names):
+        world.start(alone(name).arrived(index))
+    return world
+
+
+def look(world: World, seconds: float = 30.0) -> dict[str, str]:
+    """Who has been moved where since the last look; the moves are made."""
+    world.pass_time(seconds)
+    found = [effect for effect in world.effects if isinstance(effect, Migrate)]
+    world.effects.clear()
+    moved = {one.job_uid.removeprefix("job-"): next(iter(one.nodes.values())) for one in found}
+    for name in moved:
+        arrive(world, name)
+    return moved
+
+
+def ended(world: World, names: str) -> None:
+    for name in names:
+        world.end(alone(name))
+
+
+def arrive(world: World, name: str) -> None:
+    old = world.snapshot.member(f"job-{name}", w(0))
+    assert old is not None
+    world.do(PodGone(old.uid))
+    world.do(PodSeen(world.fresh(replace(old, node="", phase=Phase.PENDING, plan=""))))
+    world.bind(world.snapshot.jobs[f"job-{name}"])
+    assert world.state(name) is State.RUNNING
+
+
+def at(world: World, name: str) -> str:
+    return world.gang(name).nodes[w(0)]
+
+
+def test_an_idle_node_invites_the_oldest_job_of_the_fullest_node() -> None:
+    world = scene(*"abcdefg")  # n1: a d g, n2: b e, n3: c f
+    ended(world, "cf")
+    assert look(world) == {"a": "n3"}
+    assert world.snapshot.memory[KEY + "job-a"] == "n1"
+
+
+def test_nobody_is_invited_from_a_node_of_one() -> None:
+    world = scene("a", "b")
+    assert look(world) == {}
+
+
+def test_a_node_takes_one_guest_at_a_time() -> None:
+    world = scene(*"abcdefg")
+    ended(world, "cf")
+    assert look(world) == {"a": "n3"}
+    assert look(world) == {}
+    ended(world, "a")
+    assert look(world) == {"b": "n3"}
+
+
+def test_invitations_keep_their_interval() -> None:
+    world = scene(*"abcdefgh", nodes=("n1", "n2", "n3", "n4"))  # n1: a e, n2: b f, n3: c g, n4: d h
+    ended(world, "dh")
+    assert look(world, 10.0) == {"a": "n4"}
+    ended(world, "a")
+    assert look(world, 10.0) == {}
+    assert look(world, 10.0) == {"b": "n4"}
+
+
+def test_a_guest_gives_way_at_once_to_a_job_that_is_placed_there() -> None:
+    world = scene(*"abcdef")  # n1: a d, n2: b e, n3: c f
+    ended(world, "cf")
+    look(world)
+    assert at(world, "a") == "n3"
+    world.start(alone("g"), alone("h"))
+    assert (at(world, "a"), at(world, "g"), at(world, "h")) == ("n3", "n1", "n2")
+    world.submit(alone("i"))
+    assert look(world, 0.0) == {"a": "n1"}
+    assert KEY + "job-a" not in world.snapshot.memory
+
+
+def test_a_guest_that_gives_way_prefers_another_empty_node() -> None:
+    world = scene(*"abcdefgh", nodes=("n1", "n2", "n3", "n4"))
+    ended(world, "dhcg")
+    assert look(world) == {"a": "n4", "b": "n3"}
+    world.start(alone("i"), alone("j"))
+    ended(world, "b")
+    world.start(alone("k"))
+    ended(world, "k")
+    world.start(alone("l"))
+    assert look(world, 0.0) == {"a": "n3"}
+    assert world.snapshot.memory[KEY + "job-a"] == "n1"
+
+
+def test_a_job_that_may_not_be_moved_is_not_invited() -> None:
+    world = World(Guests()).nodes("n1", "n2").start(job("a").workers(1), job("b").workers(1), job("c").workers(1))
+    world.end(job("b").workers(1))
+    assert look(world) == {}
+
+
+def test_a_guest_without_room_at_home_stays() -> None:
+    world = scene("a", "b", "c", nodes=(node("n1", cpu=3), "n2"))
+    ended(world, "b")
+    assert look(world) == {"a": "n2"}
+    world.see(node("n1", cpu=1))
+    assert look(world.start(alone("d", cpu=1))) == {}
+    assert at(world, "a") == "n2"
+
+
+def test_nobody_moves_while_somebody_waits_for_room() -> None:
+    world = scene("a", "b", "c", nodes=("n1", "n2"))
+    world.submit(alone("x", cpu=10))
+    ended(world, "b")
+    world.submit(alone("y", cpu=10))
+    assert world.reason("y") == "WaitingForRoom"
+    assert look(world) == {}
+
+
+def test_guests_that_have_ended_are_forgotten() -> None:
+    world = scene("a", "b", "c", nodes=("n1", "n2"))
+    ended(world, "b")
+    assert look(world) == {"a": "n2"}
+    ended(world, "a")
+    world.pass_time(1)
+    assert [key for key in world.snapshot.memory if key.startswith(KEY)] == []

@@ -1,0 +1,458 @@
+"""SpeCon rule by rule. A scene is a few one-worker jobs on two or three nodes, and what each reports every 30 s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from policy.cluster.actions import Action, Effect, Migrate
+from policy.cluster.events import Reported
+from policy.cluster.model import Phase
+from policy.cluster.training import Goal, Report, Training
+from policy.systems.growth import Category, Growth, Ladder, Progress
+from policy.systems.moving import Balance
+from policy.systems.specon import COUNTS, KEY, Counts, Gate, SpeCon
+from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, ps, w
+
+PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
+PLAIN = SpeCon(smoothing=1, balance=Balance.OFF)
+# With alpha 0.01: growing, growing, slow (WC), slower (CC), slower still (asks), and so on.
+CONVERGING = (10.0, 5.0, 4.99, 4.985, 4.983, 4.982)
+GROWING = (10.0, 9.0, 8.0, 7.0, 6.0, 5.0)
+
+
+def alone(name: str, cpu: float = 1) -> JobBuilder:
+    """A job of one worker that may be moved."""
+    return job(name).workers(1, cpu=cpu).with_(migratable=True)
+
+
+def scene(policy: SpeCon, nodes: Sequence[str], *jobs: str | JobBuilder) -> World:
+    """The jobs run, placed round and round over the nodes in this order."""
+    world = World(policy).nodes(*nodes)
+    for index, one in enumerate(jobs):
+        made = alone(one) if isinstance(one, str) else one
+        world.start(made.arrived(index))
+    return world
+
+
+def rounds(world: World, **metrics: Sequence[float | None]) -> list[Effect]:
+    """Every 30 s each job reports its next value (None: it reports nothing); the effects of all rounds."""
+    found: list[Effect] = []
+    for values in zip(*metrics.values(), strict=True):
+        world.now += 30.0
+        told = zip(metrics, values, strict=True)
+        found += world.do(*(Reported(f"job-{name}", Report(world.now, x)) for name, x in told if x is not None))
+    return found
+
+
+def moves(effects: Sequence[Effect]) -> dict[str, str]:
+    """Who was moved where."""
+    found = [effect for effect in effects if isinstance(effect, Migrate)]
+    return {one.job_uid.removeprefix("job-"): next(iter(one.nodes.values())) for one in found}
+
+
+def arrive(world: World, name: str) -> None:
+    """The old pod goes, and its successor is bound where it was moved."""
+    old = world.snapshot.member(f"job-{name}", w(0))
+    assert old is not None
+    world.do(PodGone(old.uid))
+    world.do(PodSeen(world.fresh(replace(old, node="", phase=Phase.PENDING, plan=""))))
+    world.bind(world.snapshot.jobs[f"job-{name}"])
+
+
+def known(world: World, name: str) -> Progress:
+    progress = world.snapshot.memory[KEY + f"job-{name}"]
+    assert isinstance(progress, Progress)
+    return progress
+
+
+def counts(world: World) -> Counts:
+    found = world.snapshot.memory.get(COUNTS, Counts())
+    assert isinstance(found, Counts)
+    return found
+
+
+# -- placement ----------------------------------------------------------------------------------------
+
+
+def test_jobs_are_placed_round_and_round_whatever_has_ended() -> None:
+    world = scene(PLAIN, ("n1", "n2", "n3"), "a", "b", "c", "d")
+    world.end(alone("b"))
+    world.start(alone("e"), alone("f"))
+    assert [world.gang(name).nodes[w(0)] for name in "acdef"] == ["n1", "n3", "n1", "n2", "n3"]
+
+
+def test_a_job_that_does_not_fit_at_its_turn_takes_the_next_node() -> None:
+    world = World(PLAIN).nodes(node("n1", cpu=1), node("n2", cpu=8)).start(alone("a", cpu=4), alone("b", cpu=4))
+    assert (world.plan("a"), world.plan("b")) == ({"worker-0": "n2"}, {"worker-0": "n2"})
+
+
+def test_a_gang_that_no_node_takes_whole_is_spread() -> None:
+    world = World(PLAIN).nodes("n1", "n2").start(job("a").ps(1).workers(3, cpu=4))
+    assert (world.state("a"), set(world.plan("a").values())) == (State.RUNNING, {"n1", "n2"})
+
+
+def test_first_come_first_served_nobody_passes_the_first_that_waits() -> None:
+    world = World(PLAIN).nodes("n1").start(alone("a", cpu=6))
+    world.submit(alone("b", cpu=6).arrived(1), alone("c").arrived(2))
+    assert (world.reason("b"), world.reason("c")) == ("WaitingForRoom", "BehindHeavierJob")
+    assert world.snapshot.verdicts["job-c"].behind == "job-b"
+
+
+# -- Algorithm 1 ---------------------------------------------------------------------------------------
+
+
+def categories(policy: SpeCon, values: Sequence[float | None], **more: object) -> list[Category]:
+    """The category of one job after each round."""
+    world = scene(policy, ("n1", "n2"), alone("a").with_(**more))
+    found = []
+    for value in values:
+        rounds(world, a=[value])
+        found.append(known(world, "a").category)
+    return found
+
+
+def test_two_slow_rounds_make_a_job_watched_and_then_converged() -> None:
+    assert categories(PLAIN, CONVERGING) == [PC, PC, WC, CC, CC, CC]
+
+
+def test_a_slow_round_that_is_no_slower_than_the_last_changes_nothing() -> None:
+    assert categories(PLAIN, (10.0, 5.0, 4.99, 4.975, 4.95)) == [PC, PC, WC, WC, WC]
+
+
+def test_growth_above_alpha_makes_it_a_growing_job_again() -> None:
+    assert categories(PLAIN, (*CONVERGING[:4], 4.0)) == [PC, PC, WC, CC, PC]
+
+
+def test_hysteresis_keeps_what_is_hardly_above_alpha() -> None:
+    jitter = (*CONVERGING[:4], 4.985 - 0.012 * 5.0)
+    assert categories(PLAIN, jitter)[-1] is PC
+    assert categories(replace(PLAIN, hysteresis=0.5), jitter)[-1] is CC
+
+
+def test_printed_lines_10_to_12_never_let_a_job_converge() -> None:
+    assert categories(replace(PLAIN, ladder=Ladder.PRINTED), CONVERGING) == [PC, PC, WC, WC, WC, WC]
+
+
+def test_growth_is_a_share_of_the_reduction_so_far() -> None:
+    """The same curve in units a thousand times as large is the same training; printed, alpha is in those units."""
+    large = [1000.0 * value for value in CONVERGING]
+    assert categories(PLAIN, large) == categories(PLAIN, CONVERGING)
+    printed = replace(PLAIN, growth=Growth.ABSOLUTE)
+    assert categories(printed, large) == [PC] * 6
+    assert categories(printed, [value / 1000.0 for value in GROWING])[-1] is not PC
+
+
+def test_growth_is_counted_for_30_s_whatever_the_interval() -> None:
+    world = scene(PLAIN, ("n1",), "a")
+    rounds(world, a=[10.0, 5.0])
+    world.now += 60.0
+    world.do(Reported("job-a", Report(world.now, 4.9)))
+    assert known(world, "a").growth == pytest.approx(0.1 / 5.1 / 2)
+
+
+def test_a_metric_that_is_to_rise_converges_alike() -> None:
+    rising = [-value for value in CONVERGING]
+    assert categories(PLAIN, rising, training=Training(goal=Goal.MAX)) == categories(PLAIN, CONVERGING)
+
+
+def test_nothing_is_looked_at_within_an_interval() -> None:
+    world = scene(PLAIN, ("n1",), "a")
+    rounds(world, a=[10.0])
+    before = known(world, "a")
+    world.now += 5.0
+    world.do(Reported("job-a", Report(world.now, 5.0)))
+    assert known(world, "a") == before
+
+
+def test_the_median_of_three_reports_is_looked_at() -> None:
+    """One report far below all others would make every later growth look small."""
+    spiked = (10.0, 9.0, 8.0, -1e6, 7.0, 6.0, 5.0, 4.0, 3.0)
+    assert set(categories(replace(PLAIN, smoothing=3), spiked)) == {PC}
+    assert WC in categories(PLAIN, spiked)
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 1e300])
+def test_a_report_that_says_nothing_is_not_there(value: float | None) -> None:
+    told = list[float | None](CONVERGING)
+    told[3] = value
+    assert categories(PLAIN, told)[:5] == [PC, PC, WC, WC, CC]
+
+
+def test_a_report_from_the_future_is_not_there() -> None:
+    world = scene(PLAIN, ("n1",), "a")
+    world.do(Reported("job-a", Report(world.now + 1e6, 1.0)))
+    rounds(world, a=[None])
+    assert known(world, "a").value is None
+
+
+# -- Algorithm 2 ---------------------------------------------------------------------------------------
+
+
+def crowded(policy: SpeCon = PLAIN, *more: str) -> World:
+    """A and c on n1, b on n2, and so on round: a converges, the others grow."""
+    return scene(policy, ("n1", "n2"), "a", "b", "c", *more)
+
+
+def test_a_converged_job_leaves_for_the_node_with_the_least_score() -> None:
+    """n1: CC 1 + PC 2 = 3; n2: PC 2."""
+    world = crowded()
+    assert moves(rounds(world, a=CONVERGING[:4], b=GROWING[:4], c=GROWING[:4])) == {}
+    assert moves(rounds(world, a=CONVERGING[4:5], b=GROWING[4:5], c=GROWING[4:5])) == {"a": "n2"}
+    assert counts(world) == Counts(requests=1, moves=1)
+
+
+def test_it_stays_where_the_score_is_least_and_never_asks_again() -> None:
+    """n1: 1 + 2 = 3; n2: 2 + 2 = 4."""
+    world = crowded(PLAIN, "d")
+    found = rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)
+    assert (moves(found), counts(world)) == ({}, Counts(requests=1, stays=1))
+    world.end(alone("b"))
+    world.end(alone("d"))
+    assert moves(rounds(world, a=[4.9815, 4.9813], c=[4.0, 3.0])) == {}
+
+
+def test_weights_make_a_node_of_converged_jobs_the_lighter_one() -> None:
+    """n1: a, c, e = 1 + 2 + 2 = 5; n2: b, d, f converged = 3, though it has as many."""
+    world = crowded(PLAIN, "d", "e", "f")
+    slow = [10.0, 5.0, 4.99, 4.985, 4.985, 4.985]
+    told = rounds(world, a=CONVERGING, b=slow, c=GROWING, d=slow, e=GROWING, f=slow)
+    assert moves(told) == {"a": "n2"}
+    flat = crowded(replace(PLAIN, w_cc=2.0, w_wc=2.0), "d", "e", "f")
+    assert moves(rounds(flat, a=CONVERGING, b=slow, c=GROWING, d=slow, e=GROWING, f=slow)) == {}
+
+
+def test_among_equal_scores_the_node_with_the_least_cpu_asked_for() -> None:
+    world = scene(PLAIN, ("n1", "n2", "n3"), "a", alone("b", cpu=4), alone("c", cpu=2), "d")
+    told = rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)
+    assert moves(told) == {"a": "n3"}
+
+
+def test_a_node_without_room_is_no_candidate() -> None:
+    world = scene(PLAIN, ("n1", "n2", "n3"), "a", alone("b", cpu=9.5), "c", "d", "e", "f")
+    rest = dict.fromkeys("cdef", GROWING)
+    assert moves(rounds(world, a=CONVERGING, b=GROWING, **rest)) == {}
+    assert counts(world).stays == 1
+
+
+def test_it_moves_once() -> None:
+    world = crowded()
+    rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])
+    arrive(world, "a")
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"worker-0": "n2"})
+    world.end(alone("c"))
+    later = [4.9, 4.899, 4.8985, 4.8984, 4.8983]
+    assert moves(rounds(world, a=later, b=[4.0, 3.0, 2.0, 1.0, 0.5])) == {}
+    assert known(world, "a").category is CC
+
+
+def test_after_a_move_growth_is_taken_between_two_new_reports() -> None:
+    world = crowded()
+    rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])
+    arrive(world, "a")
+    rounds(world, a=[9.0], b=[1.0], c=[1.0])
+    assert (known(world, "a").growth, known(world, "a").category) == (None, CC)
+
+
+def test_two_requests_of_one_round_do_not_go_to_the_same_node() -> None:
+    """Both a and d leave n1 for n2 by their scores; the second asks again in the next round."""
+    world = scene(PLAIN, ("n1", "n2", "n3"), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+    world.end(alone("b"))
+    world.end(alone("e"))
+    world.end(alone("h"))
+    rest: dict[str, Sequence[float]] = dict.fromkeys("cfgij", GROWING[:5])
+    assert moves(rounds(world, a=CONVERGING[:5], d=CONVERGING[:5], **rest)) == {"a": "n2"}
+    assert counts(world) == Counts(requests=2, moves=1)
+    arrive(world, "a")
+    rest = dict.fromkeys("cfgij", GROWING[5:])
+    assert moves(rounds(world, a=[4.9], d=CONVERGING[5:], **rest)) == {"d": "n2"}
+
+
+@pytest.mark.parametrize(
+    ("gate", "others", "moved"),
+    [
+        (Gate.GROWING, GROWING[:5], True), (Gate.GROWING, (*CONVERGING[:4], 4.985), False),
+        (Gate.PRINTED, GROWING[:5], False), (Gate.OPEN, (*CONVERGING[:4], 4.985), True),
+    ],
+)  # fmt: skip
+def test_who_may_ask(gate: Gate, others: Sequence[float], moved: bool) -> None:
+    """One other job on the node: it grows, or it has converged as well. The printed gate wants two that grow."""
+    world = scene(replace(PLAIN, gate=gate), ("n1", "n2"), "a", "b", "c")
+    world.end(alone("b"))
+    assert moves(rounds(world, a=CONVERGING[:5], c=others)) == ({"a": "n2"} if moved else {})
+
+
+def test_the_printed_gate_opens_for_two_that_grow() -> None:
+    world = scene(replace(PLAIN, gate=Gate.PRINTED), ("n1", "n2"), "a", "b", "c", "d", "e")
+    rest = dict.fromkeys("bcde", GROWING)
+    assert moves(rounds(world, a=CONVERGING, **rest)) == {"a": "n2"}
+
+
+def test_the_guard_wants_the_new_node_to_be_the_lighter_one_with_the_job() -> None:
+    """n1: 1 + 2 = 3; n2: 2, and 3 with the job: nothing is gained."""
+    world = crowded(replace(PLAIN, guard=True))
+    told = rounds(world, a=CONVERGING, b=GROWING, c=GROWING)
+    assert moves(told) == {}
+    world = crowded(replace(PLAIN, guard=True), "d", "e")
+    world.end(alone("b"))
+    assert moves(rounds(world, a=CONVERGING, c=GROWING, d=GROWING, e=GROWING)) == {"a": "n2"}
+
+
+# -- who is left alone ---------------------------------------------------------------------------------
+
+
+def spoiled(how: str) -> JobBuilder:
+    match how:
+        case "not migratable":
+            return alone("a").with_(migratable=False)
+        case "on two nodes":
+            return job("a").ps(1, cpu=6).workers(1, cpu=6).with_(migratable=True)
+        case _:
+            return alone("a")
+
+
+@pytest.mark.parametrize(("how", "moved"), [("", True), ("not migratable", False), ("on two nodes", False)])
+def test_only_migratable_jobs_on_one_node_move(how: str, moved: bool) -> None:
+    world = scene(PLAIN, ("n1", "n2"), spoiled(how), "b", "c")
+    found = moves(rounds(world, a=CONVERGING, b=GROWING, c=GROWING))
+    assert found == ({"a": "n2"} if moved else {})
+
+
+def test_a_gang_moves_whole() -> None:
+    gang = job("a").ps(1).workers(2, cpu=1).with_(migratable=True)
+    world = scene(PLAIN, ("n1", "n2"), gang, "b", "c")
+    found = rounds(world, a=CONVERGING, b=GROWING, c=GROWING)
+    assert [dict(move.nodes) for move in found if isinstance(move, Migrate)] == [
+        dict.fromkeys((ps(0), w(0), w(1)), "n2")
+    ]
+
+
+def test_a_silent_job_is_neutral() -> None:
+    """It has converged, and then says nothing for three intervals, or the same for ever: it does not ask any more."""
+    world = crowded(replace(PLAIN, balance=Balance.UNBALANCED))
+    rounds(world, a=CONVERGING[:4], b=GROWING[:4], c=[10.0, None, None, None])
+    rounds(world, a=[None] * 3, b=[5.0, 4.0, 3.0], c=[9.0, 8.0, 7.0])
+    world.end(alone("b"))
+    assert moves(rounds(world, a=[4.985], c=[6.0])) == {}
+    assert moves(rounds(world, a=[4.9849], c=[5.5])) == {"a": "n2"}
+
+
+def test_nobody_is_moved_for_a_job_that_says_nothing() -> None:
+    world = crowded()
+    found = rounds(world, a=CONVERGING, b=GROWING, c=[None] * 6)
+    assert (moves(found), counts(world).requests) == ({}, 0)
+
+
+def test_nobody_moves_while_somebody_waits_for_room() -> None:
+    world = crowded()
+    rounds(world, a=CONVERGING[:4], b=GROWING[:4], c=GROWING[:4])
+    world.submit(alone("x", cpu=10))
+    assert world.reason("x") == "WaitingForRoom"
+    assert moves(rounds(world, a=CONVERGING[4:5], b=GROWING[4:5], c=GROWING[4:5])) == {}
+    world.do(PodGone("uid-x-worker-0"))
+    assert moves(rounds(world, a=CONVERGING[5:], b=GROWING[5:], c=GROWING[5:])) == {"a": "n2"}
+
+
+# -- Algorithm 3 ---------------------------------------------------------------------------------------
+
+EVEN = SpeCon(smoothing=1, gate=Gate.PRINTED)
+SLOW = (10.0, 5.0, 4.99, 4.985)
+
+
+def test_an_idle_node_is_given_the_job_that_converged_last() -> None:
+    world = scene(EVEN, ("n1", "n2"), "a", "b", "c", "d", "e")
+    world.end(alone("b"))
+    world.end(alone("d"))
+    late = (10.0, 5.0, 4.0, 3.99)
+    rounds(world, a=SLOW[:3], c=late[:3], e=(10.0, 5.0, 4.0))
+    assert moves(rounds(world, a=SLOW[3:], c=late[3:], e=(3.0,))) == {"a": "n2"}
+    world = scene(EVEN, ("n1", "n2"), "a", "b", "c", "d", "e")
+    both = (10.0, 5.0, 4.99, 4.985, 4.984)
+    last = (10.0, 5.0, 4.0, 3.99, 3.985)
+    rounds(world, a=both, c=last, e=(10.0, 5.0, 4.0, 3.0, 2.0), b=[None] * 5, d=[None] * 5)
+    world.end(alone("b"))
+    world.end(alone("d"))
+    assert moves(rounds(world, a=[4.983], c=[3.984], e=[1.0])) == {"c": "n2"}
+
+
+def test_a_growing_job_is_not_balanced_unless_asked_for() -> None:
+    for policy, moved in ((EVEN, {}), (replace(EVEN, balance_any=True), {"a": "n2"})):
+        world = scene(policy, ("n1", "n2"), "a", "b", "c")
+        world.end(alone("b"))
+        assert moves(rounds(world, a=[10.0], c=[10.0])) == moved
+
+
+def test_it_evens_out_only_what_is_uneven() -> None:
+    """Two on n1 and one on n2: nothing is gained by a move."""
+    world = crowded(EVEN)
+    assert moves(rounds(world, a=SLOW, b=SLOW, c=SLOW)) == {}
+
+
+def unbalanced(policy: SpeCon) -> dict[str, str]:
+    """Four on n1, one on n2, all converged; the balance factor is 2."""
+    world = scene(policy, ("n1", "n2"), *"abcdefgh")
+    for name in "bdf":
+        world.end(alone(name))
+    return moves(rounds(world, **dict.fromkeys("acegh", SLOW)))
+
+
+@pytest.mark.parametrize(
+    ("balance", "moved"),
+    [
+        (Balance.UNBALANCED, {"a": "n2"}), (Balance.ALL_MIGRATED, {}), (Balance.PRINTED, {}), (Balance.OFF, {}),
+    ],
+)  # fmt: skip
+def test_when_balance_runs(balance: Balance, moved: dict[str, str]) -> None:
+    assert unbalanced(replace(EVEN, balance=balance)) == moved
+
+
+def test_the_printed_second_branch_is_dead_even_when_all_have_been_decided() -> None:
+    """Every job has had its request; with line 27 as printed nobody moves, repaired one does."""
+    found = {}
+    for balance in (Balance.PRINTED, Balance.ALL_MIGRATED):
+        policy = SpeCon(smoothing=1, gate=Gate.OPEN, balance=balance, guard=True)
+        world = scene(policy, ("n1", "n2"), *"abcdefgh")
+        told = moves(rounds(world, **dict.fromkeys("abcdefgh", (*SLOW, 4.984))))
+        assert (told, counts(world).stays) == ({}, 8)
+        for name in "bdf":
+            world.end(alone(name))
+        found[balance] = moves(rounds(world, **dict.fromkeys("acegh", (4.9835,))))
+    assert found == {Balance.PRINTED: {}, Balance.ALL_MIGRATED: {"a": "n2"}}
+
+
+def test_balance_moves_a_job_once() -> None:
+    world = scene(EVEN, ("n1", "n2"), "a", "b", "c")
+    world.end(alone("b"))
+    assert moves(rounds(world, a=SLOW, c=GROWING[:4])) == {"a": "n2"}
+    arrive(world, "a")
+    world.start(alone("d").arrived(9), alone("e").arrived(10))
+    world.end(alone("c"))
+    world.end(alone("e"))
+    assert {world.gang(name).nodes[w(0)] for name in "ad"} == {"n2"}
+    assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.978], d=GROWING[:4])) == {}
+
+
+# -- memory --------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_have_ended_are_forgotten() -> None:
+    world = crowded()
+    rounds(world, a=[10.0], b=[10.0], c=[10.0])
+    world.end(alone("a"))
+    rounds(world, b=[9.0], c=[9.0])
+    assert sorted(key for key in world.snapshot.memory if key.startswith(KEY)) == [KEY + "job-b", KEY + "job-c"]
+
+
+def test_a_decision_changes_nothing_but_by_its_actions() -> None:
+    world = crowded()
+    rounds(world, a=CONVERGING[:4], b=GROWING[:4], c=GROWING[:4])
+    world.now += 30.0
+    told = [Reported(f"job-{name}", Report(world.now, 4.98)) for name in "abc"]
+    policy, world.policy = world.policy, SpeCon(interval=1e9)
+    world.do(*told)
+    one, two = policy.decide(world.snapshot, world.now), policy.decide(world.snapshot, world.now)
+    assert one == two
+    assert any(isinstance(action, Migrate) for action in list[Action](one.actions))
