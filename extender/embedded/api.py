@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from extender.clock import Clock
 from extender.embedded.apiserver import ApiServer
-from extender.embedded.rules import RefusedError, typed
+from extender.embedded.rules import KIND_OF, RefusedError, typed
 from extender.embedded.store import Change, ExpiredError
 from extender.kube.api import (
     EVENTS,
@@ -36,7 +36,8 @@ class EmbeddedApi:
         self._clock = clock
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        """Yield the pages of one consistent list."""
+        """Yield the pages of one consistent list; ClusterError(404) for a resource that is not served."""
+        require(resource)
         version, start = 0, 0
         while True:
             try:
@@ -90,6 +91,12 @@ class EmbeddedApi:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         """Create one Event."""
         return _outcome(lambda: self._server.create(EVENTS, namespace, dict(event)))
+
+
+def require(resource: Resource) -> None:
+    """Raise what the API server answers where a custom resource is not installed."""
+    if resource not in KIND_OF:
+        raise ClusterError(404, "NotFound")
 
 
 async def follow(

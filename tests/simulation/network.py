@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from extender.embedded.api import EmbeddedApi
+from extender.embedded.api import EmbeddedApi, require
 from extender.embedded.apiserver import ApiServer
 from extender.embedded.store import ExpiredError
 from extender.kube.api import (
@@ -96,6 +96,7 @@ class Line:
     # -- reads -----------------------------------------------------------------------------------
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        require(resource)
         version, start = 0, 0
         while True:
             await self._alive()
