@@ -89,19 +89,23 @@ def start_kohort(
     scheduler: Mapping[str, Any] | None = None,
     name: str = "kohort",
     ports: Sequence[int] = (),
+    api_url: str = "",
 ) -> Kohort:
     """Apply the manifests, start scheduler, extender and controller, and wait until the extender is ready.
 
     ``settings`` and ``scheduler`` are laid over what the manifests ship. httpTimeout and back-offs of the scheduler
     follow the settings. ``ports``: of the verbs, of the extender's probes and of the controller's; others are taken for
-    those that are not free. Raises ControlPlaneError when a part does not come up.
+    those that are not free. ``api_url``: where extender and controller find the API server, a proxy of it for example.
+    Raises ControlPlaneError when a part does not come up.
     """
     plane.apply(*manifests())
     _await_rights(plane)
     verbs, health, controller_health = preferred_ports(ports) if ports else free_ports(3)
     config = _settings(plane, settings or {}, verbs, health, controller_health, name)
-    accounts = {part: plane.service_account_kubeconfig(NAMESPACE, f"kohort-{part}") for part in
-                ("extender", "controller", "scheduler")}  # fmt: skip
+    urls = {"extender": api_url, "controller": api_url, "scheduler": ""}
+    accounts = {
+        part: plane.service_account_kubeconfig(NAMESPACE, f"kohort-{part}", url=url) for part, url in urls.items()
+    }
     extender = _start(plane, f"{name}-extender", "serve", config, accounts["extender"])
     controller = _start(plane, f"{name}-controller", "controller", config, accounts["controller"])
     kube_scheduler = plane.start_scheduler(

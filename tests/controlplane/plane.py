@@ -144,8 +144,11 @@ class ControlPlane:
         documents = "\n---\n".join(_as_yaml(manifest) for manifest in manifests)
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=documents)
 
-    def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 86_400) -> Path:
-        """Write a kubeconfig with a token of a ServiceAccount that exists: what a pod with it may do, and no more."""
+    def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 86_400, url: str = "") -> Path:
+        """Write a kubeconfig with a token of a ServiceAccount that exists: what a pod with it may do, and no more.
+
+        ``url``: of a proxy before the API server.
+        """
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -153,7 +156,7 @@ class ControlPlane:
         }
         answer = self.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", request)
         user = f"system:serviceaccount:{namespace}:{name}"
-        return self.layout.pki.write_kubeconfig(self.url, user, {"token": answer["status"]["token"]})
+        return self.layout.pki.write_kubeconfig(url or self.url, user, {"token": answer["status"]["token"]})
 
     def start_scheduler(
         self,

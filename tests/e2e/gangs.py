@@ -48,11 +48,11 @@ def never(look: Callable[[], object], what: str, seconds: float) -> None:
 
 @contextmanager
 def fresh_kohort(
-    plane: ControlPlane, settings: Json, name: str, scheduler: Mapping[str, Any] | None = None
+    plane: ControlPlane, settings: Json, name: str, scheduler: Mapping[str, Any] | None = None, api_url: str = ""
 ) -> Iterator[Kohort]:
     """Start the three parts under ``name`` and stop them; nobody waits for the Lease of those that ran before."""
     forget_lease(plane)
-    kohort = start_kohort(plane, settings, scheduler, name)
+    kohort = start_kohort(plane, settings, scheduler, name, api_url=api_url)
     try:
         until(lambda: is_leading(kohort), "leading", 30)
         yield kohort

@@ -81,7 +81,7 @@ class Service:
         self.see(TFJOBS, [self.runs, self.waits])
         self.see(PODS, [*self.runners, *self.waiters, stranger()])
         for reflector in self.live.reflectors:
-            reflector.synced = True
+            reflector.synced, reflector.last_seen = True, float("inf")  # no watch runs here
         self.live.ledger.step(Led(True), Synced())
 
     @property
