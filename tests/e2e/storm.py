@@ -1,0 +1,210 @@
+"""A storm on the real control plane: jobs arrive, parts are killed in the middle of things, the API server fails."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import httpx
+
+from tests.controlplane import ControlPlane
+from tests.controlplane.faultproxy import Fault
+from tests.controlplane.kohort import Kohort
+from tests.e2e.gangs import JOB, ROLE, forget_lease, submit
+from tests.e2e.observer import Observer, Sighting
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+Part = Literal["extender", "controller", "scheduler"]
+Middle = Literal["gang", "resize"]
+PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
+WORKER_CORES: Final = "2"
+WRITES = {"create", "patch", "delete"}
+FAULTS: Final = (
+    Fault("drop-after", 0.05, WRITES),
+    Fault("drop-before", 0.05, WRITES),
+    Fault("too-many-requests", 0.03, seconds=1),
+    Fault("conflict", 0.03, {"create", "patch"}, {"pods/binding", "tfjobs", "pods"}),
+    Fault("error", 0.03),
+    Fault("unavailable", 0.03),
+    Fault("truncated", 0.03, {"get", "list", *WRITES}),
+    Fault("delay", 0.05, seconds=0.3),
+    Fault("cut", 0.01),
+    Fault("gone", 0.005),
+)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Keeps so many unfinished jobs about, elastic and rigid, light and heavy, until it is stopped."""
+
+    plane: ControlPlane
+    namespace: str
+    chance: random.Random
+    unfinished: int
+    jobs: list[TFJob] = field(default_factory=list)
+    problem: str = ""
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No more jobs come."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(10)
+        assert not self.problem, self.problem
+
+    def _run(self) -> None:
+        try:
+            for number in itertools.count():
+                while len(self.jobs) - ended_jobs(self.plane, self.namespace) >= self.unfinished:
+                    if self._stop.wait(0.2):
+                        return
+                self.jobs.append(submit(self.plane, self._job(number)))
+                if self._stop.wait(self.chance.uniform(0.1, 0.6)):
+                    return
+        except Exception as error:  # told by `stop`: a thread's own end would go unseen
+            self.problem = repr(error)
+
+    def _job(self, number: int) -> TFJob:
+        seconds = round(self.chance.uniform(4, 10), 1)
+        name = f"job-{number}"
+        if number % 4 == 3:
+            workers = self.chance.randint(2, 6)
+            return TFJob(self.namespace, name, workers=workers, worker_cpu=WORKER_CORES, run_seconds=seconds)
+        least = self.chance.randint(1, 3)
+        most = least + self.chance.randint(2, 9)
+        utility = self.chance.choice(("", "", "20", "100"))
+        return TFJob(
+            self.namespace, name, workers=self.chance.randint(least, most), least=least, most=most, utility=utility,
+            worker_cpu=WORKER_CORES, run_seconds=seconds,
+        )  # fmt: skip
+
+
+def ended_jobs(plane: ControlPlane, namespace: str) -> int:
+    """How many have succeeded or failed."""
+    return len(by_end(plane, namespace)["Succeeded"]) + len(by_end(plane, namespace)["Failed"])
+
+
+def by_end(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
+    """The jobs' names by how they ended, as the operator says; those that have not, under the empty text."""
+    ends: dict[str, list[str]] = {"Succeeded": [], "Failed": [], "": []}
+    for job in plane.api.get(TFJOBS.format(namespace=namespace))["items"]:
+        told = {c["type"] for c in job.get("status", {}).get("conditions", []) if c["status"] == "True"}
+        end = next((end for end in ("Succeeded", "Failed") if end in told), "")
+        ends[end].append(job["metadata"]["name"])
+    return ends
+
+
+class Middles:
+    """Sees, by the API server only, that a gang is half bound or that a running job lacks workers that it asks for."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._whole: set[str] = set()
+
+    def now(self) -> set[Middle]:
+        """What is going on."""
+        jobs = self._plane.api.get(TFJOBS.format(namespace=self._namespace))["items"]
+        bound: Counter[str] = Counter()
+        for pod in self._plane.api.get(f"/api/v1/namespaces/{self._namespace}/pods")["items"]:
+            if pod["spec"].get("nodeName") and pod["metadata"].get("labels", {}).get(ROLE):
+                bound[pod["metadata"]["labels"][JOB]] += 1
+        seen: set[Middle] = set()
+        for job in jobs:
+            name = job["metadata"]["name"]
+            want = sum(role["replicas"] for role in job["spec"]["tfReplicaSpecs"].values())
+            if job.get("status", {}).get("completionTime"):
+                continue
+            if bound[name] == want:
+                self._whole.add(name)
+            elif bound[name]:
+                seen.add("resize" if name in self._whole else "gang")
+        return seen
+
+    def wait(self, wanted: Middle, seconds: float) -> str:
+        """Wait for it; what there was instead, or nothing, where it does not come."""
+        deadline = time.monotonic() + seconds
+        while wanted not in (seen := self.now()):
+            if time.monotonic() > deadline:
+                return next(iter(seen), "")
+        return wanted
+
+
+@dataclass(slots=True)
+class Killer:
+    """Ends parts with SIGKILL and starts them again at once; ``kills`` by part and by what was going on."""
+
+    plane: ControlPlane
+    kohort: Kohort
+    middles: Middles
+    kills: Counter[tuple[Part, str]] = field(default_factory=Counter)
+    ready_seconds: list[float] = field(default_factory=list)
+
+    def kill(self, part: Part, wanted: Middle) -> None:
+        """One kill in the middle of that, or of whatever there is after a few seconds."""
+        found = self.middles.wait(wanted, 5)
+        process = getattr(self.kohort, part)
+        process.crash()
+        began = time.monotonic()
+        if part == "scheduler":
+            forget_lease(self.plane)
+        process.start()
+        if part == "extender":
+            self.kohort.wait_ready()
+            self.ready_seconds.append(time.monotonic() - began)
+        self.kills[part, found] += 1
+
+
+def view(kohort: Kohort, namespace: str) -> Json:
+    """All that the ledger holds and REST shows, without what only numbers its steps or tells the time."""
+    jobs = [job["name"] for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace]
+    details = [kohort.get(f"/v1/jobs/{namespace}/{name}") for name in jobs]
+    # Of a resize before the restart only the cool-down is told, which is volatile.
+    skipped = {"waited_seconds", "scaled_at", "admitted_at"}
+    return {
+        "jobs": {job["name"]: {key: value for key, value in job.items() if key not in skipped} for job in details},
+        "nodes": {node["name"]: node for node in kohort.get("/v1/nodes")["nodes"]},
+    }
+
+
+def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str], int], capacity: int) -> list[str]:
+    """Nodes that were ever given more than they have; ``cores`` by (job, role), of pods that have not ended."""
+    where: dict[str, tuple[str, int]] = {}
+    used: Counter[str] = Counter()
+    found = []
+    for seen in sightings:
+        node, size = where.pop(seen.uid, ("", 0))
+        used[node] -= size
+        if seen.node and not seen.gone and seen.phase not in ("Succeeded", "Failed"):
+            where[seen.uid] = (seen.node, cores[seen.job, seen.role])
+            used[seen.node] += cores[seen.job, seen.role]
+            if used[seen.node] > capacity:
+                found.append(f"{seen.node}: {used[seen.node]} of {capacity} with {seen.job} {seen.role}-{seen.index}")
+    return found
+
+
+def is_whole(observer: Observer, job: TFJob) -> bool:
+    """Whether none or at least the minimum of the job's members are bound now."""
+    bound = len(observer.bound_now(job.name))
+    return bound == 0 or bound >= job.ps + (job.least or job.workers)
+
+
+def knows(kohort: Kohort, namespace: str) -> set[str]:
+    """The jobs that Kohort knows."""
+    try:
+        return {job["name"] for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace}
+    except httpx.HTTPError:
+        return set()

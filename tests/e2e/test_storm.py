@@ -1,0 +1,166 @@
+"""100 nodes, jobs arriving, every part killed in mid-gang and mid-resize while the API server fails (issue 4, b)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.faultproxy import Fault, FaultProxy
+from tests.controlplane.kohort import Kohort
+from tests.e2e.asking import until
+from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit
+from tests.e2e.observer import Observer
+from tests.e2e.storm import (
+    FAULTS,
+    PARTS,
+    WORKER_CORES,
+    Arrivals,
+    Killer,
+    Middles,
+    by_end,
+    is_whole,
+    knows,
+    overcommitted,
+    view,
+)
+from tests.e2e.tfjobs import TFJob
+
+NODES, CORES = 100, 2
+SEED = 7
+QUIET_LIMIT = 60.0  # seconds after the last fault in which everything comes to rest
+STALL_LIMIT = 75.0  # a silent watch is given up after 50
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    shape = NodeShape(count=NODES, cpu=str(CORES))
+    with ControlPlane.start(shape, workdir=tmp_path_factory.mktemp("storm"), controller_manager=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def proxy(plane: ControlPlane) -> Iterator[FaultProxy]:
+    with FaultProxy(plane.url, plane.layout.pki, SEED) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane, proxy: FaultProxy) -> Iterator[Kohort]:
+    settings = {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1, "backoff_max_seconds": 5}}
+    with fresh_kohort(plane, settings, "storm", api_url=proxy.url) as started:
+        yield started
+
+
+@pytest.fixture
+def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    with own_namespace(plane, request.node.name) as name:
+        yield name
+
+
+def storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, kills: int, unfinished: int) -> None:
+    """So many kills of each part, half of them in mid-gang, half in mid-resize; then rest, and the accounts."""
+    chance = random.Random(SEED)
+    standing = [
+        submit(plane, TFJob(space, "standing", workers=5, worker_cpu=WORKER_CORES)),
+        submit(plane, TFJob(space, "stretching", workers=4, least=2, most=9, worker_cpu=WORKER_CORES)),
+        submit(plane, TFJob(space, "never", workers=2, worker_cpu=str(CORES + 1))),
+    ]
+    arrivals = Arrivals(plane, space, chance, unfinished)
+    killer = Killer(plane, kohort, Middles(plane, space))
+    with Observer(plane, space) as observer:
+        proxy.inject(*FAULTS)
+        arrivals.start()
+        for number in range(kills):
+            for part in chance.sample(PARTS, len(PARTS)):
+                killer.kill(part, "resize" if number % 2 else "gang")
+                time.sleep(chance.uniform(0.0, 0.5))
+        arrivals.stop()
+        proxy.heal()
+        jobs = [*standing, *arrivals.jobs]
+        names = {job.name for job in standing}
+        took = until(
+            lambda: set(by_end(plane, space)[""]) == names, "every other job ended", QUIET_LIMIT,
+            lambda: [job for job in kohort.get("/v1/jobs")["jobs"] if job["name"] in by_end(plane, space)[""]],
+        )  # fmt: skip
+        ends = by_end(plane, space)
+        partial = max(observer.partial_seconds(job.name, job.ps + (job.least or job.workers)) for job in jobs)
+        print(f"{len(jobs)} jobs, {len(ends['Succeeded'])} succeeded, {len(ends['Failed'])} failed; "
+              f"at rest {took:.1f} s after the last fault; longest partly bound {partial:.1f} s\n"
+              f"kills: {dict(killer.kills)}; extender ready again within {max(killer.ready_seconds):.1f} s\n"
+              f"{proxy.injected.total()} API faults of {proxy.served} requests: {dict(_by_kind(proxy))}")  # fmt: skip
+        cores = {(job.name, role): int(cpu) for job in jobs for role, cpu in (("ps", "1"), ("worker", job.worker_cpu))}
+        assert overcommitted(observer.sightings, cores, CORES) == []
+        assert [job.name for job in jobs if not is_whole(observer, job)] == []
+        assert not observer.problem
+    assert ends["Failed"] == []
+    assert set(ends["Succeeded"]) == {job.name for job in arrivals.jobs}
+    assert names <= knows(kohort, space)
+    _assert_middles(killer, kills)
+    _assert_rebuilt_is_fresh(kohort, space)
+
+
+def _by_kind(proxy: FaultProxy) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for what, count in proxy.injected.items():
+        kind = what.split(" ")[0]
+        kinds[kind] = kinds.get(kind, 0) + count
+    return kinds
+
+
+def _assert_middles(killer: Killer, kills: int) -> None:
+    """The storm was one: enough kills of each part, most of them in the middle of something."""
+    for part in PARTS:
+        of_part = {middle: count for (killed, middle), count in killer.kills.items() if killed == part}
+        assert sum(of_part.values()) == kills
+        assert of_part.get("", 0) <= kills / 2, of_part
+
+
+def _assert_rebuilt_is_fresh(kohort: Kohort, space: str) -> None:
+    """The ledger that lived through all this is the one that a new process makes of the API server's objects."""
+    settled = _settled(kohort, space)
+    kohort.extender.crash()
+    kohort.extender.start()
+    kohort.wait_ready()
+    assert _settled(kohort, space) == settled
+
+
+def _settled(kohort: Kohort, space: str) -> dict[str, object]:
+    """The view once it is the same for two seconds."""
+    seen, since = view(kohort, space), time.monotonic()
+    deadline = since + 30
+    while time.monotonic() - since < 2:
+        assert time.monotonic() < deadline, "it never settles"
+        time.sleep(0.2)
+        if (now := view(kohort, space)) != seen:
+            seen, since = now, time.monotonic()
+    return seen
+
+
+@pytest.mark.timeout(150, func_only=True)
+def test_a_short_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
+    storm(plane, proxy, kohort, space, kills=2, unfinished=12)
+    assert proxy.injected.total() >= 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1500, func_only=True)
+def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
+    storm(plane, proxy, kohort, space, kills=20, unfinished=16)
+    assert proxy.injected.total() >= 400
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(200, func_only=True)
+def test_watches_that_go_silent_are_noticed(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
+    """They stay open and tell nothing, as behind a firewall that forgot them; new ones are good."""
+    proxy.inject(Fault("stall"))
+    time.sleep(3)  # each watch hears of something, and then of nothing more
+    proxy.inject(Fault("delay", seconds=0.0))
+    job = submit(plane, TFJob(space, "gang", workers=4))
+    took = until(lambda: len(nodes_of(plane, space, job.name)) == 5, "bound", STALL_LIMIT)
+    print(f"bound {took:.1f} s after the watches went silent")
+    proxy.heal()
