@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
 from policy.cluster.gang import Gang
-from policy.cluster.index import Index
+from policy.cluster.index import Index, News
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, Snapshot
@@ -18,8 +18,8 @@ class Draft:
     """The next snapshot in the making.
 
     ``_touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date,
-    ``_unfiled`` and ``_unfiled_pods`` the jobs and the lone pods to be filed in the index, ``_renewed`` the nodes whose
-    jobs are not found yet, ``filled`` those on which a fact has left less room.
+    ``_news`` what the index has not heard of yet, ``_renewed`` the nodes whose jobs are not found yet, ``filled`` those
+    on which a fact has left less room.
     """
 
     def __init__(self, base: Snapshot) -> None:
@@ -27,8 +27,7 @@ class Draft:
         self._touched: set[str] = set()
         self.filled: set[str] = set()
         self._stale: set[str] = set()
-        self._unfiled: set[str] = set()
-        self._unfiled_pods: set[str] = set()
+        self._news = News()
         self._renewed: set[str] = set()
         self._own: dict[str, Any] = {}
         self._view: Snapshot | None = base
@@ -57,18 +56,15 @@ class Draft:
     def view(self) -> Snapshot:
         """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
         self._follow_nodes()
-        if self._view is None or self._unfiled or self._unfiled_pods:
+        if self._view is None or self._news:
             self.set("index", self._filed())
             self._view = replace(self.base, **self._own)
         return self._view
 
     def _filed(self) -> Index:
-        maps = _Maps(*map(self.read, _Maps._fields))
         index: Index = self.read("index")
-        index = index.with_jobs(maps, self._unfiled).with_pods(maps, self._unfiled_pods).on(maps)
-        self._unfiled.clear()
-        self._unfiled_pods.clear()
-        return index
+        news, self._news = self._news, News()
+        return index.after(_Maps(*map(self.read, _Maps._fields)), news)
 
     def freeze(self) -> Snapshot:
         """The next snapshot."""
@@ -89,7 +85,7 @@ class Draft:
         """Have the job's gang looked at and its charge made anew."""
         self._touched.add(job_uid)
         self._stale.add(job_uid)
-        self._unfiled.add(job_uid)
+        self._news.jobs.add(job_uid)
 
     def _follow_nodes(self) -> None:
         """Touch the jobs on renewed nodes; also those that wait: after a restart a pod may be seen before its node."""
@@ -99,7 +95,7 @@ class Draft:
         found = {uid for uid, gang in gangs.items() if not self._renewed.isdisjoint(gang.nodes.values())}
         found.update(pod.job_uid for pod in pods if pod.job_uid and pod.node in self._renewed)
         self._touched |= found
-        self._unfiled |= found
+        self._news.jobs |= found
         self._renewed.clear()
 
     def touch_all(self) -> None:
@@ -110,18 +106,30 @@ class Draft:
         """Add or replace a node."""
         old: Node | None = self.read("nodes").get(node.name)
         self.edit("nodes")[node.name] = node
+        self._news.nodes.add(node.name)
         if old is None or (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
             self._renewed.add(node.name)
 
     def drop_node(self, name: str) -> None:
         """Forget a node."""
         self.edit("nodes").pop(name, None)
+        self._news.nodes.add(name)
         self._renewed.add(name)
 
     def put_job(self, job: Job) -> None:
         """Add or replace a job."""
         self.edit("jobs")[job.uid] = job
         self.touch(job.uid)
+
+    def put_refusal(self, job_uid: str, node: str, until: float) -> None:
+        """The node is not to be used for the job before that time."""
+        self.edit("not_offered")[job_uid, node] = until
+        self._news.jobs.add(job_uid)
+
+    def drop_refusal(self, job_uid: str, node: str) -> None:
+        """The node may be used for the job again."""
+        del self.edit("not_offered")[job_uid, node]
+        self._news.jobs.add(job_uid)
 
     def drop_job(self, uid: str) -> None:
         """Forget a job."""
@@ -133,7 +141,7 @@ class Draft:
         old = self.gang(gang.job_uid)
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
-        self._unfiled.add(gang.job_uid)
+        self._news.jobs.add(gang.job_uid)
         if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight or old.state is not gang.state:
             self._stale.add(gang.job_uid)
 
@@ -175,7 +183,7 @@ class Draft:
 
     def _file(self, pod: Pod) -> None:
         if not pod.job_uid:
-            self._unfiled_pods.add(pod.uid)
+            self._news.pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
         strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
@@ -185,7 +193,7 @@ class Draft:
 
     def _unfile(self, pod: Pod) -> None:
         if not pod.job_uid:
-            self._unfiled_pods.add(pod.uid)
+            self._news.pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
         strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
@@ -234,6 +242,7 @@ class Draft:
 
     def _shift(self, name: str, node: str, change: Resources) -> None:
         self._put_or_drop(name, node, self.read(name).get(node, NOTHING) + change)
+        (self._news.charged if name == "charged" else self._news.foreign).add(node)
 
 
 class _Maps(NamedTuple):
@@ -245,6 +254,9 @@ class _Maps(NamedTuple):
     members: Mapping[str, Mapping[Slot, str]]
     strays: Mapping[str, frozenset[str]]
     gangs: Mapping[str, Gang]
+    charged: Mapping[str, Resources]
+    foreign: Mapping[str, Resources]
+    not_offered: Mapping[tuple[str, str], float]
 
 
 def _claim(pod: Pod) -> tuple[bool, float, str]:

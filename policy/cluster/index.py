@@ -1,18 +1,21 @@
-"""Jobs by what a step looks for, so that no step looks at every job: kept up by Draft for the jobs that changed.
+"""Jobs by what a step looks for, and the free room, so that no step looks at every job and node: Draft keeps it up.
 
 An index remembers the maps that it was made from. A snapshot that was put together from other maps makes its own anew.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Any, NamedTuple, Protocol
 
+from policy.cluster.capacity import Capacity
+from policy.cluster.filing import is_filed, refiled
 from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.memo import Memo
 from policy.cluster.model import WORKER, Job, Node, Pod, Slot, queued, releasing
+from policy.cluster.resources import Resources
 
 
 class Facts(Protocol):
@@ -48,6 +51,38 @@ class Facts(Protocol):
         """By job uid."""
         ...
 
+    @property
+    def charged(self) -> Mapping[str, Resources]:
+        """Sum of the charges by node."""
+        ...
+
+    @property
+    def foreign(self) -> Mapping[str, Resources]:
+        """The part of it that pods took which did not opt in."""
+        ...
+
+    @property
+    def not_offered(self) -> Mapping[tuple[str, str], float]:
+        """Job uid, node -> until."""
+        ...
+
+
+@dataclass(slots=True)
+class News:
+    """What has changed: jobs (with their gangs, pods and refused nodes), pods of no job, nodes and their charges."""
+
+    jobs: set[str] = field(default_factory=set)
+    pods: set[str] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    charged: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.pods or self.nodes or self.charged or self.foreign)
+
+
+NOWHERE = Capacity({}, {}, {})
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -59,6 +94,7 @@ class Index:
     leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
     unsettled: the controller may have something to do for them. orphans: gated pods (uids) that name no job.
     deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
+    room, emptied: what is free on the nodes, and what would be if no job had any room.
     """
 
     waiting: tuple[str, ...] = ()
@@ -74,43 +110,49 @@ class Index:
     orphans: tuple[str, ...] = ()
     deadlines: Mapping[str, float] = field(default_factory=dict)
     rests: Mapping[str, float] = field(default_factory=dict)
+    room: Capacity = NOWHERE
+    emptied: Capacity = NOWHERE
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
     basis: tuple[object, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(cls, facts: Facts) -> Index:
         """Made from nothing but the maps."""
         jobs = facts.jobs.keys() | facts.gangs.keys() | facts.members.keys() | facts.strays.keys()
-        return cls().with_jobs(facts, jobs).with_pods(facts, facts.pods).on(facts)
+        return cls().after(facts, News(jobs=set(jobs), pods=set(facts.pods), nodes=set(facts.nodes)))
 
     def made_from(self, facts: Facts) -> bool:
         """Whether these very maps are the ones that it was made from."""
         return bool(self.basis) and all(map(is_, self.basis, _maps(facts)))
 
-    def on(self, facts: Facts) -> Index:
-        """The same, said of these maps."""
-        return replace(self, basis=_maps(facts))
+    def after(self, facts: Facts, news: News) -> Index:
+        """Kept up: what is new of these maps is looked at anew."""
+        changes: dict[str, Any] = {"basis": _maps(facts), "memo": self.memo}
+        if news.jobs:
+            changes |= self._filed(facts, news.jobs)
+        if news.pods:
+            changes["orphans"] = refiled(self.orphans, {uid: _is_orphan(facts.pods.get(uid)) for uid in news.pods})
+        if touched := news.charged | news.nodes:
+            changes["room"] = self.room.after(facts.nodes, facts.charged, touched)
+        if touched := news.foreign | news.nodes:
+            changes["emptied"] = self.emptied.after(facts.nodes, facts.foreign, touched)
+            changes["memo"] = changes["memo"].for_other_nodes()
+        return replace(self, **changes)
 
-    def with_jobs(self, facts: Facts, changed: Iterable[str]) -> Index:
-        """These jobs looked at anew."""
-        cases = {uid: _case(facts, uid) for uid in changed}
-        new: dict[str, Any] = {}
+    def _filed(self, facts: Facts, jobs: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        cases = {uid: _case(facts, uid) for uid in jobs}
         for name, holds in KINDS.items():
-            old = getattr(self, name)
-            found = _refiled(old, {uid: holds(case) for uid, case in cases.items()})
-            if found is not old:
-                new[name] = found
+            yield name, refiled(getattr(self, name), {uid: holds(case) for uid, case in cases.items()})
         for name, moment in MOMENTS.items():
-            new |= _retimed(name, getattr(self, name), {uid: moment(case) for uid, case in cases.items()})
-        return replace(self, **new) if new else self
-
-    def with_pods(self, facts: Facts, changed: Iterable[str]) -> Index:
-        """These pods looked at anew, whether they are orphans."""
-        found = _refiled(self.orphans, {uid: _is_orphan(facts.pods.get(uid)) for uid in changed})
-        return self if found is self.orphans else replace(self, orphans=found)
+            yield name, _retimed(getattr(self, name), {uid: moment(case) for uid, case in cases.items()})
+        memo = self.memo.without(cases)
+        kept = any(_keeps(case) or is_filed(self.keeping, uid) for uid, case in cases.items())
+        yield "memo", memo.for_other_nodes() if kept else memo
 
 
 def _maps(facts: Facts) -> tuple[object, ...]:
-    return (facts.nodes, facts.jobs, facts.pods, facts.members, facts.strays, facts.gangs)
+    jobs = (facts.jobs, facts.pods, facts.members, facts.strays, facts.gangs, facts.not_offered)
+    return (facts.nodes, facts.charged, facts.foreign, *jobs)
 
 
 class _Case(NamedTuple):
@@ -128,24 +170,11 @@ def _case(facts: Facts, uid: str) -> _Case:
     return _Case(facts.jobs.get(uid), gang, [facts.pods[pod] for pod in uids], facts.nodes)
 
 
-def _refiled(old: tuple[str, ...], belongs: Mapping[str, bool]) -> tuple[str, ...]:
-    """The uids in order, with those that belong now and without those that do not."""
-    new: list[str] | None = None
-    for uid, wanted in belongs.items():
-        there = old if new is None else new
-        at = bisect_left(there, uid)
-        if (at < len(there) and there[at] == uid) is not wanted:
-            new = list(old) if new is None else new
-            new[at : at + (not wanted)] = [uid] if wanted else []
-    return old if new is None else tuple(new)
-
-
-def _retimed(
-    name: str, old: Mapping[str, float], moments: Mapping[str, float | None]
-) -> Iterator[tuple[str, Mapping[str, float]]]:
-    if any(old.get(uid) != at for uid, at in moments.items()):
-        kept = {uid: at for uid, at in old.items() if uid not in moments}
-        yield name, kept | {uid: at for uid, at in moments.items() if at is not None}
+def _retimed(old: Mapping[str, float], moments: Mapping[str, float | None]) -> Mapping[str, float]:
+    if all(old.get(uid) == at for uid, at in moments.items()):
+        return old
+    kept = {uid: at for uid, at in old.items() if uid not in moments}
+    return kept | {uid: at for uid, at in moments.items() if at is not None}
 
 
 # -- what is looked for --------------------------------------------------------------------------

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field
 HOST_PORT = "hostport/"
 
 
+class _Hashed:
+    """Room for the hash, which is asked for far more often than a vector is made."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(_Hashed):
     """Amounts by resource name; a missing name counts as zero. Amounts may be negative (an over-charged node)."""
 
     amounts: Mapping[str, int] = field(default_factory=dict)
@@ -36,7 +43,12 @@ class Resources:
         return all(self[name] == other[name] for name in names)
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted((name, amount) for name, amount in self.amounts.items() if amount)))
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash(tuple(sorted((name, amount) for name, amount in self.amounts.items() if amount)))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def __add__(self, other: Resources) -> Resources:
         total = dict(self.amounts)
@@ -63,6 +75,15 @@ class Resources:
             ):
                 return False
         return True
+
+    def within(self, most: Resources) -> bool:
+        """Whether no amount is above its bound; a missing bound is 0."""
+        bounds = most.amounts
+        return all(amount <= bounds.get(name, 0) for name, amount in self.amounts.items())
+
+    def or_more(self, other: Resources) -> Resources:
+        """The larger of both, resource by resource."""
+        return Resources({**self.amounts, **{n: max(self[n], amount) for n, amount in other.amounts.items()}})
 
     def how_many(self, free: Resources) -> int:
         """How many requests of these amounts go into ``free`` (0 or more; a request of nothing fits 0 times)."""

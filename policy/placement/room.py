@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from policy.cluster.capacity import Capacity
 from policy.cluster.model import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 
 
-class Room:
-    """Free resources of every usable node. ``branch`` makes a trial copy that leaves this one as it is."""
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Nodes with the same free room out of the same whole; ``names`` in order."""
 
-    def __init__(
-        self, nodes: Mapping[str, Node], free: dict[str, Resources], most: dict[str, int] | None = None
-    ) -> None:
-        self.nodes = nodes
-        self._free = free
-        # No node has more than this: most requests that fit nowhere are turned away without looking at every node.
-        self._most = _most(free) if most is None else most
+    free: Resources
+    allocatable: Resources
+    names: Iterable[str]
+
+    def idleness(self, taken: Resources = NOTHING) -> float:
+        """Free share of each, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
+        free, gone = self.free.amounts, taken.amounts
+        shares = [
+            (free.get(name, 0) - gone.get(name, 0)) / amount
+            for name, amount in self.allocatable.amounts.items()
+            if amount > 0 and name != "pods"
+        ]
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+class Room:
+    """Free resources of every usable node. ``branch`` makes a trial copy that leaves this one as it is.
+
+    ``nodes``: the usable ones, by name in order.
+    """
+
+    def __init__(self, capacity: Capacity) -> None:
+        self.nodes: Mapping[str, Node] = capacity.nodes
+        self._capacity = capacity
+        # What was taken and given here, as the free room of the nodes that it touched.
+        self._changed: dict[str, Resources] = {}
+        # No node has more than this: most requests that fit nowhere are turned away without looking at any node.
+        self._most = capacity.most
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Room:
         """Room as the ledger sees it: unready and cordoned nodes take nobody."""
-        return cls._less(snapshot, snapshot.charged)
+        return cls(snapshot.index.room)
 
     @classmethod
     def without_jobs(cls, snapshot: Snapshot) -> Room:
         """Room if no job of Kohort had any: what no wait can ever give back is the room of pods that did not opt in."""
-        return cls._less(snapshot, snapshot.foreign)
+        return cls(snapshot.index.emptied)
 
     @classmethod
     def without_running(cls, snapshot: Snapshot) -> Room:
@@ -40,66 +64,56 @@ class Room:
                     room.take(pod.node, pod.requests)
         return room
 
-    @classmethod
-    def _less(cls, snapshot: Snapshot, taken: Mapping[str, Resources]) -> Room:
-        usable = {name: node for name, node in sorted(snapshot.nodes.items()) if node.usable}
-        free = {
-            name: node.allocatable - taken[name] if name in taken else node.allocatable for name, node in usable.items()
-        }
-        return cls(usable, free)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.nodes)
 
     def free(self, node: str) -> Resources:
         """What is free there; nothing on a node that takes nobody."""
-        return self._free.get(node, NOTHING)
+        changed = self._changed.get(node)
+        return self._capacity.free.get(node, NOTHING) if changed is None else changed
 
     def take(self, node: str, requests: Resources) -> None:
         """Charge the node."""
-        if node in self._free:
-            self._free[node] = self._free[node] - requests
+        if node in self.nodes:
+            self._changed[node] = self.free(node) - requests
 
     def give(self, node: str, requests: Resources) -> None:
         """Free what was charged."""
-        if node in self._free:
-            free = self._free[node] = self._free[node] + requests
-            for name, amount in free.amounts.items():
-                self._most[name] = max(self._most.get(name, 0), amount)
+        if node in self.nodes:
+            free = self._changed[node] = self.free(node) + requests
+            if not free.within(self._most):
+                self._most = self._most.or_more(free)
 
     def branch(self) -> Room:
         """A copy to try things on."""
-        return Room(self.nodes, dict(self._free), dict(self._most))
+        copy = Room(self._capacity)
+        copy._changed, copy._most = dict(self._changed), self._most
+        return copy
 
     def but(self, closed: Iterable[str]) -> Room:
         """A copy without these nodes."""
-        shut = set(closed)
-        return Room(
-            {name: node for name, node in self.nodes.items() if name not in shut},
-            {name: free for name, free in self._free.items() if name not in shut},
-        )
+        copy = Room(self._capacity.but(closed))
+        copy._changed = {name: free for name, free in self._changed.items() if name in copy.nodes}
+        copy._most = self._most
+        return copy
+
+    def alike(self, requests: Resources) -> Iterator[Alike]:
+        """The nodes whose free room takes the request, those together that are alike."""
+        if not requests.fits(self._most):
+            return
+        changed = self._changed
+        for kind, names in self._capacity.kinds.items():
+            if requests.fits(kind.free):
+                left = (name for name in names if name not in changed) if changed else names
+                yield Alike(kind.free, kind.allocatable, left)
+        for name, free in changed.items():
+            if requests.fits(free):
+                yield Alike(free, self.nodes[name].allocatable, (name,))
 
     def fitting(self, requests: Resources) -> list[str]:
-        """The nodes whose free room takes the request."""
-        if not requests.fits(Resources(self._most)):
-            return []
-        return [name for name, free in self._free.items() if requests.fits(free)]
+        """The nodes whose free room takes the request, by name in order."""
+        return sorted(name for alike in self.alike(requests) for name in alike.names)
 
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
         """Free share of the node, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
-        allocatable, free = self.nodes[node].allocatable, self.free(node)
-        shares = [
-            (free[name] - taken[name]) / amount
-            for name, amount in allocatable.amounts.items()
-            if amount > 0 and name != "pods"
-        ]
-        return sum(shares) / len(shares) if shares else 0.0
-
-
-def _most(free: Mapping[str, Resources]) -> dict[str, int]:
-    most: dict[str, int] = {}
-    for resources in free.values():
-        for name, amount in resources.amounts.items():
-            if amount > most.get(name, 0):
-                most[name] = amount
-    return most
+        return Alike(self.free(node), self.nodes[node].allocatable, ()).idleness(taken)

@@ -167,7 +167,7 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     gang = draft.gang(pod.job_uid)
     if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
         return []
-    draft.edit("not_offered")[pod.job_uid, node] = now + _memory(rules_of(draft), gang.misses)
+    draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.misses))
     gang = replace(gang, misses=gang.misses + 1)
     if gang.state is State.PLANNED and not any_holds_room(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)

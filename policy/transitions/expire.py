@@ -15,7 +15,7 @@ from policy.transitions.migrate import stay
 def expire(draft: Draft, now: float) -> list[Effect]:
     """Let deadlines run out. A replica that does not lead has none: it may not conclude anything from time."""
     for key in [key for key, until in draft.read("not_offered").items() if until <= now]:
-        del draft.edit("not_offered")[key]
+        draft.drop_refusal(*key)
     if not (draft.read("synced") and draft.read("leading")):
         return []
     effects: list[Effect] = []

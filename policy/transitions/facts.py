@@ -117,7 +117,7 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
     if uid in draft.read("reports"):
         del draft.edit("reports")[uid]
     for key in [key for key in draft.read("not_offered") if key[0] == uid]:
-        del draft.edit("not_offered")[key]
+        draft.drop_refusal(*key)
     return refuse_held(gang, Reason.POD_GONE)
 
 

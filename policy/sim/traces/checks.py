@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from policy.cluster.capacity import Capacity
 from policy.cluster.model import WORKER, Node, Role, Slot
 from policy.cluster.resources import NOTHING
 from policy.placement.gang import Ask, fits
@@ -45,7 +46,7 @@ def _repeated(jobs: Sequence[Placed]) -> list[str]:
 
 
 def _too_large(nodes: Sequence[Node], jobs: Sequence[Placed]) -> list[str]:
-    room = Room({node.name: node for node in nodes}, {node.name: node.allocatable for node in nodes})
+    room = Room(Capacity.of({node.name: node for node in nodes}, {}))
     known: dict[tuple[int, tuple[Role, ...]], bool] = {}
     faults = []
     for where, job in jobs if nodes else ():

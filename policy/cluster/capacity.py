@@ -1,0 +1,88 @@
+"""Free room of the usable nodes, with those together that are alike: a placement asks a few kinds and not each node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from policy.cluster.filing import refiled
+from policy.cluster.model import Node
+from policy.cluster.resources import Resources
+
+
+class Kind(NamedTuple):
+    """What is free on a node, and what it has in all; its labels and taints are not looked at."""
+
+    free: Resources
+    allocatable: Resources
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """``nodes``: usable ones, by name in order. ``free``: of each; ``kinds``: their names in order, by kind."""
+
+    nodes: Mapping[str, Node]
+    free: Mapping[str, Resources]
+    kinds: Mapping[Kind, tuple[str, ...]]
+
+    @cached_property
+    def most(self) -> Resources:
+        """Of each resource the most that is free anywhere."""
+        found: dict[str, int] = {}
+        for kind in self.kinds:
+            for name, amount in kind.free.amounts.items():
+                if amount > found.get(name, 0):
+                    found[name] = amount
+        return Resources(found)
+
+    @classmethod
+    def of(cls, nodes: Mapping[str, Node], taken: Mapping[str, Resources]) -> Capacity:
+        """What ``taken`` (by node) leaves of the usable ones among these nodes."""
+        usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
+        return cls.made(usable, {name: _rest(node, taken) for name, node in usable.items()})
+
+    @classmethod
+    def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources]) -> Capacity:
+        """These nodes, by name in order, with this room."""
+        kinds: dict[Kind, list[str]] = defaultdict(list)
+        for name, node in nodes.items():
+            kinds[Kind(free[name], node.allocatable)].append(name)
+        return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()})
+
+    def but(self, closed: Iterable[str]) -> Capacity:
+        """Without these nodes."""
+        shut = frozenset(closed)
+        nodes = {name: node for name, node in self.nodes.items() if name not in shut}
+        return Capacity.made(nodes, {name: self.free[name] for name in nodes})
+
+    def after(self, nodes: Mapping[str, Node], taken: Mapping[str, Resources], changed: Iterable[str]) -> Capacity:
+        """The same once these nodes have changed, or what is taken from them."""
+        usable, free = self.nodes, dict(self.free)
+        moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
+        for name in changed:
+            old, new = self.nodes.get(name), nodes.get(name)
+            if old is not None:
+                moves[Kind(self.free[name], old.allocatable)][name] = False
+                del free[name]
+            if new is not None and new.usable:
+                free[name] = _rest(new, taken)
+                moves[Kind(free[name], new.allocatable)][name] = True
+            if old is not new:
+                usable = nodes
+        if usable is nodes:
+            usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
+        return Capacity(usable, free, self._moved(moves))
+
+    def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> dict[Kind, tuple[str, ...]]:
+        kinds = dict(self.kinds)
+        for kind, names in moves.items():
+            if left := refiled(kinds.pop(kind, ()), names):
+                kinds[kind] = left
+        return kinds
+
+
+def _rest(node: Node, taken: Mapping[str, Resources]) -> Resources:
+    return node.allocatable - taken[node.name] if node.name in taken else node.allocatable

@@ -1,0 +1,24 @@
+"""Names in order, as tuples that never change: with some more and without others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+
+def is_filed(names: tuple[str, ...], name: str) -> bool:
+    """Whether the name is among them."""
+    at = bisect_left(names, name)
+    return at < len(names) and names[at] == name
+
+
+def refiled(old: tuple[str, ...], belongs: Mapping[str, bool]) -> tuple[str, ...]:
+    """The names with those that belong now and without those that do not; the same tuple where nothing changes."""
+    new: list[str] | None = None
+    for name, wanted in belongs.items():
+        there = old if new is None else new
+        at = bisect_left(there, name)
+        if (at < len(there) and there[at] == name) is not wanted:
+            new = list(old) if new is None else new
+            new[at : at + (not wanted)] = [name] if wanted else []
+    return old if new is None else tuple(new)
