@@ -21,7 +21,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._jobs: dict[str, dict[Hashable, Any]] = {}
-        self.empty: dict[Hashable, Any] = {}
+        self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
     def job(self, uid: str) -> dict[Hashable, Any]:

@@ -9,6 +9,8 @@ BARRING = ("NoSchedule", "NoExecute")
 
 def accepts(node: Node, constraints: Constraints) -> bool:
     """Whether the node's taints are tolerated and the pod's selector and required affinity match its labels."""
+    if not (node.taints or constraints.node_selector or constraints.terms):
+        return True
     return (
         all(_tolerated(taint, constraints.tolerations) for taint in node.taints if taint.effect in BARRING)
         and all(node.labels.get(key) == value for key, value in constraints.node_selector)

@@ -8,19 +8,22 @@ costs most traffic.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
-from policy.placement.room import Room
+from policy.placement.room import Alike, Room, idlest
 
 FIRST_NODES_TRIED = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask:
     """What a gang asks for: each rigid member, and so many equal workers.
 
@@ -34,12 +37,26 @@ class Ask:
     barred: frozenset[str] = frozenset()
     later: int = 0
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.rigid, self.worker, self.worker_constraints, self.workers, self.barred, self.later))
+
+    @cached_property
     def whole(self) -> Resources:
         """The sum over all members."""
         return total(requests for _, requests, _ in self.rigid) + self.worker.times(self.workers)
 
-    @property
+    @cached_property
+    def constraints(self) -> frozenset[Constraints]:
+        """What a node must satisfy to take every member."""
+        return frozenset(
+            [*(constraints for _, _, constraints in self.rigid), *([self.worker_constraints] if self.workers else ())]
+        )
+
+    @cached_property
     def text(self) -> str:
         """The sum in words, for a verdict's detail."""
         whole = self.whole
@@ -53,6 +70,16 @@ class Ask:
 
 def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
     """The demand of a job at ``workers`` workers: real pods where they exist, else the template."""
+    if snapshot.jobs.get(job.uid) is not job:  # one that somebody has made up
+        return _ask_of(snapshot, job, workers)
+    known = snapshot.index.memo.job(job.uid)
+    found: Ask | None = known.get(workers)
+    if found is None:
+        found = known[workers] = snapshot.index.memo.one(_ask_of(snapshot, job, workers))
+    return found
+
+
+def _ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
     rigid = tuple(
         (slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in job.slots(0)
     )
@@ -87,7 +114,7 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 def fits(room: Room, ask: Ask) -> bool:
     """Whether ``place`` would find nodes: the first ones do, the best need not be known."""
-    if any(takes_all(room.nodes[name], ask) for name in room.fitting(ask.whole)):
+    if any(_first_to_take(room, alike, ask) for alike in room.alike(ask.whole)):
         return True
     return next(_layouts(room, ask), None) is not None
 
@@ -106,22 +133,25 @@ def _constraints(job: Job, slot: Slot) -> Constraints:
 
 def takes_all(node: Node, ask: Ask) -> bool:
     """Whether the node accepts every member of the gang; room is not looked at."""
-    wanted = {constraints for _, _, constraints in ask.rigid} | ({ask.worker_constraints} if ask.workers else set())
-    return node.name not in ask.barred and all(accepts(node, constraints) for constraints in wanted)
+    return node.name not in ask.barred and all(accepts(node, constraints) for constraints in ask.constraints)
+
+
+def _first_to_take(room: Room, alike: Alike, ask: Ask) -> str | None:
+    """The first of these nodes that accepts every member of the gang."""
+    return next((name for name in alike.names if takes_all(room.nodes[name], ask)), None)
 
 
 def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
     whole = ask.whole
-    fitting = [name for name in room.fitting(whole) if takes_all(room.nodes[name], ask)]
-    if not fitting:
-        return None
-    best = min(fitting, key=lambda name: (-_can_join(room, ask, name, whole), room.idleness(name, whole), name))
-    return {slot: best for slot, _, _ in ask.members()}
+    fitting = ((_first_to_take(room, alike, ask), alike) for alike in room.alike(whole))
+    ranked = ((-_can_join(ask, alike), alike.idleness(whole), name) for name, alike in fitting if name is not None)
+    *_, best = min(ranked, default=(None,))
+    return {slot: best for slot, _, _ in ask.members()} if best is not None else None
 
 
-def _can_join(room: Room, ask: Ask, name: str, whole: Resources) -> int:
+def _can_join(ask: Ask, alike: Alike) -> int:
     """How many of the later workers would still fit beside the gang there: a ps far from its workers costs traffic."""
-    return min(ask.later, ask.worker.how_many(room.free(name) - whole)) if ask.later else 0
+    return min(ask.later, ask.worker.how_many(alike.free - ask.whole)) if ask.later else 0
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
@@ -135,50 +165,66 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
     """One layout for each of the nodes that are the likeliest for the rigid members."""
-    counts = {
-        name: ask.worker.how_many(room.free(name)) for name in _open(room, ask.worker, ask.worker_constraints, ask)
-    }
+    counts = _counts(room, ask)
     if sum(counts.values()) < ask.workers:
         return
-    for first in _first_nodes(room, ask, counts):
+    for first in _first_nodes(room, ask):
         trial = room.branch()
         rigid = _rigid_from(trial, ask, first)
         if rigid is None:
             continue
-        left = {name: ask.worker.how_many(trial.free(name)) for name in set(rigid.values()) if name in counts}
-        workers = _fill({**counts, **left}, ask.workers, first)
+        taken = (n for n in {first, *rigid.values()} if _takes(room, n, ask.worker, ask.worker_constraints, ask))
+        left = {name: ask.worker.how_many(trial.free(name)) for name in taken}
+        workers = _fill(counts | left, ask.workers, first)
         if workers is not None:
             yield {**rigid, **workers}
 
 
-def _open(room: Room, requests: Resources, constraints: Constraints, ask: Ask) -> list[str]:
-    """Nodes that take one such member now."""
-    return [
-        name for name in room.fitting(requests) if name not in ask.barred and accepts(room.nodes[name], constraints)
-    ]
+def _counts(room: Room, ask: Ask) -> dict[str, int]:
+    """How many workers each node takes; of those that take equally many only as many as a layout could use."""
+    enough = ask.workers + len(ask.rigid) + 1
+    by_count: dict[int, list[str]] = defaultdict(list)
+    for alike in room.alike(ask.worker):
+        takers = _open(room, alike, ask.worker_constraints, ask)
+        by_count[ask.worker.how_many(alike.free)] += islice(takers, enough)
+    return {name: count for count, names in by_count.items() for name in sorted(names)[:enough]}
 
 
-def _first_nodes(room: Room, ask: Ask, counts: Mapping[str, int]) -> list[str]:
+def _open(room: Room, alike: Alike, constraints: Constraints, ask: Ask) -> Iterator[str]:
+    """Those of these nodes that accept such a member."""
+    return (name for name in alike.names if name not in ask.barred and accepts(room.nodes[name], constraints))
+
+
+def _first_nodes(room: Room, ask: Ask) -> list[str]:
+    """The nodes that take the first rigid member and the most workers; among the likeliest, the idlest first."""
     _, requests, constraints = ask.rigid[0] if ask.rigid else (None, ask.worker, ask.worker_constraints)
-    hosts = _open(room, requests, constraints, ask)
-    hosts.sort(key=lambda name: (-counts.get(name, 0), name))
-    # Only among the likeliest does it matter which is the idlest.
-    return sorted(hosts[: 2 * FIRST_NODES_TRIED], key=lambda n: (-counts.get(n, 0), -room.idleness(n), n))[
-        :FIRST_NODES_TRIED
-    ]
+    hosts: list[tuple[int, str, float]] = []
+    for alike in room.alike(requests):
+        count = ask.worker.how_many(alike.free) if ask.worker.fits(alike.free) else 0
+        takers = _open(room, alike, constraints, ask)
+        idleness = alike.idleness()
+        # Workers may not be taken where the rigid member is: count by count, no more than are looked at below.
+        left = {-count: 2 * FIRST_NODES_TRIED, 0: 2 * FIRST_NODES_TRIED}
+        for name in takers:
+            rank = -count if count and accepts(room.nodes[name], ask.worker_constraints) else 0
+            if left[rank]:
+                hosts.append((rank, name, idleness))
+                left[rank] -= 1
+            elif not any(left.values()) or constraints == ask.worker_constraints:
+                break
+    likeliest = sorted(hosts)[: 2 * FIRST_NODES_TRIED]
+    likeliest.sort(key=lambda host: (host[0], -host[2], host[1]))
+    return [name for _, name, _ in likeliest[:FIRST_NODES_TRIED]]
 
 
 def _rigid_from(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:
     """Rigid members on ``first`` as far as they fit, the others on the idlest node that takes them."""
     nodes: dict[Slot, str] = {}
     for slot, requests, constraints in ask.rigid:
-        if _takes(trial, first, requests, constraints, ask):
-            node = first
-        else:
-            hosts = _open(trial, requests, constraints, ask)
-            if not hosts:
-                return None
-            node = min(hosts, key=lambda name: (-trial.idleness(name), name))
+        beside = _takes(trial, first, requests, constraints, ask)
+        node = first if beside else idlest(trial, requests, constraints, ask.barred)
+        if node is None:
+            return None
         trial.take(node, requests)
         nodes[slot] = node
     return nodes

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.model import Node
+from policy.cluster.model import Constraints, Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
+from policy.placement.fit import accepts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,11 @@ class Room:
             if requests.fits(free):
                 yield Alike(free, self.nodes[name].allocatable, (name,))
 
+    def first(self, alike: Alike, constraints: Constraints, refused: frozenset[str]) -> str | None:
+        """The first of these nodes that accepts such a pod and is not refused."""
+        names = (name for name in alike.names if name not in refused and accepts(self.nodes[name], constraints))
+        return next(names, None)
+
     def fitting(self, requests: Resources) -> list[str]:
         """The nodes whose free room takes the request, by name in order."""
         return sorted(name for alike in self.alike(requests) for name in alike.names)
@@ -117,3 +123,9 @@ class Room:
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
         """Free share of the node, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
         return Alike(self.free(node), self.nodes[node].allocatable, ()).idleness(taken)
+
+
+def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:
+    """The least allocated node that takes one such pod."""
+    fitting = ((room.first(alike, constraints, refused), alike) for alike in room.alike(requests))
+    return min(((-alike.idleness(), name) for name, alike in fitting if name is not None), default=(0.0, None))[1]

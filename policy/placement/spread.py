@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from policy.cluster.model import Constraints, Slot
-from policy.cluster.resources import Resources
-from policy.placement.fit import accepts
+from policy.cluster.model import Slot
 from policy.placement.gang import Ask
-from policy.placement.room import Room
+from policy.placement.room import Room, idlest
 
 
 def spread(room: Room, ask: Ask) -> dict[Slot, str] | None:
@@ -19,9 +17,3 @@ def spread(room: Room, ask: Ask) -> dict[Slot, str] | None:
         trial.take(node, requests)
         nodes[slot] = node
     return nodes
-
-
-def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:
-    """The least allocated node that takes one such pod."""
-    usable = [name for name in room.fitting(requests) if name not in refused and accepts(room.nodes[name], constraints)]
-    return min(usable, key=lambda name: (-room.idleness(name), name), default=None)

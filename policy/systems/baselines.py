@@ -19,8 +19,8 @@ from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import ask_of, barred, charge
-from policy.placement.room import Room
-from policy.placement.spread import idlest, spread
+from policy.placement.room import Room, idlest
+from policy.placement.spread import spread
 from policy.systems.evenly import admit_evenly
 from policy.systems.queue import asked_workers, queue
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from policy.cluster.gang import State
@@ -77,45 +78,57 @@ def queue(snapshot: Snapshot, now: float) -> Queue:
 
 
 class Feasible:
-    """Why waiting alone would never give a gang its room, or None; equal gangs are tried once per decision."""
+    """Why waiting alone would never give a gang its room, or None; asked again only when nodes or kept pods change."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._running: Room | None = None
-        self._empty: Room | None = None
-        self._known: dict[Ask, Reason | None] = {}
+        self._known: dict[Ask, Verdict | None] = snapshot.index.memo.empty
 
-    def __call__(self, job: Job) -> Reason | None:
+    def __call__(self, job: Job) -> Verdict | None:
         """The reason, or None where the gang fits at its minimum once nothing else runs."""
         ask = ask_of(self._snapshot, job, job.min_workers)
         if ask not in self._known:
-            self._known[ask] = self._judge(ask)
+            never = self._judge(ask)
+            self._known[ask] = Verdict(never, ask.text) if never is not None else None
         return self._known[ask]
 
     def _judge(self, ask: Ask) -> Reason | None:
-        if self._running is None:
-            self._running = Room.without_running(self._snapshot)
         if fits(self._running, ask):
             return None
-        if self._empty is None:
-            self._empty = Room.without_jobs(self._snapshot)
         if fits(self._empty, ask):
             return Reason.ROOM_HELD
         return Reason.NODE_NOT_OFFERED if ask.barred else Reason.TOO_LARGE
 
+    @cached_property
+    def _running(self) -> Room:
+        return Room.without_running(self._snapshot)
+
+    @cached_property
+    def _empty(self) -> Room:
+        return Room.without_jobs(self._snapshot)
+
 
 def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict | None:
     """Why the job cannot be considered at all, or None."""
+    known, question = snapshot.index.memo.job(job.uid), ("what bars it", snapshot.rules.largest_gang)
+    if question not in known:
+        known[question] = _lasting(snapshot, job)
+    lasting: Verdict | None = known[question]
+    if lasting is not None:
+        return lasting
     gang = snapshot.gang(job.uid)
-    if job.released or gang.state is State.RELEASING:
+    if now < gang.not_before:
+        return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
+    return feasible(job)
+
+
+def _lasting(snapshot: Snapshot, job: Job) -> Verdict | None:
+    """What bars the job until it, its gang or its pods change."""
+    if job.released or snapshot.gang(job.uid).state is State.RELEASING:
         return Verdict(Reason.RELEASING)
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))
     if job.size > snapshot.rules.largest_gang:
         return Verdict(Reason.WINDOW_TOO_SHORT, f"{job.size} members, largest gang {snapshot.rules.largest_gang}")
-    if missing := missing_pods(snapshot, job):
-        return Verdict(Reason.WAITING_FOR_PODS, missing)
-    if now < gang.not_before:
-        return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
-    never = feasible(job)
-    return Verdict(never, ask_of(snapshot, job, job.min_workers).text) if never is not None else None
+    missing = missing_pods(snapshot, job)
+    return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
