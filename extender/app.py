@@ -22,7 +22,8 @@ from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.ledger import Ledger
-from extender.limits import HeldBinds, Limits, of_probes
+from extender.limits import HeldBinds, Limits, of_probes, of_reports
+from extender.progress import Progress, Reviewer
 from extender.server import Endpoint
 from extender.server import serve as serve_endpoints
 from extender.settings import Settings
@@ -154,12 +155,14 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def endpoints(live: Live) -> Sequence[Endpoint]:
-    """The two listeners."""
-    server, limits = live.settings.server, limits_of(live.settings)
+def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:
+    """The listeners: verbs and REST, probes and metrics, and training code's reports where they are wanted."""
+    server, limits, progress = live.settings.server, limits_of(live.settings), live.settings.progress
+    reports = Progress(live.ledger, reviewer, progress).app() if reviewer is not None and progress.enabled else None
     return (
         Endpoint(live.app(), server.host, server.port, limits, too_long),
         Endpoint(live.health(), server.health_host, server.health_port, of_probes(limits)),
+        *((Endpoint(reports, progress.host, progress.port, of_reports(limits)),) if reports is not None else ()),
     )
 
 
@@ -175,7 +178,7 @@ async def serve(settings: Settings) -> None:
         running.add_done_callback(lambda _: stop.set())
         closing = asyncio.create_task(_close_at(stop, live.barrier))
         try:
-            await serve_endpoints(list(endpoints(live)), stop=stop)
+            await serve_endpoints(list(endpoints(live, api)), stop=stop)
         finally:
             stop.set()
             await closing

@@ -49,6 +49,11 @@ def of_probes(limits: Limits) -> Limits:
     return replace(limits, body_bytes=1024, header_bytes=16 * 1024, connections=64, reserved_connections=1)
 
 
+def of_reports(limits: Limits) -> Limits:
+    """Limits of the listener for reports of training code: short bodies, from every training pod."""
+    return replace(of_probes(limits), connections=512)
+
+
 class TooManyRequestsError(Exception):
     """A connection sends requests faster than it takes answers."""
 

@@ -135,6 +135,19 @@ class Server(Section):
     graceful_seconds: Seconds = Field(default=5, description="Time for open requests at a stop.")
 
 
+class Progress(Section):
+    """The listener on which training code reports how far it is; off unless it is switched on."""
+
+    enabled: bool = Field(default=False, description="Whether to listen for reports of training code.")
+    host: str = Field(default="0.0.0.0", min_length=1, description="Address for reports.")
+    port: PortNumber = Field(default=8903, description="Port for reports; 0 takes any free one.")
+    audience: str = Field(
+        default="kohort.dev", min_length=1, description="Audience that a pod's projected token must have."
+    )
+    interval_seconds: Seconds = Field(default=1, description="Shortest time between two reports of one job.")
+    token_seconds: Seconds = Field(default=60, description="How long a reviewed token is not reviewed again.")
+
+
 class Controller(Section):
     """The second process, which writes to the API what the extender wants to be true."""
 
@@ -210,6 +223,7 @@ class Settings(BaseSettings):
     )
     release: Release = Release()
     server: Server = Server()
+    progress: Progress = Progress()
     controller: Controller = Controller()
     lease: Lease = Lease()
     gate_parameters: GateParameters = GateParameters()
@@ -249,7 +263,7 @@ class Settings(BaseSettings):
 def broken_relations(settings: Settings) -> Iterator[str]:
     """Say which settings cannot hold together, and which one to change."""
     yield from _broken_times(settings)
-    yield from _broken_listeners(settings.server, settings.controller)
+    yield from _broken_listeners(settings.server, settings.controller, settings.progress)
 
 
 def _broken_times(settings: Settings) -> Iterator[str]:
@@ -289,7 +303,7 @@ def _broken_times(settings: Settings) -> Iterator[str]:
         )
 
 
-def _broken_listeners(server: Server, controller: Controller) -> Iterator[str]:
+def _broken_listeners(server: Server, controller: Controller, progress: Progress) -> Iterator[str]:
     if server.connections - server.reserved_connections < 1:
         yield (
             f"server.reserved_connections: {server.reserved_connections} leaves none of server.connections "
@@ -306,6 +320,7 @@ def _broken_listeners(server: Server, controller: Controller) -> Iterator[str]:
         ("server.port", server.port),
         ("server.health_port", server.health_port),
         ("controller.health_port", controller.health_port),
+        *([("progress.port", progress.port)] if progress.enabled else []),
     )
     seen: dict[int, str] = {}
     for name, port in ports:

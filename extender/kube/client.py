@@ -22,7 +22,19 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 
 from extender.clock import Clock
 from extender.kube import answers
-from extender.kube.api import EVENTS, PODS, ClusterError, Json, Outcome, PatchKind, Ref, Refused, Resource, Unknown
+from extender.kube.api import (
+    EVENTS,
+    PODS,
+    TOKEN_REVIEWS,
+    ClusterError,
+    Json,
+    Outcome,
+    PatchKind,
+    Ref,
+    Refused,
+    Resource,
+    Unknown,
+)
 
 PAGE: Final = 500  # objects per list request, client-go's own choice
 WRITES_AT_ONCE: Final = 64  # more only queues in the API server
@@ -186,6 +198,15 @@ class KubeApi:
         """Create one Event."""
         body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **event}
         return await self._write("POST", answers.path(EVENTS, namespace), body)
+
+    async def review_token(self, token: str, audience: str) -> Outcome:
+        """Ask whose token it is; Done with the TokenReview, whatever it says."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [audience]},
+        }
+        return await self._write("POST", answers.path(TOKEN_REVIEWS), body)
 
     async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
         """Send until the API has taken it or refused it; only 429 (certainly not done) is sent again."""

@@ -1,0 +1,176 @@
+"""Training code reports how far it is: POST /v1/progress, or /v1/jobs/NAMESPACE/NAME/progress, with its own token.
+
+The token is the pod's, projected for our audience; the API server says whose it is (TokenReview), and only a member of
+the job may report for it. What cannot be used is refused by field; nobody can report often enough to disturb others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from extender.kube.api import Done, Outcome
+from extender.ledger import Ledger
+from extender.settings import Progress as Settings
+from policy.cluster.events import Reported
+from policy.cluster.model import Job, Pod
+from policy.cluster.training import Report
+
+POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+MOST_METRIC: Final = 1e15
+KNOWN_TOKENS: Final = 10_000
+REFUSED_SECONDS: Final = 10.0
+REVIEWS_AT_ONCE: Final = 4
+
+
+class Reviewer(Protocol):
+    """Whoever can ask the API server about a token."""
+
+    async def review_token(self, token: str, audience: str) -> Outcome:
+        """TokenReview: Done with the object, whose status says whose the token is."""
+        ...
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    metric: float | None = None
+    step: int | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A reviewed token: the uid of its pod, empty where it is nobody's; good until then (clock.monotonic())."""
+
+    pod_uid: str
+    until: float
+
+
+class ReportError(Exception):
+    """Why a report is not taken: the HTTP status and one sentence."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Progress:
+    """Takes reports and hands them to the ledger."""
+
+    def __init__(self, ledger: Ledger, reviewer: Reviewer, settings: Settings) -> None:
+        """Prepare only."""
+        self._ledger = ledger
+        self._reviewer = reviewer
+        self._settings = settings
+        self._tokens: OrderedDict[bytes, _Known] = OrderedDict()
+        self._last: dict[str, float] = {}
+        self._reviews = asyncio.Semaphore(REVIEWS_AT_ONCE)
+
+    def app(self) -> Starlette:
+        """The routes, for a listener that training pods reach."""
+        routes = [
+            Route("/v1/progress", self.take, methods=["POST"]),
+            Route("/v1/jobs/{namespace}/{name}/progress", self.take, methods=["POST"]),
+        ]
+        return Starlette(routes=routes)
+
+    async def take(self, request: Request) -> Response:
+        """204 where the report is taken, else a problem in one sentence."""
+        try:
+            pod = await self._member(request.headers.get("authorization", ""))
+            job = self._job(pod, request.path_params)
+            self._not_too_often(job)
+            report = _report(await request.body(), self._ledger.now())
+        except ReportError as error:
+            headers = {"Retry-After": "1"} if error.status == 429 else {}
+            return JSONResponse({"message": str(error)}, error.status, headers)
+        self._last[job.uid] = self._ledger.clock.monotonic()
+        self._ledger.post(Reported(job.uid, report))
+        return Response(status_code=204)
+
+    async def _member(self, authorization: str) -> Pod:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise ReportError(401, "send the pod's token: Authorization: Bearer TOKEN")
+        uid = await self._pod_of(token.strip())
+        pod = self._ledger.snapshot.pods.get(uid)
+        if pod is None or not pod.job_uid:
+            raise ReportError(403, "the token's pod is no member of a job that Kohort knows")
+        return pod
+
+    async def _pod_of(self, token: str) -> str:
+        """The uid of the pod whose token it is. The API server is asked once in a while, and by few at once."""
+        key, now = hashlib.sha256(token.encode()).digest(), self._ledger.clock.monotonic()
+        known = self._tokens.get(key)
+        if known is None or known.until <= now:
+            if self._reviews.locked():
+                raise ReportError(429, "too many tokens are being reviewed; try again")
+            async with self._reviews:
+                known = await self._review(token, now)
+            self._tokens[key] = known
+            self._tokens.move_to_end(key)
+            if len(self._tokens) > KNOWN_TOKENS:
+                self._tokens.popitem(last=False)
+        if not known.pod_uid:
+            allowed = f"a token of the pod's own ServiceAccount with audience {self._settings.audience}"
+            raise ReportError(401, f"the API server does not know this token; allowed: {allowed}")
+        return known.pod_uid
+
+    async def _review(self, token: str, now: float) -> _Known:
+        outcome = await self._reviewer.review_token(token, self._settings.audience)
+        if not isinstance(outcome, Done):
+            raise ReportError(503, "the API server cannot review the token now; try again")
+        uid = _reviewed(outcome.body.get("status") or {}, self._settings.audience)
+        return _Known(uid, now + (self._settings.token_seconds if uid else REFUSED_SECONDS))
+
+    def _job(self, pod: Pod, path: Mapping[str, str]) -> Job:
+        job = self._ledger.snapshot.jobs.get(pod.job_uid)
+        if job is None:
+            raise ReportError(404, "the pod's job is not known yet; try again")
+        if path and (job.namespace, job.name) != (path["namespace"], path["name"]):
+            asked = f"{path['namespace']}/{path['name']}"
+            raise ReportError(403, f"pod {pod.namespace}/{pod.name} is a member of {job.key} and not of {asked[:200]}")
+        return job
+
+    def _not_too_often(self, job: Job) -> None:
+        now, gap = self._ledger.clock.monotonic(), self._settings.interval_seconds
+        if now - self._last.get(job.uid, -math.inf) < gap:
+            raise ReportError(429, f"one report in {gap:g} s is enough for {job.key}")
+        if len(self._last) > KNOWN_TOKENS:
+            self._last = {uid: at for uid, at in self._last.items() if now - at < gap}
+
+
+def _reviewed(status: Mapping[str, Any], audience: str) -> str:
+    """The uid of the pod that a TokenReview's status names; empty where it names none, or not for us."""
+    if status.get("authenticated") is not True or audience not in (status.get("audiences") or ()):
+        return ""
+    uids = ((status.get("user") or {}).get("extra") or {}).get(POD_UID) or [""]
+    return str(uids[0])
+
+
+def _report(body: bytes, now: float) -> Report:
+    """Read the body: ``{"metric": 0.31, "step": 1200, "steps": 5000}``; every part may be left out, but not all."""
+    try:
+        found = msgspec.json.decode(body, type=_Body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ReportError(422, f"the body: {error}; allowed: JSON with metric, step, steps") from None
+    if found.metric is not None and not abs(found.metric) <= MOST_METRIC:
+        raise ReportError(422, f"metric: {found.metric} is not allowed; allowed: a number up to {MOST_METRIC:g}")
+    done = None
+    if found.step is not None and found.steps is not None:
+        if not 0 <= found.step <= found.steps or not found.steps:
+            raise ReportError(422, f"step: {found.step} is not allowed; allowed: 0 to steps ({found.steps})")
+        done = found.step / found.steps
+    if found.metric is None and done is None:
+        raise ReportError(422, "the body: nothing is reported; allowed: a metric, or step and steps")
+    return Report(now, found.metric, done)

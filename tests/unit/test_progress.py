@@ -1,0 +1,250 @@
+"""Reports of training code: who may report for which job, what is taken, and that nobody can disturb others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from extender import reporting
+from extender.journal import Journal
+from extender.kube.api import Done, Outcome, Unknown
+from extender.ledger import Ledger
+from extender.progress import POD_UID, Progress
+from extender.settings import Progress as Settings
+from policy.cluster.events import JobSeen, NodeSeen, PodGone, PodSeen, Synced
+from policy.cluster.snapshot import Rules
+from policy.systems import make_policy
+from tests.unit.test_rest import StillClock, job, node, pod
+
+A, B = job("a"), job("b")
+
+
+class Clock(StillClock):
+    """Goes on when it is told to."""
+
+    at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+class Server:
+    """Knows tokens: ``pod-UID`` is that pod's, all else is nobody's."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.slow: asyncio.Event | None = None
+        self.enough, self.all_asked = 4, asyncio.Event()
+        self.down = False
+        self.audiences = ["kohort.dev"]
+
+    async def review_token(self, token: str, audience: str) -> Outcome:
+        self.asked.append(token)
+        if len(self.asked) == self.enough:
+            self.all_asked.set()
+        if self.slow is not None:
+            await self.slow.wait()
+        if self.down:
+            return Unknown("no answer")
+        if not token.startswith("pod-"):
+            return Done({"status": {"authenticated": False}})
+        user = {"username": "system:serviceaccount:team:default", "extra": {POD_UID: [token.removeprefix("pod-")]}}
+        return Done({"status": {"authenticated": True, "audiences": self.audiences, "user": user}})
+
+
+class Service:
+    def __init__(self) -> None:
+        self.clock, self.server = Clock(), Server()
+        self.ledger = Ledger(make_policy("kod2"), Rules(), self.clock, Journal())
+        members = [PodSeen(pod(one, "worker", 0)) for one in (A, B)]
+        self.ledger.step(NodeSeen(node("n1")), JobSeen(A), JobSeen(B), *members, Synced())
+        app = Progress(self.ledger, self.server, Settings(enabled=True)).app()
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort")
+
+    async def report(
+        self, token: str, path: str = "/v1/progress", body: Any = None, raw: bytes = b""
+    ) -> tuple[int, str]:
+        content = raw or json.dumps({"metric": 0.5, "step": 10, "steps": 100} if body is None else body).encode()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = await self.client.post(path, content=content, headers=headers)
+        self.ledger.step()
+        return answer.status_code, answer.json()["message"] if answer.content else ""
+
+    def reports(self, name: str) -> list[tuple[float | None, float | None]]:
+        return [(one.metric, one.done) for one in self.ledger.snapshot.reports.get(f"team/u-{name}", ())]
+
+
+def token(of: str) -> str:
+    return f"pod-{pod(A if of == 'a' else B, 'worker', 0).uid}"
+
+
+async def test_a_member_reports_for_its_job() -> None:
+    service = Service()
+    assert await service.report(token("a")) == (204, "")
+    assert await service.report(token("b"), "/v1/jobs/team/b/progress", {"metric": 3}) == (204, "")
+    assert (service.reports("a"), service.reports("b")) == ([(0.5, 0.1)], [(3.0, None)])
+
+
+WRONG_TOKENS = {
+    "none": ("", 401),
+    "forged": ("x", 401),
+    "of a pod that is not known": ("pod-unknown", 403),
+}
+
+
+@pytest.mark.parametrize(("token", "status"), WRONG_TOKENS.values(), ids=WRONG_TOKENS.keys())
+async def test_who_is_no_member_changes_nothing(token: str, status: int) -> None:
+    service = Service()
+    found, text = await service.report(token)
+    assert found == status
+    assert text
+    assert service.ledger.snapshot.reports == {}
+
+
+async def test_nobody_reports_for_another_job() -> None:
+    service = Service()
+    status, text = await service.report(token("a"), "/v1/jobs/team/b/progress")
+    assert status == 403
+    assert "a member of team/a and not of team/b" in text
+    assert service.ledger.snapshot.reports == {}
+
+
+async def test_a_token_for_another_audience_is_not_ours() -> None:
+    service = Service()
+    service.server.audiences = ["https://kubernetes.default.svc"]
+    assert (await service.report(token("a")))[0] == 401
+
+
+async def test_a_pod_that_is_gone_reports_no_more_even_if_its_token_is_still_known() -> None:
+    service = Service()
+    await service.report(token("a"))
+    service.clock.at += 5
+    service.ledger.step(PodGone(pod(A, "worker", 0).uid))
+    assert (await service.report(token("a")))[0] == 403
+
+
+BODIES: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"{", "the body"),
+    "a list": (b"[1]", "the body"),
+    "an unknown field": (b'{"loss": 1}', "loss"),
+    "a text": (b'{"metric": "low"}', "metric"),
+    "NaN": (b'{"metric": NaN}', "the body"),
+    "absurd": (b'{"metric": 1e300}', "metric: 1e+300 is not allowed"),
+    "nothing": (b"{}", "nothing is reported"),
+    "beyond the end": (b'{"step": 11, "steps": 10}', "step: 11 is not allowed; allowed: 0 to steps (10)"),
+    "before the start": (b'{"step": -1, "steps": 10}', "step: -1"),
+    "no steps at all": (b'{"step": 0, "steps": 0}', "step: 0"),
+    "half a step": (b'{"step": 0.5, "steps": 10}', "step"),
+    "not text": (b'{"metric": "\xff"}', "the body"),
+}
+
+
+@pytest.mark.parametrize(("raw", "told"), BODIES.values(), ids=BODIES.keys())
+async def test_a_body_that_cannot_be_used_is_refused_by_field(raw: bytes, told: str) -> None:
+    service = Service()
+    status, text = await service.report(token("a"), raw=raw)
+    assert status == 422
+    assert told in text
+    assert service.ledger.snapshot.reports == {}
+
+
+async def test_one_job_reports_once_a_second_and_the_others_do_not_notice() -> None:
+    service = Service()
+    taken = [(await service.report(token("a")))[0] for _ in range(20)]
+    assert taken == [204] + [429] * 19
+    assert (await service.report(token("b")))[0] == 204
+    service.clock.at += 1.1
+    assert (await service.report(token("a")))[0] == 204
+
+
+async def test_a_token_is_reviewed_once_a_minute_and_a_refused_one_not_at_each_try() -> None:
+    service = Service()
+    for _ in range(10):
+        await service.report(token("a"))
+        await service.report("forged")
+    assert service.server.asked == [token("a"), "forged"]
+    service.clock.at += 61
+    await service.report(token("a"))
+    assert service.server.asked.count(token("a")) == 2
+
+
+async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews() -> None:
+    service = Service()
+    service.server.slow = asyncio.Event()
+    first = [asyncio.create_task(service.report(f"x{n}")) for n in range(4)]
+    await service.server.all_asked.wait()
+    refused = [(await service.report(f"y{n}"))[0] for n in range(20)]
+    assert refused == [429] * 20
+    service.server.slow.set()
+    assert [status for status, _ in await asyncio.gather(*first)] == [401] * 4
+
+
+async def test_while_the_api_server_is_down_the_reporter_is_told_to_try_again() -> None:
+    service = Service()
+    service.server.down = True
+    assert (await service.report(token("a")))[0] == 503
+    service.server.down = False
+    assert (await service.report(token("a")))[0] == 204
+
+
+# -- the helper ----------------------------------------------------------------------------------
+
+
+class Heard(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.heard.append((self.path, self.headers["Authorization"], body))  # type: ignore[attr-defined]
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
+    with HTTPServer(("127.0.0.1", 0), Heard) as server:
+        server.heard = []  # type: ignore[attr-defined]
+        threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True).start()
+        (tmp_path / "token").write_text("secret\n")
+        monkeypatch.setenv("KOHORT_TOKEN_FILE", str(tmp_path / "token"))
+        monkeypatch.setenv("KOHORT_PROGRESS_URL", f"http://127.0.0.1:{server.server_port}/v1/progress")
+        monkeypatch.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
+        yield server
+        server.shutdown()
+
+
+def test_the_helper_reports_with_the_pods_token_and_not_too_often(heard: HTTPServer) -> None:
+    assert reporting.report(metric=0.25, step=1, steps=4)
+    assert not reporting.report(metric=0.2, step=2, steps=4)
+    body = {"metric": 0.25, "step": 1, "steps": 4}
+    assert heard.heard == [("/v1/progress", "Bearer secret", body)]  # type: ignore[attr-defined]
+
+
+def test_the_helper_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
+    monkeypatch.setenv("KOHORT_TOKEN_FILE", "/nowhere/token")
+    assert not reporting.report(metric=1.0)
+
+
+def test_the_helper_imports_nothing_heavy() -> None:
+    here = str(Path(reporting.__file__).parent)
+    code = f"import sys; sys.path.insert(0, {here!r}); import reporting; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded & {"numpy", "kubernetes", "fastapi", "pydantic", "httpx", "extender", "policy"} == set()
