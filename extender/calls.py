@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, RELEASED, WAKE
+from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, RELEASED, REPORTS, WAKE
 from extender.views import DesiredView
 
 GATES: Final = "/spec/schedulingGates"
@@ -32,6 +32,26 @@ class Release:
     uid: str
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict a member that sits where it was, of a gang that is moved; PodDisruptionBudgets count."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write a job's newest reports into its annotation."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    reports: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +112,7 @@ class Wake:
     plan: str
 
 
-Call = SetGate | Release | Suspend | SetReplicas | Nominate | Ungate | Wake
+Call = SetGate | Release | Evict | Suspend | SetReplicas | Nominate | Ungate | Wake | Note
 Key = tuple[str, str]
 """Kind and UID of what is written: at most one call of a key is on its way."""
 KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
@@ -111,6 +131,8 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     """
     for order in desired.release:
         yield Release(order.uid, order.namespace, order.name)
+    for order in desired.evict:
+        yield Evict(order.uid, order.namespace, order.name)
     for one in sorted(desired.suspend, key=lambda order: not order.suspend):
         yield Suspend(one.uid, one.namespace, one.name, one.kind, one.suspend, one.version)
     for wanted in sorted(desired.replicas, key=lambda order: order.workers > order.replicas):
@@ -126,6 +148,8 @@ def calls(desired: DesiredView) -> Iterator[Call]:
         yield Ungate(order.uid, order.namespace, order.name)
     for order in desired.wake:
         yield Wake(order.uid, order.namespace, order.name, order.value)
+    for note in desired.note:
+        yield Note(note.uid, note.namespace, note.name, note.kind, note.reports)
 
 
 async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
@@ -135,6 +159,10 @@ async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
             return await _set_gate(api, gate, ON if on else OFF)
         case Release(uid, namespace, name):
             return await api.delete_pod(namespace, name, uid)
+        case Evict(uid, namespace, name):
+            return await api.evict_pod(namespace, name, uid)
+        case Note():
+            return await _note(api, call)
         case Suspend():
             return await _suspend(api, call)
         case SetReplicas():
@@ -164,6 +192,14 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
     if (found.get("data") or {}).get("gate") == value:
         return Done(found)
     return await api.patch(gate, {"data": {"gate": value}})
+
+
+async def _note(api: Api, call: Note) -> Outcome:
+    kind = KINDS.get(call.kind)
+    if kind is None:
+        return Refused(0, "NoObject", f"jobs of kind {call.kind} hold no reports")
+    notes = {"metadata": {"annotations": {REPORTS: call.reports}}}
+    return await api.patch(Ref(kind.resource, call.namespace, call.name), notes, uid=call.uid)
 
 
 async def _suspend(api: Api, call: Suspend) -> Outcome:

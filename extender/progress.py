@@ -87,6 +87,7 @@ class Progress:
     async def take(self, request: Request) -> Response:
         """204 where the report is taken, else a problem in one sentence."""
         try:
+            self._leads()
             pod = await self._member(request.headers.get("authorization", ""))
             job = self._job(pod, request.path_params)
             self._not_too_often(job)
@@ -97,6 +98,12 @@ class Progress:
         self._last[job.uid] = self._ledger.clock.monotonic()
         self._ledger.post(Reported(job.uid, report))
         return Response(status_code=204)
+
+    def _leads(self) -> None:
+        """A replica that follows would keep the report to itself."""
+        snapshot = self._ledger.snapshot
+        if not (snapshot.synced and snapshot.leading):
+            raise ReportError(503, "this replica does not lead; try again, another one answers")
 
     async def _member(self, authorization: str) -> Pod:
         scheme, _, token = authorization.partition(" ")

@@ -298,6 +298,16 @@ class SuspendOrderView(View):
     version: int
 
 
+class NoteOrderView(View):
+    """Write the job's newest reports into its annotation, so that they survive a restart."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    reports: str
+
+
 class DesiredView(View):
     """GET /v1/desired. ``gate`` is null while nobody may decide (not rebuilt, not leading): leave it as it is.
 
@@ -313,6 +323,8 @@ class DesiredView(View):
     replicas: tuple[ReplicaOrderView, ...] = ()
     suspend: tuple[SuspendOrderView, ...] = ()
     release: tuple[PodOrderView, ...] = ()
+    evict: tuple[PodOrderView, ...] = ()
+    note: tuple[NoteOrderView, ...] = ()
 
 
 class DecisionView(View):

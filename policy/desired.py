@@ -13,6 +13,7 @@ from policy.cluster.model import PS, WORKER, Job, Pod, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
+from policy.cluster.training import write_reports
 
 FOR_ROOM = frozenset(
     {
@@ -37,6 +38,7 @@ NO_HELP = frozenset(
     }
 )
 
+NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
 
 
@@ -82,6 +84,17 @@ class SuspendOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteOrder:
+    """Write what must survive a restart on the job object: its newest reports, as an annotation's value."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+    reports: str
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """Everything the controller has to do now. Empty when the cluster is as it should be."""
 
@@ -93,6 +106,7 @@ class Desired:
     suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()
     evict: tuple[PodOrder, ...] = ()
+    note: tuple[NoteOrder, ...] = ()
 
 
 def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
@@ -110,6 +124,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         suspend=tuple(_suspensions(snapshot)),
         release=tuple(_releases(snapshot)),
         evict=tuple(_evictions(snapshot)),
+        note=tuple(_notes(snapshot)),
     )
 
 
@@ -277,3 +292,11 @@ def _evictions(snapshot: Snapshot) -> Iterator[PodOrder]:
                 target = gang.nodes.get(pod.slot) if pod.slot is not None else None
                 if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
                     yield _order(pod)
+
+
+def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
+    """Reports that the job object lacks, once a minute's worth of them has come."""
+    for uid, reports in sorted(snapshot.reports.items()):
+        job = snapshot.jobs.get(uid)
+        if job is not None and queued(job) and reports[-1].at - job.reported >= NOTED_SECONDS:
+            yield NoteOrder(uid, job.namespace, job.name, job.kind, write_reports(reports))

@@ -109,6 +109,9 @@ class FakeApi:
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
         raise NotImplementedError
 
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        raise NotImplementedError
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         raise NotImplementedError
 

@@ -88,6 +88,10 @@ class EmbeddedApi:
         """Delete the pod of that UID."""
         return _outcome(lambda: self._server.delete(Ref(PODS, namespace, name), {"preconditions": {"uid": uid}}))
 
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Here are no PodDisruptionBudgets: an eviction is a deletion."""
+        return await self.delete_pod(namespace, name, uid)
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         """Create one Event."""
         return _outcome(lambda: self._server.create(EVENTS, namespace, dict(event)))

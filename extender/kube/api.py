@@ -146,6 +146,10 @@ class Api(Protocol):
         """Delete the pod if it still has that UID (409 otherwise, 404 when gone)."""
         ...
 
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Evict the pod if it still has that UID; 429 while a PodDisruptionBudget does not allow it."""
+        ...
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         """Create one events.k8s.io/v1 Event."""
         ...

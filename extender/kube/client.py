@@ -194,6 +194,16 @@ class KubeApi:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         return await self._write("DELETE", answers.path(PODS, namespace, name), body)
 
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Create an Eviction of the pod of that UID."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        return await self._write("POST", answers.path(PODS, namespace, name, "eviction"), body)
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         """Create one Event."""
         body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **event}

@@ -24,10 +24,11 @@ from extender.kube.fields import (
     whole,
     whole_number,
 )
-from extender.kube.jobkinds import MIGRATABLE, RELEASED, TRAINING, UTILITY, JobKind
+from extender.kube.jobkinds import MIGRATABLE, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.training import read_training
 from policy.cluster.model import WORKER, Job, Role
+from policy.cluster.training import Report, read_reports
 
 MOST_UTILITY: Final = 1_000_000
 
@@ -107,8 +108,14 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
         utility=_utility(notes.get(UTILITY)),
         training=read_training(notes[TRAINING]) if _written(notes, TRAINING) else None,
         migratable=_truth(notes, MIGRATABLE),
+        reported=max((report.at for report in reports_of(item)), default=0.0),
         elastic=(bounds.least, bounds.most) != (workers, workers),
     )
+
+
+def reports_of(item: Json) -> tuple[Report, ...]:
+    """The newest reports that the job object holds."""
+    return read_reports(text(part(part(item, "metadata"), "annotations"), REPORTS))
 
 
 def _written(notes: Json, name: str) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
 from extender.kube.jobkinds import KINDS, JobKind
-from extender.kube.jobs import identity, read_job
+from extender.kube.jobs import identity, read_job, reports_of
 from extender.kube.pods import is_lone, lone_job, read_pod
-from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
 from policy.cluster.model import Node, Taint
 from policy.cluster.resources import Resources
 
@@ -64,7 +64,13 @@ class Translator:
             return []
         job = None if gone else read_job(item, kind, self._scheduler_name)
         # A job of another scheduler is nothing to us, also when it was ours a moment ago.
-        return [JobSeen(job)] if job is not None else [JobGone(identity(namespace, uid))]
+        if job is None:
+            return [JobGone(identity(namespace, uid))]
+        # Those that the ledger has already are older than its newest, and so no news.
+        return [
+            JobSeen(job),
+            *(Reported(job.uid, report) for report in reports_of(item)),
+        ]
 
 
 def _node_events(item: Json, gone: bool) -> list[Event]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from extender.present.names import api_uid
-from extender.views import DesiredView, PodOrderView, ReplicaOrderView, SuspendOrderView
+from extender.views import DesiredView, NoteOrderView, PodOrderView, ReplicaOrderView, SuspendOrderView
 from policy.cluster.snapshot import Snapshot
-from policy.desired import Desired, PodOrder, ReplicaOrder, SuspendOrder
+from policy.desired import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 GateSetting = Literal["when-queued", "always", "never"]
 
@@ -27,6 +27,8 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         replicas=tuple(_replica_order(order) for order in wanted.replicas),
         suspend=tuple(_suspend_order(order) for order in wanted.suspend),
         release=_pod_orders(wanted.release),
+        evict=_pod_orders(wanted.evict),
+        note=tuple(_note_order(order) for order in wanted.note),
     )
 
 
@@ -39,6 +41,13 @@ def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
         uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
         workers=order.workers, replicas=order.replicas, version=order.version,
         min_workers=order.min_workers, max_workers=order.max_workers,
+    )  # fmt: skip
+
+
+def _note_order(order: NoteOrder) -> NoteOrderView:
+    return NoteOrderView(
+        uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
+        reports=order.reports,
     )  # fmt: skip
 
 

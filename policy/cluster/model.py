@@ -111,7 +111,8 @@ class Job:
     ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
     which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
-    ``ps_elastic``: its ps may come and go; else it holds all that it asks for whenever it runs.
+    ``ps_elastic``: its ps may come and go; else it holds all that it asks for whenever it runs. ``reported``: time of
+    the newest report that its object holds, 0 where it holds none.
     ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
     """
 
@@ -130,6 +131,7 @@ class Job:
     migratable: bool = False
     elastic: bool = False
     ps_elastic: bool = False
+    reported: float = 0.0
     finished: bool = False
     suspended: bool = False
     suspends: bool = False

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+MOST_TEXT = 4096  # characters of a job's history
+MOST_VALUE = 1e15
 
 
 class Goal(Enum):
@@ -52,3 +57,28 @@ class Report:
     at: float
     metric: float | None = None
     done: float | None = None
+
+
+def write_reports(reports: Sequence[Report]) -> str:
+    """A job's history for its annotation: ``[[at, metric, done], ...]``."""
+    return json.dumps([[report.at, report.metric, report.done] for report in reports], separators=(",", ":"))
+
+
+def read_reports(text: str) -> tuple[Report, ...]:
+    """What ``write_reports`` wrote, oldest first; nothing of a text that somebody has spoilt."""
+    try:
+        rows = json.loads(text) if len(text) <= MOST_TEXT else []
+        reports = tuple(Report(float(at), _number(metric), _number(done)) for at, metric, done in rows)
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return ()
+    return tuple(sorted(reports, key=lambda report: report.at)) if all(map(_usable, reports)) else ()
+
+
+def _number(value: object) -> float | None:
+    return None if value is None else float(value)  # type: ignore[arg-type]
+
+
+def _usable(report: Report) -> bool:
+    """Numbers only, and a time; a NaN is below nothing."""
+    values = (report.metric, report.done)
+    return 0 < report.at <= MOST_VALUE and all(value is None or abs(value) <= MOST_VALUE for value in values)

@@ -54,10 +54,11 @@ NEEDED: dict[str, list[Asked]] = {
         *ask("pods", *READ), *ask("nodes", *READ), *(one for kind in JOBS for one in ask(kind, *READ)),
         *ask("pods/binding", "create", namespace=TEAM), *ask("events.k8s.io:events", "create", namespace=TEAM),
         *ask(LEASE, "get", namespace=NAMESPACE, name="kohort-scheduler"),
+        *ask("authentication.k8s.io:tokenreviews", "create"),
     ],
     CONTROLLER: [
         *ask("pods", *READ), *ask("pods", "patch", "delete", namespace=TEAM),
-        *ask("pods/status", "patch", namespace=TEAM),
+        *ask("pods/status", "patch", namespace=TEAM), *ask("pods/eviction", "create", namespace=TEAM),
         *(one for kind in JOBS for one in ask(kind, *READ)),
         *(one for kind in JOBS for one in ask(kind, "patch", namespace=TEAM)),
         *ask("events.k8s.io:events", "create", namespace=TEAM),
@@ -81,7 +82,7 @@ NOBODYS = [
     *(one for what in ("serviceaccounts", "serviceaccounts/token") for one in ask(what, *WRITE, namespace=NAMESPACE)),
     *ask("nodes", *WRITE), *ask("nodes/status", "update", "patch"), *ask("nodes/proxy", "get", "create"),
     *ask("pods", "create", "update", "deletecollection", namespace=TEAM),
-    *(one for sub in ("exec", "attach", "portforward", "log", "proxy", "eviction", "ephemeralcontainers", "resize")
+    *(one for sub in ("exec", "attach", "portforward", "log", "proxy", "ephemeralcontainers", "resize")
       for one in ask(f"pods/{sub}", "get", "create", "update", "patch", namespace=TEAM)),
     *(one for kind in JOBS for one in ask(kind, "create", "update", "delete", "deletecollection", namespace=TEAM)),
     *(one for kind in JOBS for one in ask(f"{kind}/status", "update", "patch", namespace=TEAM)),
@@ -107,6 +108,7 @@ NOBODYS = [
 # What another part may do and this one may not.
 ONLY_OTHERS: dict[str, list[Asked]] = {
     EXTENDER: [
+        *ask("pods/eviction", "create", namespace=TEAM),
         *ask("pods", "patch", "delete", namespace=TEAM), *ask("pods/status", "update", "patch", namespace=TEAM),
         *(one for kind in JOBS for one in ask(kind, "patch", namespace=TEAM)),
         *ask(GATE, *ANY, namespace=NAMESPACE, name="kohort-gate"),

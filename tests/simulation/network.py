@@ -219,6 +219,11 @@ class Line:
             "delete", Ref(PODS, namespace, name), {"uid": uid}, lambda: self._api.delete_pod(namespace, name, uid)
         )
 
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        return await self._write(
+            "evict", Ref(PODS, namespace, name), {"uid": uid}, lambda: self._api.evict_pod(namespace, name, uid)
+        )
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         await self._alive()
         await asyncio.sleep(self._latency())

@@ -90,6 +90,9 @@ class FakeApi:
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
         return await self._write(name, ("delete", namespace, name, uid))
 
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        return await self._write(name, ("evict", namespace, name, uid))
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         return await self._write("event", ("event", namespace, event["reason"], event["regarding"]["name"]))
 

@@ -201,13 +201,14 @@ JOBS = ("kubeflow.org/tfjobs", "kubeflow.org/pytorchjobs", "kubeflow.org/mpijobs
 LEASE = "coordination.k8s.io/leases['kohort-scheduler']"
 RIGHTS = {
     "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS)
-    | {"create /pods/binding", "create events.k8s.io/events"},
+    | {"create /pods/binding", "create events.k8s.io/events", "create authentication.k8s.io/tokenreviews"},
     "Role kohort-extender": {f"get {LEASE}"},
     "ClusterRole kohort-controller": reading("/pods", *JOBS)
     | {
         "patch /pods",
         "patch /pods/status",
         "delete /pods",
+        "create /pods/eviction",
         *(f"patch {job}" for job in JOBS),
         "create events.k8s.io/events",
     },

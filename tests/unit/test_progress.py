@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,14 @@ import pytest
 from extender import reporting
 from extender.journal import Journal
 from extender.kube.api import Done, Outcome, Unknown
+from extender.kube.jobs import reports_of
 from extender.ledger import Ledger
 from extender.progress import POD_UID, Progress
 from extender.settings import Progress as Settings
-from policy.cluster.events import JobSeen, NodeSeen, PodGone, PodSeen, Synced
+from policy.cluster.events import JobSeen, Led, NodeSeen, PodGone, PodSeen, Reported, Synced
 from policy.cluster.snapshot import Rules
+from policy.cluster.training import Report
+from policy.desired import desired
 from policy.systems import make_policy
 from tests.unit.test_rest import StillClock, job, node, pod
 
@@ -199,6 +203,37 @@ async def test_while_the_api_server_is_down_the_reporter_is_told_to_try_again() 
     assert (await service.report(token("a")))[0] == 503
     service.server.down = False
     assert (await service.report(token("a")))[0] == 204
+
+
+async def test_a_replica_that_follows_takes_no_report() -> None:
+    service = Service()
+    service.ledger.step(Led(False))
+    status, text = await service.report(token("a"))
+    assert status == 503
+    assert "does not lead" in text
+
+
+def test_reports_are_noted_on_the_job_once_a_minute_and_survive_a_restart() -> None:
+    ledger = Service().ledger
+    times = [10.0 * n for n in range(1, 13)]
+    noted = []
+    for at in times:
+        ledger.step(Reported(A.uid, Report(1_000_000.0 + at, metric=1 / at)))
+        for order in desired(ledger.snapshot, 500).note:
+            noted.append(at)
+            item = {"metadata": {"annotations": {"kohort.dev/reports": order.reports}}}
+            newest = max(report.at for report in reports_of(item))
+            ledger.step(JobSeen(replace(A, reported=newest, version=A.version + len(noted))))
+    assert noted == [10.0, 70.0]
+    assert reports_of(item)[0].metric == 0.1
+    assert len(reports_of(item)) <= 8
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "{}", "[1]", "[[1,2]]", "[[NaN,1,1]]", "[[1,1e400,1]]", "[[-1,1,1]]", "[" * 9000]
+)
+def test_a_spoilt_history_counts_as_none(text: str) -> None:
+    assert reports_of({"metadata": {"annotations": {"kohort.dev/reports": text}}}) == ()
 
 
 # -- the helper ----------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""Reports of training code with real tokens: the real API server says whose they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.controlplane.ports import free_ports
+from tests.e2e.gangs import until
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+AUDIENCE = "kohort.dev"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("progress"), controller_manager=True) as started:
+        started.start_scheduler()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    (found,) = free_ports(1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane, port: int) -> Iterator[Kohort]:
+    progress = {"enabled": True, "host": "127.0.0.1", "port": port, "interval_seconds": 0.1}
+    started = start_kohort(plane, {"progress": progress})
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def jobs(plane: ControlPlane, kohort: Kohort) -> tuple[TFJob, TFJob]:
+    plane.kubectl("create", "namespace", "team")
+    account = {"serviceAccountName": "default"}  # which the admission plugin, not on here, would fill in
+    made = TFJob("team", "a", workers=1, extra=account), TFJob("team", "b", workers=1, extra=account)
+    for job in made:
+        plane.api.create(TFJOBS.format(namespace="team"), job.manifest())
+    for job in made:
+        until(partial(runs, plane, f"/api/v1/namespaces/team/pods/{job.name}-worker-0"), "running", 40)
+    return made
+
+
+def runs(plane: ControlPlane, path: str) -> bool:
+    return plane.api.ok(path) and plane.api.get(path)["status"].get("phase") == "Running"
+
+
+def token(plane: ControlPlane, pod: str, audience: str = AUDIENCE) -> str:
+    """A token of that pod, as the kubelet would project it."""
+    uid = plane.api.get(f"/api/v1/namespaces/team/pods/{pod}")["metadata"]["uid"]
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}", f"--bound-object-uid={uid}")
+    return plane.kubectl("create", "token", "default", "-n", "team", f"--audience={audience}", *bound).strip()
+
+
+def post(port: int, token: str, body: Json, job: str = "") -> httpx.Response:
+    path = f"/v1/jobs/team/{job}/progress" if job else "/v1/progress"
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return httpx.post(f"http://127.0.0.1:{port}{path}", json=body, headers=headers, timeout=10, trust_env=False)
+
+
+def written(plane: ControlPlane, job: TFJob) -> list[Any]:
+    notes = plane.api.get(job.path)["metadata"].get("annotations") or {}
+    found: list[Any] = json.loads(notes.get("kohort.dev/reports", "[]"))
+    return found
+
+
+def test_a_member_reports_and_the_job_holds_it(plane: ControlPlane, jobs: tuple[TFJob, TFJob], port: int) -> None:
+    answer = post(port, token(plane, "a-worker-0"), {"metric": 0.5, "step": 1, "steps": 4}, "a")
+    assert (answer.status_code, answer.text) == (204, "")
+    until(lambda: written(plane, jobs[0]), "written on the job", 20)
+    assert [entry[1:] for entry in written(plane, jobs[0])] == [[0.5, 0.25]]
+
+
+def test_nobody_reports_for_another_job_and_no_other_token_is_good(
+    plane: ControlPlane, jobs: tuple[TFJob, TFJob], port: int
+) -> None:
+    a, body = token(plane, "a-worker-0"), {"metric": 99}
+    assert post(port, a, body, "b").status_code == 403
+    assert post(port, token(plane, "b-worker-0", "https://kubernetes.default.svc"), body).status_code == 401
+    assert post(port, plane.kubectl("create", "token", "default", "-n", "team", f"--audience={AUDIENCE}").strip(),
+                body).status_code == 401  # fmt: skip
+    assert post(port, a[:-5] + "AAAAA", body).status_code == 401
+    assert post(port, "", body).status_code == 401
+    assert written(plane, jobs[1]) == []
