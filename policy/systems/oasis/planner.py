@@ -1,0 +1,158 @@
+"""Algorithm 1 for one job: its best schedule at the prices of the moment, on the room that no other plan has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from policy.cluster.model import WORKER, Constraints, Node
+from policy.cluster.resources import Resources
+from policy.placement.fit import accepts
+from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer
+from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
+from policy.systems.oasis.schedule import Plan, Seen, Shift
+from policy.systems.oasis.workload import Work, ln_value
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The slots that may be planned: ``slots`` of them from ``first`` on, both from the epoch."""
+
+    first: int
+    slots: int
+
+    @property
+    def last(self) -> int:
+        """The last slot (T)."""
+        return self.first + self.slots - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the planner found. best None: there is no room for the job in the window.
+
+    cheapest: the slot in which its workers cost least, and the price of the fewest there; None: it fits into no slot.
+    """
+
+    best: Best | None
+    plan: Plan | None
+    cheapest: tuple[int, float] | None
+
+
+class Planner:
+    """The prices and the room over a window, while plans are made one after another."""
+
+    def __init__(
+        self, pricing: Pricing, nodes: Sequence[tuple[Node, Resources]], plans: Iterable[Plan],
+        seen: Sequence[Seen], works: Iterable[Work], window: Window,
+    ) -> None:  # fmt: skip
+        self.window, plans = window, tuple(plans)
+        self.ground = Ground.of(nodes, _names((*works, *(plan.work for plan in plans))))
+        self._pricing = pricing
+        self._used = self.ground.usage(plans, window.first, window.slots)
+        self.see(seen)
+
+    def see(self, seen: Sequence[Seen]) -> None:
+        """Set the bounds of the prices by the jobs seen so far."""
+        asked, slots = self.ground, self.window.slots
+        worker, server = (self._pricing.bounds(asked, seen, role, slots) for role in self.ground.hosts)
+        self._prices = Prices(self.ground, worker, server)
+
+    def book(self, plan: Plan) -> None:
+        """The plan's room is taken (lines 9-12 of Algorithm 1)."""
+        self._used += self.ground.usage((plan,), self.window.first, self.window.slots)
+
+    def free(self, plan: Plan) -> None:
+        """The plan's room is given back."""
+        self._used -= self.ground.usage((plan,), self.window.first, self.window.slots)
+
+    def overfull(self) -> set[tuple[int, str]]:
+        """Slots and nodes in which the plans take more than there is."""
+        over = (self._used > self.ground.capacity).any(axis=2)
+        return {(self.window.first + int(t), self.ground.nodes[int(n)].name) for t, n in np.argwhere(over)}
+
+    def quote(self, work: Work, barred: frozenset[str], *, whatever: bool = False, part: bool = False) -> Quote:
+        """The best schedule of the job, and its plan.
+
+        whatever: plan it also where it does not pay. part: as much of it as there is room for.
+        """
+        offers = self._offers(work, barred)
+        costs = np.array([found.cost for found in offers]).reshape(len(offers), work.most + 1)
+        size = most_work(costs, work.work) if part else work.work
+        best = best_schedule(costs, size, lambda at: work.worth(self.window.first + at)) if size else None
+        cheapest = self._cheapest(costs)
+        if best is None or not (whatever or best.payoff > 1e-9 * work.utility.value):
+            return Quote(best, None, cheapest)
+        shifts = tuple(self._shift(work, at, count, offers[at]) for at, count in best.workers.items())
+        return Quote(best, Plan(work, shifts, best.payoff), cheapest)
+
+    def _offers(self, work: Work, barred: frozenset[str]) -> list[Offer]:
+        """What each slot offers; slots in which the same is taken offer the same."""
+        roles = self._roles(work, barred)
+        known: dict[bytes, Offer] = {}
+        offers = []
+        for used in self._used:
+            key = used.tobytes()
+            if key not in known:
+                price = self._prices.units(used)
+                known[key] = offer(np.maximum(self.ground.capacity - used, 0.0), price, roles)
+            offers.append(known[key])
+        return offers
+
+    def _roles(self, work: Work, barred: frozenset[str]) -> tuple[Role, ...]:
+        allowed = np.array([count == 0 or count >= work.least for count in range(work.most + 1)])
+        workers = np.where(allowed, np.arange(work.most + 1), -1)
+        roles = [Role(WORKER, self._vector(work.requests), self._open(WORKER, work.constraints, barred), workers)]
+        for part in work.parts:
+            found = [work.counts(part, count) for count in range(work.most + 1)]
+            counts: Counts = np.array([-1 if count is None else count for count in found])
+            is_open = self._open(part.role, part.constraints, barred)
+            roles.append(Role(part.role, self._vector(part.requests), is_open, counts))
+        return tuple(roles)
+
+    def _vector(self, requests: Resources) -> Array:
+        return self.ground.vector(requests)
+
+    def _open(self, role: str, constraints: Constraints, barred: frozenset[str]) -> np.typing.NDArray[np.bool_]:
+        hosts = self.ground.hosts.get(role, self.ground.hosts[WORKER])
+        takes = [node.name not in barred and accepts(node, constraints) for node in self.ground.nodes]
+        return hosts & np.array(takes, dtype=bool)
+
+    def _shift(self, work: Work, at: int, count: int, found: Offer) -> Shift:
+        names = (WORKER, *(part.role for part in work.parts))
+        layout = Counter[tuple[str, str]]()
+        for role, take in zip(names, found.takes, strict=True):
+            for node in np.flatnonzero(take[count]):
+                layout[role, self.ground.nodes[int(node)].name] += int(take[count][node])
+        return Shift(self.window.first + at, tuple((role, node, size) for (role, node), size in sorted(layout.items())))
+
+    def _cheapest(self, costs: Array) -> tuple[int, float] | None:
+        least = costs[:, 1:].min(axis=1, initial=np.inf)
+        at = int(least.argmin()) if least.size else 0
+        return (self.window.first + at, float(least[at])) if least.size and np.isfinite(least[at]) else None
+
+
+def seen_of(work: Work, window: Window) -> Seen:
+    """What the price bounds keep of a job. Its best utility is f at the delay with all its workers in every slot."""
+    worst = ln_value(work.utility, window.last - work.arrival)
+    best = work.worth(work.arrival + work.shortest)
+    servers = [part.requests for part in work.parts]
+    return Seen(work.arrival, best, work.requests, servers[0] if servers else Resources(), work.work, worst)
+
+
+def hopeless(work: Work, now_slot: int, share: float) -> bool:
+    """Whether even the fastest schedule from this slot on is worth less than that share of theta1."""
+    return work.worth(max(now_slot, work.arrival) + work.shortest) < share * work.utility.value
+
+
+def _names(works: Iterable[Work]) -> set[str]:
+    requests = {request for work in works for request in (work.requests, *(part.requests for part in work.parts))}
+    return {name for request in requests for name in request}
+
+
+def remaining(work: Work, left: int) -> Work:
+    """The job with so many worker-slots still to do."""
+    return replace(work, work=max(1, left))

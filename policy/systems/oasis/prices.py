@@ -1,0 +1,187 @@
+"""What a unit of each resource costs, on each node, in each slot (section IV-B, equations 22-26).
+
+Demands and capacities are divided by the cluster's total of the resource before they are added up or compared, or
+bytes of memory would outweigh everything. Bounds are kept as logarithms: L is down to 1e-250 in the literal mode.
+Arrays: ``[slot, node, resource]``; nodes in order of their names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot
+from policy.systems.oasis.schedule import Plan, Seen, taken
+from policy.systems.oasis.workload import BANDWIDTH, POOL
+
+Array = NDArray[np.float64]
+UNPRICED = "pods"  # every pod takes one of a hundred and more: a bound on counts, no resource to pay for
+
+
+class Floor(Enum):
+    """L, the price of an idle resource. ``RATIO``: the lowest U over ``price_ratio``. ``PAPER``: equations 25, 26."""
+
+    RATIO = "ratio"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The nodes as the planner sees them: what jobs may take of each, and which roles it hosts.
+
+    ``capacity``: [node, resource] in the resources' own units; infinite where a node does not state its bandwidth.
+    """
+
+    nodes: tuple[Node, ...]
+    names: tuple[str, ...]
+    capacity: Array
+    hosts: dict[str, NDArray[np.bool_]]
+
+    @classmethod
+    def of(cls, nodes: Sequence[tuple[Node, Resources]], names: Iterable[str]) -> Ground:
+        """``names``: the resources that anybody asks for."""
+        known = tuple(sorted(names))
+        capacity = np.array([[_room(room, name) for name in known] for _, room in nodes], dtype=float)
+        pools = [node.labels.get(POOL, "") for node, _ in nodes]
+        hosts = {role: np.array([pool in ("", role) for pool in pools], dtype=bool) for role in (WORKER, PS)}
+        return cls(tuple(node for node, _ in nodes), known, capacity.reshape(len(nodes), len(known)), hosts)
+
+    def vector(self, requests: Resources) -> Array:
+        """The amounts of a request, in this ground's order of resources."""
+        return np.array([float(requests[name]) for name in self.names])
+
+    @property
+    def totals(self) -> Array:
+        """The cluster's total of each resource, as far as nodes state it; 1 where there is none."""
+        sums: Array = np.where(np.isfinite(self.capacity), self.capacity, 0.0).sum(axis=0)
+        return np.where(sums > 0, sums, 1.0)
+
+    @property
+    def priced(self) -> NDArray[np.bool_]:
+        """Which resources have a price."""
+        return np.array([name != UNPRICED for name in self.names], dtype=bool)
+
+    def usage(self, plans: Iterable[Plan], first: int, slots: int) -> Array:
+        """g and v: what the plans take in each slot from ``first`` on. Nodes that are not in the ground are left out."""
+        index = {node.name: at for at, node in enumerate(self.nodes)}
+        used = np.zeros((slots, len(self.nodes), len(self.names)))
+        vectors: dict[Resources, Array] = {}
+        for plan in plans:
+            for shift in plan.shifts:
+                if first <= shift.slot < first + slots:
+                    for node, requests in taken(plan, shift):
+                        if node in index:
+                            if requests not in vectors:
+                                vectors[requests] = self.vector(requests)
+                            used[shift.slot - first, index[node]] += vectors[requests]
+        return used
+
+
+def usable(snapshot: Snapshot) -> list[tuple[Node, Resources]]:
+    """Nodes that take members, by name, and what they have for Kohort's jobs: pods that did not opt in keep theirs."""
+    return [
+        (node, node.allocatable - snapshot.foreign[name] if name in snapshot.foreign else node.allocatable)
+        for name, node in sorted(snapshot.nodes.items())
+        if node.ready and not node.unschedulable
+    ]
+
+
+def _room(room: Resources, name: str) -> float:
+    if name == BANDWIDTH and name not in room.amounts:
+        return math.inf
+    return float(max(0, room[name]))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """ln U by resource and ln L of one pool (23-26). No job was seen yet: None, and nothing has a price."""
+
+    ln_u: Array
+    ln_l: float
+
+    @property
+    def alpha(self) -> float:
+        """alpha of Theorem 4 for this pool: OASiS is 2 alpha-competitive where its premises hold."""
+        finite = self.ln_u[np.isfinite(self.ln_u)]
+        return max(1.0, float(finite.max()) - self.ln_l) if finite.size else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """How the bounds are found. u_scale, l_scale: an estimate that is wrong by that factor (Figure 6)."""
+
+    floor: Floor = Floor.RATIO
+    ratio: float = 1e4
+    u_scale: float = 1.0
+    l_scale: float = 1.0
+
+    def bounds(self, ground: Ground, seen: Sequence[Seen], role: str, slots: int) -> Bounds | None:
+        """The bounds of the pool that hosts the role, from the jobs seen. ``slots``: T."""
+        asked = [job.worker if role == WORKER else job.server for job in seen]
+        demands = np.array([ground.vector(requests) for requests in asked]).reshape(len(seen), len(ground.names))
+        demands = np.where(ground.priced, demands / ground.totals, 0.0)
+        takes = demands.sum(axis=1) > 0
+        best = np.array([job.best for job in seen])
+        if not (takes & (best > 0)).any():
+            return None
+        with np.errstate(divide="ignore"):
+            ln_each = np.where(demands > 0, np.log(best)[:, None] - np.log(demands), -np.inf)
+        ln_u: Array = ln_each.max(axis=0) + math.log(self.u_scale)
+        if self.floor is Floor.RATIO:
+            ln_l = float(ln_u[np.isfinite(ln_u)].min()) - math.log(self.ratio)
+        else:
+            ln_l = self._paper(ground, [job for job, some in zip(seen, takes, strict=True) if some],
+                               demands[takes].sum(axis=1), role, slots)  # fmt: skip
+        return Bounds(ln_u, ln_l + math.log(self.l_scale))
+
+    def _paper(self, ground: Ground, seen: Sequence[Seen], sums: Array, role: str, slots: int) -> float:
+        """ln L by (25), (26): min f(T - a) / (4 eta W sum w), and 1/eta the least of W sum w / (T sum c)."""
+        ln_taken = np.log(np.array([float(job.work) for job in seen]) * sums)
+        capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
+        ln_all = math.log(slots * float(capacity[ground.hosts[role]][:, ground.priced].sum()))
+        ln_eta = ln_all - float(ln_taken.min())
+        return float((np.array([job.ln_worst for job in seen]) - ln_taken).min()) - math.log(4.0) - ln_eta
+
+
+class Prices:
+    """p and q by (22): L (U / L)^(used share), per resource in the cluster's share of it."""
+
+    def __init__(self, ground: Ground, worker: Bounds | None, server: Bounds | None) -> None:
+        self.ground = ground
+        either = _either(worker, server)
+        nodes, names = len(ground.nodes), len(ground.names)
+        self._ln_u = np.full((nodes, names), -np.inf)
+        self._ln_l = np.full(nodes, -np.inf)
+        for at in range(nodes):
+            alone = (ground.hosts[WORKER][at], ground.hosts[PS][at])
+            bounds = either if all(alone) else worker if alone[0] else server
+            if bounds is not None:
+                self._ln_u[at], self._ln_l[at] = bounds.ln_u, bounds.ln_l
+
+    def units(self, used: Array) -> Array:
+        """The price of one unit of each resource in its own units, [..., node, resource], at that usage.
+
+        Nobody who asks for the resource has been seen: it has no price.
+        """
+        capacity = self.ground.capacity
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(capacity > 0, np.clip(used / capacity, 0.0, 1.0), 1.0)
+            low = self._ln_l[:, None]
+            ln_price = np.where(np.isfinite(self._ln_u), low + share * (np.maximum(self._ln_u, low) - low), -np.inf)
+        return np.where(self.ground.priced, np.exp(ln_price) / self.ground.totals, 0.0)
+
+
+def _either(worker: Bounds | None, server: Bounds | None) -> Bounds | None:
+    """One price for a node that hosts both: the larger U, the smaller L."""
+    if worker is None or server is None:
+        return worker or server
+    return Bounds(np.maximum(worker.ln_u, server.ln_u), min(worker.ln_l, server.ln_l))
+
+

@@ -1,0 +1,102 @@
+"""What OASiS has committed itself to: for each job, who runs where in which slot. Immutable; kept in the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from policy.cluster.model import WORKER
+from policy.cluster.resources import Resources
+from policy.systems.oasis.workload import Work
+
+MEMORY = "oasis"
+Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One slot of a plan."""
+
+    slot: int
+    layout: Layout
+
+    def count(self, role: str) -> int:
+        """Members of that role."""
+        return sum(count for name, _, count in self.layout if name == role)
+
+    @property
+    def workers(self) -> int:
+        """Workers (y)."""
+        return self.count(WORKER)
+
+    def on(self, role: str) -> dict[str, int]:
+        """Node -> members of that role."""
+        return {node: count for name, node, count in self.layout if name == role}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job's committed schedule: its busy slots in order. payoff: what it was admitted with (u)."""
+
+    work: Work
+    shifts: tuple[Shift, ...]
+    payoff: float = 0.0
+
+    def at(self, slot: int) -> Shift | None:
+        """What runs in that slot; None where it pauses."""
+        return next((shift for shift in self.shifts if shift.slot == slot), None)
+
+    def after(self, slot: int) -> Shift | None:
+        """The next busy slot."""
+        return next((shift for shift in self.shifts if shift.slot > slot), None)
+
+    def left(self, slot: int) -> int:
+        """Worker-slots from that slot on."""
+        return sum(shift.workers for shift in self.shifts if shift.slot >= slot)
+
+    @property
+    def last(self) -> int:
+        """The slot in which the job completes."""
+        return self.shifts[-1].slot if self.shifts else self.work.arrival
+
+    def put(self, shift: Shift) -> Plan:
+        """With this slot in the place of the old one."""
+        return replace(self, shifts=tuple(shift if old.slot == shift.slot else old for old in self.shifts))
+
+    def since(self, slot: int) -> Plan:
+        """Without the slots that are past."""
+        return replace(self, shifts=tuple(shift for shift in self.shifts if shift.slot >= slot))
+
+
+def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
+    """Node and resources of each part of a slot."""
+    requests = {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
+    for role, node, count in shift.layout:
+        yield node, requests[role].times(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the price bounds keep of a job that was submitted: its best utility, demands, work, ln f(T - a), and when."""
+
+    slot: int
+    best: float
+    worker: Resources
+    server: Resources
+    work: int
+    ln_worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """OASiS's memory.
+
+    plans, rejected: by job uid; a rejection's text. seen: submitted jobs of the window, for the bounds of the prices.
+    slot: whose beginning was dealt with last. ground: the usable nodes and what they had for jobs at that time.
+    """
+
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    seen: tuple[Seen, ...] = ()
+    slot: int = -1
+    ground: tuple[tuple[str, Resources], ...] = ()

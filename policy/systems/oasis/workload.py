@@ -1,0 +1,152 @@
+"""A job in OASiS's units: worker-slots of work, demands of one worker and one ps, and what a delay is worth.
+
+Letters in brackets are the paper's (section III, Table I).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
+from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.training import Training, Utility
+
+BANDWIDTH = "kohort.dev/network-bandwidth"  # Mbit/s of a node's network card, and of what a member reserves of it
+POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps; without it a node takes both
+DUST = 1e-9
+
+
+def value(utility: Utility, delay: float) -> float:
+    """f(d) = theta1 / (1 + e^(theta2 (d - theta3))), section V; ``delay`` in slots. It neither overflows nor underflows early."""
+    x = utility.steepness * (delay - utility.target)
+    if x > 0:
+        return utility.value * math.exp(-x) / (1.0 + math.exp(-x))
+    return utility.value / (1.0 + math.exp(x))
+
+
+def ln_value(utility: Utility, delay: float) -> float:
+    """ln f(d), exact where f(d) itself is too small for a float; -inf for a job without any value."""
+    if utility.value <= 0:
+        return -math.inf
+    x = utility.steepness * (delay - utility.target)
+    return math.log(utility.value) - (x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x)))
+
+
+def step_slots(training: Training, slot_seconds: float) -> float:
+    """tau + 2 e / b in slots: one mini-batch, its gradients sent and parameters received (megabytes, Gbit/s).
+
+    For an all-reduce job it is the ring's time with many workers, the most that it can be.
+    """
+    wire = 2 * 8 * training.gradient / (1000.0 * training.worker_bandwidth) if training.worker_bandwidth > 0 else 0.0
+    return (training.seconds + wire) / slot_seconds
+
+
+def worker_slots(training: Training, slot_seconds: float) -> int:
+    """How many worker-slots the training takes: each worker trains whole chunks in a slot (29).
+
+    A chunk that is longer than a slot is trained over several: then it is the sum of constraint (2), rounded up.
+    """
+    step = step_slots(training, slot_seconds)
+    chunks = training.epochs * training.chunks
+    chunk = training.batches * step
+    per_slot = math.floor(1.0 / chunk + DUST) if chunk > 0 else chunks
+    work = chunks / per_slot if per_slot >= 1 else chunks * chunk
+    return max(1, math.ceil(work - DUST))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A role beside the workers. fixed: how many run whenever the job does; None: as the workers' bandwidth asks."""
+
+    role: str
+    requests: Resources
+    constraints: Constraints
+    fixed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A job for the planner. Slots are counted from the epoch.
+
+    least, most: workers in a slot, where any run (gang minimum; N, and no more than one for each chunk).
+    work: worker-slots in all. per_ps: workers that one ps serves (B / b). arrival: the slot of its submission.
+    """
+
+    uid: str
+    arrival: int
+    least: int
+    most: int
+    work: int
+    requests: Resources
+    constraints: Constraints
+    parts: tuple[Part, ...]
+    per_ps: float
+    utility: Utility
+
+    def worth(self, slot: int) -> float:
+        """f of finishing in that slot; 0 slots of delay for the slot of its arrival."""
+        return value(self.utility, slot - self.arrival)
+
+    @property
+    def shortest(self) -> int:
+        """The delay in slots with all workers in every slot from its arrival: the best that it can do."""
+        return -(-self.work // self.most) - 1
+
+    def counts(self, part: Part, workers: int) -> int | None:
+        """Replicas of the part beside so many workers; None where they cannot be (6), (7)."""
+        if workers == 0:
+            return 0
+        if part.role != PS:
+            return part.fixed
+        if part.fixed is not None:
+            return part.fixed if workers <= part.fixed * self.per_ps + DUST else None
+        servers = max(1, math.ceil(workers / self.per_ps - DUST))
+        return servers if servers <= workers else None
+
+
+def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
+    """The job in OASiS's units; ``done``: the share of its training that is behind it.
+
+    A job that says nothing of its training has one worker-slot of work for each worker that it may have.
+    """
+    training = job.training or Training(chunks=max(1, job.max_workers), seconds=slot_seconds)
+    most = max(1, min(job.max_workers, training.chunks), job.min_workers)
+    work = math.ceil(worker_slots(training, slot_seconds) * (1.0 - done) - DUST)
+    worker = job.worker
+    return Work(
+        uid=job.uid,
+        arrival=math.floor(job.arrival / slot_seconds),
+        least=max(1, job.min_workers),
+        most=most,
+        work=max(1, work),
+        requests=_with_bandwidth(worker.requests if worker else NOTHING, training.worker_bandwidth),
+        constraints=worker.constraints if worker else ANYWHERE,
+        parts=tuple(_parts(job, training)),
+        per_ps=_per_ps(training),
+        utility=training.utility or Utility(job.utility, 0.0, 0.0),
+    )
+
+
+def _parts(job: Job, training: Training) -> list[Part]:
+    parts = []
+    for role in job.roles:
+        if role.name == WORKER or (role.name == PS and training.all_reduce and job.ps_elastic):
+            continue
+        bandwidth = training.ps_bandwidth if role.name == PS else 0.0
+        fixed = None if role.name == PS and job.ps_elastic else role.replicas
+        parts.append(Part(role.name, _with_bandwidth(role.requests, bandwidth), role.constraints, fixed))
+    return parts
+
+
+def _per_ps(training: Training) -> float:
+    if training.worker_bandwidth <= 0 or training.ps_bandwidth <= 0:
+        return math.inf
+    return training.ps_bandwidth / training.worker_bandwidth
+
+
+def _with_bandwidth(requests: Resources, gigabits: float) -> Resources:
+    """What it reserves of the network card, unless its pod template asks for it by name."""
+    if requests[BANDWIDTH] or gigabits <= 0:
+        return requests
+    return requests + Resources({BANDWIDTH: round(gigabits * 1000)})
