@@ -22,7 +22,7 @@ LARGEST_TABLE = 6000  # worker-slots; more are planned in blocks of several
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One role of a job in one slot. request: [resource]. open: [node]. counts: replicas beside y workers (-1: cannot be)."""
+    """One role of a job in one slot. request: [resource]; open: [node]; counts: replicas beside y workers (-1: no)."""
 
     name: str
     request: Array
@@ -86,7 +86,7 @@ class Best:
 
 
 def best_schedule(costs: Array, work: int, worth: Callable[[int], float]) -> Best | None:
-    """max over completion slots of worth - cost (27, 28); None where the work does not fit into the slots.
+    """Find the completion slot with the most worth - cost (27, 28); None where the work does not fit into the slots.
 
     costs: [slot, y], costs[:, 0] == 0. Ties: the earlier completion, then fewer workers in later slots. A job of more
     than 6,000 worker-slots is planned in blocks: then its cost is an upper bound.

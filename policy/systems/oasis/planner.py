@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from policy.cluster.model import WORKER, Constraints, Node
-from policy.cluster.resources import Resources
+from policy.cluster.model import PS, WORKER, Constraints, Node
+from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
 from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
@@ -116,10 +117,11 @@ class Planner:
     def _vector(self, requests: Resources) -> Array:
         return self.ground.vector(requests)
 
-    def _open(self, role: str, constraints: Constraints, barred: frozenset[str]) -> np.typing.NDArray[np.bool_]:
+    def _open(self, role: str, constraints: Constraints, barred: frozenset[str]) -> NDArray[np.bool_]:
         hosts = self.ground.hosts.get(role, self.ground.hosts[WORKER])
         takes = [node.name not in barred and accepts(node, constraints) for node in self.ground.nodes]
-        return hosts & np.array(takes, dtype=bool)
+        found: NDArray[np.bool_] = hosts & np.array(takes, dtype=bool)
+        return found
 
     def _shift(self, work: Work, at: int, count: int, found: Offer) -> Shift:
         names = (WORKER, *(part.role for part in work.parts))
@@ -139,8 +141,8 @@ def seen_of(work: Work, window: Window) -> Seen:
     """What the price bounds keep of a job. Its best utility is f at the delay with all its workers in every slot."""
     worst = ln_value(work.utility, window.last - work.arrival)
     best = work.worth(work.arrival + work.shortest)
-    servers = [part.requests for part in work.parts]
-    return Seen(work.arrival, best, work.requests, servers[0] if servers else Resources(), work.work, worst)
+    servers = [part.requests for part in work.parts if part.role == PS]
+    return Seen(work.arrival, best, work.requests, servers[0] if servers else NOTHING, work.work, worst)
 
 
 def hopeless(work: Work, now_slot: int, share: float) -> bool:
@@ -151,8 +153,3 @@ def hopeless(work: Work, now_slot: int, share: float) -> bool:
 def _names(works: Iterable[Work]) -> set[str]:
     requests = {request for work in works for request in (work.requests, *(part.requests for part in work.parts))}
     return {name for request in requests for name in request}
-
-
-def remaining(work: Work, left: int) -> Work:
-    """The job with so many worker-slots still to do."""
-    return replace(work, work=max(1, left))

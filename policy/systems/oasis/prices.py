@@ -69,7 +69,7 @@ class Ground:
         return np.array([name != UNPRICED for name in self.names], dtype=bool)
 
     def usage(self, plans: Iterable[Plan], first: int, slots: int) -> Array:
-        """g and v: what the plans take in each slot from ``first`` on. Nodes that are not in the ground are left out."""
+        """What the plans take in each slot from ``first`` on (g and v); other nodes are left out."""
         index = {node.name: at for at, node in enumerate(self.nodes)}
         used = np.zeros((slots, len(self.nodes), len(self.names)))
         vectors: dict[Resources, Array] = {}
@@ -108,7 +108,7 @@ class Bounds:
 
     @property
     def alpha(self) -> float:
-        """alpha of Theorem 4 for this pool: OASiS is 2 alpha-competitive where its premises hold."""
+        """The alpha of Theorem 4 for this pool: OASiS is 2 alpha-competitive where its premises hold."""
         finite = self.ln_u[np.isfinite(self.ln_u)]
         return max(1.0, float(finite.max()) - self.ln_l) if finite.size else 1.0
 
@@ -142,7 +142,7 @@ class Pricing:
         return Bounds(ln_u, ln_l + math.log(self.l_scale))
 
     def _paper(self, ground: Ground, seen: Sequence[Seen], sums: Array, role: str, slots: int) -> float:
-        """ln L by (25), (26): min f(T - a) / (4 eta W sum w), and 1/eta the least of W sum w / (T sum c)."""
+        """By (25), (26), ln L: min f(T - a) / (4 eta W sum w), and 1/eta the least of W sum w / (T sum c)."""
         ln_taken = np.log(np.array([float(job.work) for job in seen]) * sums)
         capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
         ln_all = math.log(slots * float(capacity[ground.hosts[role]][:, ground.priced].sum()))
@@ -183,5 +183,3 @@ def _either(worker: Bounds | None, server: Bounds | None) -> Bounds | None:
     if worker is None or server is None:
         return worker or server
     return Bounds(np.maximum(worker.ln_u, server.ln_u), min(worker.ln_l, server.ln_l))
-
-

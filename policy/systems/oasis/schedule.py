@@ -77,7 +77,7 @@ def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the price bounds keep of a job that was submitted: its best utility, demands, work, ln f(T - a), and when."""
+    """What the price bounds keep of a job that was submitted: when, its best utility, demands, work and ln f(T - a)."""
 
     slot: int
     best: float

@@ -18,7 +18,7 @@ DUST = 1e-9
 
 
 def value(utility: Utility, delay: float) -> float:
-    """f(d) = theta1 / (1 + e^(theta2 (d - theta3))), section V; ``delay`` in slots. It neither overflows nor underflows early."""
+    """The sigmoid f(d) = theta1 / (1 + e^(theta2 (d - theta3))) of section V; ``delay`` in slots."""
     x = utility.steepness * (delay - utility.target)
     if x > 0:
         return utility.value * math.exp(-x) / (1.0 + math.exp(-x))
@@ -26,7 +26,7 @@ def value(utility: Utility, delay: float) -> float:
 
 
 def ln_value(utility: Utility, delay: float) -> float:
-    """ln f(d), exact where f(d) itself is too small for a float; -inf for a job without any value."""
+    """The logarithm of f(d), exact where f(d) itself is too small for a float; -inf for a job without any value."""
     if utility.value <= 0:
         return -math.inf
     x = utility.steepness * (delay - utility.target)
@@ -34,7 +34,7 @@ def ln_value(utility: Utility, delay: float) -> float:
 
 
 def step_slots(training: Training, slot_seconds: float) -> float:
-    """tau + 2 e / b in slots: one mini-batch, its gradients sent and parameters received (megabytes, Gbit/s).
+    """One mini-batch in slots, tau + 2 e / b: computed, its gradients sent and parameters received (megabytes, Gbit/s).
 
     For an all-reduce job it is the ring's time with many workers, the most that it can be.
     """
@@ -85,7 +85,7 @@ class Work:
     utility: Utility
 
     def worth(self, slot: int) -> float:
-        """f of finishing in that slot; 0 slots of delay for the slot of its arrival."""
+        """What finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
         return value(self.utility, slot - self.arrival)
 
     @property

@@ -1,0 +1,220 @@
+"""The executor: at each moment every job has what its plan says for the slot, as far as room is really free.
+
+What is taken away goes first; what is given waits until the room is free, so nothing is ever promised twice. Members
+stay where they are wherever the other plans leave the room for it: a plan names counts per node, chosen by price, and
+moving a member would cost a restart that the prices do not know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from policy.cluster.actions import Action, Admit, Resize
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Slot
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.snapshot import Snapshot, demand
+from policy.placement.fit import accepts
+from policy.placement.grow import leaving
+from policy.placement.room import Room
+from policy.systems.oasis.schedule import Plan, Shift, taken
+from policy.systems.oasis.workload import BANDWIDTH, POOL
+from policy.systems.queue import Feasible, bar
+
+
+@dataclass
+class Slotwork:
+    """One slot's orders. ``plans`` are changed where a job's members stay elsewhere than the plan had them."""
+
+    snapshot: Snapshot
+    plans: dict[str, Plan]
+    ground: Mapping[str, tuple[Node, Resources]]
+    slot: int
+    slot_seconds: float
+    now: float
+    actions: list[Action] = field(default_factory=list)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Give every planned job its orders."""
+        self._room = Room.of(self.snapshot)
+        self._free = self._planned_free()
+        self._could = Feasible(self.snapshot)
+        for uid in sorted(self.plans):
+            job, gang = self.snapshot.jobs[uid], self.snapshot.gang(uid)
+            shift = self.plans[uid].at(self.slot)
+            if gang.admitted:
+                self._direct(job, gang, shift)
+            elif shift is None:
+                self.verdicts[uid] = self._pausing(uid)
+            else:
+                self._start(job, shift)
+
+    def _planned_free(self) -> dict[str, Resources]:
+        """What each node has beside all plans of this slot."""
+        free = {name: room for name, (_, room) in self.ground.items()}
+        for plan in self.plans.values():
+            shift = plan.at(self.slot)
+            for node, requests in taken(plan, shift) if shift else ():
+                if node in free:
+                    free[node] = free[node] - requests
+        return free
+
+    def _pausing(self, uid: str) -> Verdict:
+        later = self.plans[uid].after(self.slot)
+        if later is None:
+            return Verdict(Reason.PAUSED, "its schedule is over and no room was found for what is left")
+        seconds = later.slot * self.slot_seconds - self.now
+        return Verdict(Reason.PAUSED, f"it goes on in slot {later.slot}, {seconds:.0f} s from now")
+
+    # -- jobs that have members ------------------------------------------------------------------
+
+    def _direct(self, job: Job, gang: Gang, shift: Shift | None) -> None:
+        if shift is None:
+            if self.plans[job.uid].after(self.slot) is not None:
+                self._pause(job.uid)
+            return  # past its plan: it goes on as it is until it ends or is planned anew
+        if gang.state is State.MIGRATING:
+            return
+        counts = self._counts(job, shift)
+        kept = {slot: node for slot, node in gang.nodes.items() if slot.index < counts.get(slot.role, 0)}
+        if not _within(kept, shift):
+            changed = self._stay(job, shift, kept)
+            if changed is None:
+                self._pause(job.uid)  # a member has to move: the whole gang starts again where the plan has it
+                return
+            shift = changed
+        missing = self._assign(shift, kept)
+        servers = shift.count(PS) if job.ps_elastic else None
+        same = gang.workers == shift.workers and (servers is None or servers == gang.ps)
+        if not (missing or not same) or (missing and not self._take(job, missing)):
+            return
+        self.actions.append(Resize(job.uid, shift.workers, missing, ps=servers))
+
+    def _pause(self, uid: str) -> None:
+        self.actions.append(Resize(uid, 0))
+        self.verdicts[uid] = self._pausing(uid) if self.plans[uid].at(self.slot) is None else Verdict(Reason.PAUSED)
+
+    def _counts(self, job: Job, shift: Shift) -> dict[str, int]:
+        return {role.name: shift.count(role.name) for role in job.roles}
+
+    def _stay(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> Shift | None:
+        """The same counts with the kept members where they are, if the other plans of the slot leave the room."""
+        plan = self.plans[job.uid]
+        free = dict(self._free)
+        for node, requests in taken(plan, shift):
+            if node in free:
+                free[node] = free[node] + requests
+        sizes = {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
+        placed: Counter[tuple[str, str]] = Counter()
+
+        def put(role: str, node: str) -> bool:
+            if node in free:
+                if not self._fits(node, sizes[role], free[node]):
+                    return False
+                free[node] = free[node] - sizes[role]
+            placed[role, node] += 1
+            return True
+
+        # On a node that takes nobody new, who is there stays.
+        if not all(put(slot.role, node) for slot, node in kept.items()):
+            return None
+        for role in sizes:
+            wanted = [node for node, count in sorted(shift.on(role).items()) for _ in range(count)]
+            there = sum(1 for slot in kept if slot.role == role)
+            for _ in range(shift.count(role) - there):
+                if not any(put(role, node) for node in (*wanted, *self._open(job, role)) if node in free):
+                    return None
+        made = Shift(shift.slot, tuple((role, node, count) for (role, node), count in sorted(placed.items())))
+        self.plans[job.uid] = plan.put(made)
+        self._free = free
+        return made
+
+    def _open(self, job: Job, role: str) -> list[str]:
+        """Nodes that take the role at all, by name."""
+        found = job.role(role)
+        constraints = found.constraints if found else ANYWHERE
+        pool = PS if role == PS else WORKER
+        return [
+            name
+            for name, (node, _) in self.ground.items()
+            if node.labels.get(POOL, pool) == pool and accepts(node, constraints)
+        ]
+
+    def _fits(self, node: str, requests: Resources, free: Resources) -> bool:
+        """A node that does not state its bandwidth has enough of it."""
+        stated = self.ground[node][0].allocatable.amounts
+        if BANDWIDTH not in stated and requests[BANDWIDTH]:
+            requests = Resources({name: amount for name, amount in requests.amounts.items() if name != BANDWIDTH})
+        return requests.fits(free)
+
+    # -- jobs that have none ---------------------------------------------------------------------
+
+    def _start(self, job: Job, shift: Shift) -> None:
+        verdict = bar(self.snapshot, job, self.now, self._could)
+        if verdict is not None:
+            self.verdicts[job.uid] = verdict
+            return
+        nodes = self._assign(shift, {})
+        if not self._take(job, nodes):
+            other = None if self._freeing() else self._elsewhere(job, shift)
+            if other is None:
+                self.verdicts[job.uid] = Verdict(Reason.NO_ROOM, "its planned nodes are not free yet")
+                return
+            nodes = other
+        servers = shift.count(PS) if job.ps_elastic else None
+        self.actions.append(Admit(job.uid, shift.workers, nodes, ps=servers))
+
+    def _freeing(self) -> bool:
+        """Whether room is on its way to be free, so that the plan may only be a moment early."""
+        return any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
+
+    def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
+        """Reality differs from the plans: any nodes that have the room."""
+        nodes: dict[Slot, str] = {}
+        trial = self._room.branch()
+        for slot in self._slots(shift):
+            requests = demand(job, slot, self.snapshot.member(job.uid, slot))
+            node = next((n for n in self._open(job, slot.role) if requests.fits(trial.free(n))), None)
+            if node is None:
+                return None
+            trial.take(node, requests)
+            nodes[slot] = node
+        self._room = trial
+        return nodes
+
+    # -- slots and room --------------------------------------------------------------------------
+
+    def _slots(self, shift: Shift) -> list[Slot]:
+        roles = sorted({role for role, _, _ in shift.layout}, key=lambda role: (role == WORKER, role))
+        return [Slot(role, index) for role in roles for index in range(shift.count(role))]
+
+    def _assign(self, shift: Shift, kept: Mapping[Slot, str]) -> dict[Slot, str]:
+        """A node for each slot that is not kept: those of the layout that no kept member has."""
+        left = Counter({(role, node): count for role, node, count in shift.layout})
+        left.subtract(Counter((slot.role, node) for slot, node in kept.items()))
+        spare: dict[str, list[str]] = {}
+        for (role, node), count in sorted(left.items()):
+            spare.setdefault(role, []).extend([node] * count)
+        return {slot: spare[slot.role].pop(0) for slot in self._slots(shift) if slot not in kept}
+
+    def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
+        """Charge these members' room, or nothing where some of it is not free now."""
+        trial = self._room.branch()
+        for slot, node in nodes.items():
+            requests = demand(job, slot, self.snapshot.member(job.uid, slot))
+            if not requests.fits(trial.free(node)) and requests != NOTHING:
+                return False
+            trial.take(node, requests)
+        self._room = trial
+        return True
+
+
+def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
+    """Whether the layout has a place for every kept member where it is."""
+    have = Counter((slot.role, node) for slot, node in kept.items())
+    places = {(role, node): count for role, node, count in shift.layout}
+    return all(count <= places.get(place, 0) for place, count in have.items())
