@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from enum import Enum
+from typing import Any
 
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, RoundRobin
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
+from policy.systems.oasis import Oasis
 from policy.systems.rebalanced import Rebalanced, Rebalancer
 from policy.systems.specon import SpeCon
 
-SYSTEMS: dict[
-    str, type[Kod2] | type[SpeCon] | type[Guests] | type[FifoPod] | type[KubeflowSpread] | type[RoundRobin]
-] = {
+SYSTEMS: dict[str, type[Any]] = {
     "kod2": Kod2,
     "fifo-pod": FifoPod,
     "kubeflow-spread": KubeflowSpread,
     "round-robin": RoundRobin,
     "specon": SpeCon,
     "guests": Guests,
+    "oasis": Oasis,
 }
 # What may move jobs under another system: ``kod2+specon``.
 REBALANCERS: dict[str, Callable[[], Rebalancer]] = {"specon": SpeCon, "guests": Guests}
