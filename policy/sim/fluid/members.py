@@ -80,7 +80,7 @@ class Members:
 
     def shed(self, gang: Gang) -> Iterator[PodGone]:
         """Delete pods beyond the count, and bound ones of a gang that is let go, or that the plan has elsewhere."""
-        wanted = frozenset(self.job.slots(self.asked))
+        wanted = frozenset(self._wanted())
         for slot, pod in list(self.pods.items()):
             if slot not in wanted or (pod.node and _misplaced(pod, slot, gang)):
                 yield self.drop(slot)
@@ -91,7 +91,7 @@ class Members:
         A plan that waits for pods which still hold room binds nothing yet, nor does any on a node that takes nobody.
         """
         waits = gang.state not in ADMITTED or any(uid in cluster.bound for uid in gang.waits_for)
-        for slot in self.job.slots(self.asked):
+        for slot in self._wanted():
             pod, node = self.pods.get(slot), "" if waits else gang.nodes.get(slot, "")
             if node and not cluster.takes(node):
                 node = ""
@@ -113,6 +113,10 @@ class Members:
             return True
         lacking = any(not pod.node and gang.gives(slot) for slot, pod in self.pods.items())
         return gang.state in ADMITTED and (bool(gang.waits_for) or lacking)
+
+    def _wanted(self) -> tuple[Slot, ...]:
+        """The pods that there should be. A kind whose ps come and go has as many of them as it was given."""
+        return self.job.slots(self.asked, self.servers)
 
     def _make(self, slot: Slot, now: float) -> Pod:
         role = self.job.role(slot.role)

@@ -133,4 +133,3 @@ def job(
         training=training,
         ps_elastic=True,
     )
-

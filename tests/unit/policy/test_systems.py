@@ -9,11 +9,7 @@ from policy.systems.kod2 import Gate, Kod2
 from tests.builders import World, job
 
 BAD = {
-    "an unknown name": (
-        "kod3",
-        {},
-        "policy 'kod3' is not known; known are fifo-pod, guests, kod2, kubeflow-spread, round-robin, specon",
-    ),
+    "an unknown name": ("kod3", {}, f"policy 'kod3' is not known; known are {', '.join(sorted(SYSTEMS))}"),
     "an unknown parameter": (
         "kubeflow-spread",
         {"x": 1},

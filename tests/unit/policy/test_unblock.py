@@ -123,7 +123,8 @@ def crowded(seed: int, policy: Policy) -> World:
 SEEDS = 40
 
 
-@pytest.mark.parametrize("name", sorted(SYSTEMS.keys() - {"fifo-pod"}))  # which has no gangs that wait
+# fifo-pod has no gangs that wait; in OASiS a job waits for the slot of its schedule, which no change brings nearer
+@pytest.mark.parametrize("name", sorted(SYSTEMS.keys() - {"fifo-pod", "oasis"}))
 def test_every_change_admits_the_job_and_every_waiting_job_is_told_one(name: str) -> None:
     policy, waiting = make_policy(name), 0
     for seed in range(SEEDS):
