@@ -55,18 +55,7 @@ def rules_of(settings: Settings) -> Rules:
 
 def policy_of(settings: Settings) -> Policy:
     """The policy that the configuration names, with its parameters."""
-    if settings.policy != "kod2":
-        return make_policy(settings.policy)
-    kod2 = settings.kod2
-    return make_policy(
-        "kod2",
-        starve_limit=kod2.starve_limit_seconds,
-        gate=kod2.gate,
-        backfill=kod2.backfill,
-        cooldown=kod2.cooldown_seconds,
-        weight_mode=kod2.weight_mode,
-        scale_out=kod2.scale_out,
-    )
+    return make_policy(settings.policy, **settings.policy_parameters)
 
 
 def resources() -> Iterable[Resource]:

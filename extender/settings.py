@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from policy.systems import SYSTEMS, make_policy
+
 BACKOFF_MARGIN_SECONDS: Final = 2.0
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
@@ -197,10 +199,14 @@ class Settings(BaseSettings):
         extra="forbid", frozen=True, allow_inf_nan=False, env_prefix=PREFIX, env_nested_delimiter=DELIMITER
     )
 
-    policy: Literal["kod2", "fifo-pod", "kubeflow-spread"] = Field(
-        default="kod2", description="The policy that decides."
+    policy: str = Field(
+        default="kod2",
+        description="The policy that decides; NAME+specon: SpeCon moves jobs that the policy leaves undisturbed.",
     )
     kod2: Kod2 = Kod2()
+    parameters: dict[str, bool | int | float | str] = Field(
+        default={}, description="Parameters of another policy than kod2, by the names in docs/policies."
+    )
     scheduler_name: KubeName = Field(default="kohort", description="spec.schedulerName by which a pod opts in.")
     answer: Literal["one-node", "ranked"] = Field(
         default="one-node",
@@ -252,6 +258,22 @@ class Settings(BaseSettings):
             raise ValueError("\n".join(broken))
         return self
 
+    @field_validator("policy")
+    @classmethod
+    def _check_policy(cls, value: str) -> str:
+        try:
+            make_policy(value)
+        except ValueError:
+            raise ValueError(f"one of {', '.join(sorted(SYSTEMS))}, or one of them with +specon") from None
+        return value
+
+    @property
+    def policy_parameters(self) -> dict[str, bool | int | float | str]:
+        """What the policy is made with, by its own names."""
+        if self.policy.partition("+")[0] != "kod2":
+            return self.parameters
+        return {name.removesuffix("_seconds"): value for name, value in self.kod2.model_dump().items()}
+
     @property
     def largest_gang(self) -> int:
         """The most members a gang may have: let go and scheduled within the window, and held in our connections."""
@@ -262,8 +284,20 @@ class Settings(BaseSettings):
 
 def broken_relations(settings: Settings) -> Iterator[str]:
     """Say which settings cannot hold together, and which one to change."""
+    yield from _broken_parameters(settings)
     yield from _broken_times(settings)
     yield from _broken_listeners(settings.server, settings.controller, settings.progress)
+
+
+def _broken_parameters(settings: Settings) -> Iterator[str]:
+    if settings.parameters and settings.policy_parameters is not settings.parameters:
+        names = ", ".join(sorted(settings.parameters))
+        yield f"parameters: {names} is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+        return
+    try:
+        make_policy(settings.policy, **settings.policy_parameters)
+    except ValueError as error:
+        yield f"parameters: {error}"
 
 
 def _broken_times(settings: Settings) -> Iterator[str]:

@@ -12,10 +12,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from extender.app import rules_of
+from extender.app import policy_of, rules_of
 from extender.settings import Settings, is_loopback, least_http_timeout_seconds
 from extender.settingsfile import SettingsError, load_settings
 from policy.cluster.snapshot import Rules
+from policy.systems import SYSTEMS, make_policy
 
 UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections")
 
@@ -81,8 +82,17 @@ def test_trailing_slash_of_the_service_is_dropped() -> None:
     assert Settings(controller={"service_url": "http://x:80/"}).controller.service_url == "http://x:80"
 
 
+KNOWN = ", ".join(sorted(SYSTEMS))
 REFUSED_VALUES = {
-    "policy: kod3": "policy: 'kod3' is not allowed; allowed: 'kod2', 'fifo-pod' or 'kubeflow-spread'",
+    "policy: kod3": f"policy: 'kod3' is not allowed; allowed: one of {KNOWN}, or one of them with +specon",
+    "policy: kod2+magic": f"policy: 'kod2+magic' is not allowed; allowed: one of {KNOWN}, or one of them with +specon",
+    "{policy: specon, parameters: {speed: 3}}": "parameters: specon has no parameter 'speed'; it has ",
+    "{policy: kubeflow-spread, parameters: {backfill: 3}}": (
+        "parameters: kubeflow-spread: backfill is 3, must be of type bool"
+    ),
+    "{policy: kod2, parameters: {gate: strict}}": (
+        "parameters: gate is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+    ),
     "kod2: {starve_limit_seconds: 0}": "kod2.starve_limit_seconds: 0 is not allowed; allowed: greater than 0",
     "kod2: {backfill: 3}": "kod2.backfill: 3 is not allowed; allowed: true or false",
     "kod2: 7": "kod2: 7 is not allowed; allowed: a mapping of settings",
@@ -111,7 +121,19 @@ REFUSED_VALUES = {
 
 @pytest.mark.parametrize(("text", "line"), REFUSED_VALUES.items(), ids=REFUSED_VALUES.keys())
 def test_refused_value(text: str, line: str, tmp_path: Path) -> None:
-    assert refusal(tmp_path, text) == [line]
+    (told,) = refusal(tmp_path, text)
+    assert told == line or (line.endswith("it has ") and told.startswith(line))
+
+
+def test_every_system_can_be_chosen_with_its_parameters_and_specon_above_it() -> None:
+    for name in SYSTEMS:
+        assert policy_of(Settings(policy=name)) == make_policy(name)
+    spread = policy_of(Settings(policy="kubeflow-spread", parameters={"backfill": False}))
+    assert spread == make_policy("kubeflow-spread", backfill=False)
+    assert policy_of(Settings(kod2={"gate": "strict", "cooldown_seconds": 7})) == make_policy(
+        "kod2", gate="strict", cooldown=7
+    )
+    assert policy_of(Settings(policy="kod2+specon")).name == "kod2+specon"
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
