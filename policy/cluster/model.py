@@ -150,7 +150,10 @@ class Job:
     @property
     def worker(self) -> Role | None:
         """The elastic role, where the job has one."""
-        return next((role for role in self.roles if role.name == WORKER), None)
+        for role in self.roles:
+            if role.name == WORKER:
+                return role
+        return None
 
     @property
     def rigid(self) -> tuple[Role, ...]:
@@ -159,7 +162,10 @@ class Job:
 
     def role(self, name: str) -> Role | None:
         """The role of that name."""
-        return next((role for role in self.roles if role.name == name), None)
+        for role in self.roles:
+            if role.name == name:
+                return role
+        return None
 
     def slots(self, workers: int, servers: int | None = None) -> tuple[Slot, ...]:
         """The gang at ``workers`` workers and ``servers`` ps (None: as asked): rigid members first, workers from 0."""

@@ -9,10 +9,11 @@ costs most traffic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot
 from policy.cluster.resources import NOTHING, Resources, total
@@ -198,23 +199,32 @@ def _open(room: Room, alike: Alike, constraints: Constraints, ask: Ask) -> Itera
 def _first_nodes(room: Room, ask: Ask) -> list[str]:
     """The nodes that take the first rigid member and the most workers; among the likeliest, the idlest first."""
     _, requests, constraints = ask.rigid[0] if ask.rigid else (None, ask.worker, ask.worker_constraints)
-    hosts: list[tuple[int, str, float]] = []
+    most = 2 * FIRST_NODES_TRIED
+    groups: list[tuple[int, float, list[str]]] = []
     for alike in room.alike(requests):
         count = ask.worker.how_many(alike.free) if ask.worker.fits(alike.free) else 0
         takers = _open(room, alike, constraints, ask)
-        idleness = alike.idleness()
-        # Workers may not be taken where the rigid member is: count by count, no more than are looked at below.
-        left = {-count: 2 * FIRST_NODES_TRIED, 0: 2 * FIRST_NODES_TRIED}
-        for name in takers:
-            rank = -count if count and accepts(room.nodes[name], ask.worker_constraints) else 0
-            if left[rank]:
-                hosts.append((rank, name, idleness))
-                left[rank] -= 1
-            elif not any(left.values()) or constraints == ask.worker_constraints:
-                break
-    likeliest = sorted(hosts)[: 2 * FIRST_NODES_TRIED]
-    likeliest.sort(key=lambda host: (host[0], -host[2], host[1]))
+        if count and constraints != ask.worker_constraints:
+            # Workers may not be taken where the rigid member is.
+            both, alone = _parted(takers, lambda name: accepts(room.nodes[name], ask.worker_constraints), most)
+            groups += [(-count, -alike.idleness(), both), (0, -alike.idleness(), alone)]
+        else:
+            groups.append((-count, -alike.idleness(), list(islice(takers, most))))
+    likeliest = sorted((rank, name, idleness) for rank, idleness, names in groups for name in names)[:most]
+    likeliest.sort(key=itemgetter(0, 2, 1))
     return [name for _, name, _ in likeliest[:FIRST_NODES_TRIED]]
+
+
+def _parted(names: Iterator[str], holds: Callable[[str], bool], most: int) -> tuple[list[str], list[str]]:
+    """The first names of which it holds and the first of which it does not, no more than ``most`` of each."""
+    parts: tuple[list[str], list[str]] = [], []
+    for name in names:
+        part = parts[not holds(name)]
+        if len(part) < most:
+            part.append(name)
+        elif len(parts[0]) == len(parts[1]):
+            break
+    return parts
 
 
 def _rigid_from(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from operator import itemgetter
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, grow, leaving, sheds
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
+from policy.systems.standing import Standing
 
 # A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
 TURNS = 2
@@ -37,8 +37,7 @@ class ElasticPass:
         self.now = now
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
-        running = (job for job in snapshot.running() if queued(job))
-        self.gangs: dict[str, Gang] = {job.uid: snapshot.gang(job.uid) for job in running}
+        self.gangs = Standing(snapshot)
         self.scaled: set[str] = set()
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
@@ -69,9 +68,10 @@ class ElasticPass:
 
         It lasts until the gang's repair deadline; then it is released and queues again.
         """
-        lame = [(u, gang) for u, gang in self.gangs.items() if gang.state is State.REPAIRING and gang.whole]
-        for uid, gang in sorted(lame, key=itemgetter(0)):
-            job = self.snapshot.jobs[uid]
+        for uid in self.gangs.among(self.snapshot.index.repairing):
+            job, gang = self.snapshot.jobs[uid], self.gangs[uid]
+            if gang.state is not State.REPAIRING or not gang.whole:
+                continue
             missing = holes(self.snapshot, job, gang)
             ask = ask_for_holes(self.snapshot, job, gang, missing)
             if ask is None:
@@ -135,7 +135,8 @@ class ElasticPass:
 
     def leaving(self) -> list[Offer]:
         """Room that is given back anyway, and that nobody waits for yet."""
-        claimed = {uid for gang in self.gangs.values() for uid in gang.waits_for}
+        freeing = self.gangs.among(self.snapshot.index.freeing)
+        claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
         return [Offer(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
 
     def offers(self, victims: Iterable[Job]) -> list[Offer]:
@@ -167,7 +168,11 @@ class ElasticPass:
     @property
     def freeing(self) -> bool:
         """Whether room is being freed for somebody: then nobody grows."""
-        return any(gang.waits_for for gang in self.gangs.values())
+        return any(self.gangs[uid].waits_for for uid in self.gangs.among(self.snapshot.index.freeing))
+
+    def growing(self) -> list[Job]:
+        """The elastic jobs below their maximum, and those that this pass has changed."""
+        return [self.snapshot.jobs[uid] for uid in self.gangs.among(self.snapshot.index.growing)]
 
     def may_grow(self, job: Job) -> bool:
         """Whether the job has room below its maximum and stands still, as far as its last plan goes."""

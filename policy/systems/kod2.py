@@ -6,10 +6,9 @@ Section numbers are those of the paper; where its text is silent the decision is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job, Slot
@@ -62,13 +61,23 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        largest = cache(lambda: largest_node(snapshot))  # not looked at where nobody is weighed
-        return lambda job: self._weigh(job, largest())
+        known: dict[str, tuple[Job, float]] = {}
+        largest: list[tuple[str, int]] = []  # not looked at where nobody is weighed
 
-    def _weigh(self, job: Job, largest: Mapping[str, int]) -> float:
+        def weight(job: Job) -> float:
+            found = known.get(job.uid)
+            if found is None or found[0] is not job:
+                largest[:] = largest or largest_node(snapshot).items()
+                found = known[job.uid] = job, self._weigh(job, largest)
+            return found[1]
+
+        return weight
+
+    def _weigh(self, job: Job, largest: Iterable[tuple[str, int]]) -> float:
         """W' against the CPU and memory of the largest node."""
-        requests = job.worker.requests if job.worker else job.requests(0)
-        asked = sum(requests[name] / amount for name, amount in largest.items() if amount)
+        worker = job.worker
+        requests = worker.requests if worker is not None else job.requests(0)
+        asked = sum([requests[name] / amount for name, amount in largest if amount])
         minimum = max(1, job.min_workers)
         if self.weight_mode is WeightMode.SMALL_FIRST:
             return job.utility / (minimum * max(asked, SMALLEST_DEMAND))
@@ -185,7 +194,7 @@ class Pass(ElasticPass):
         """Heaviest first; each takes what it can up to its maximum. Never while room is being freed for somebody."""
         if self.freeing:
             return
-        jobs = [job for uid in self.gangs if self._rested(job := self.snapshot.jobs[uid])]
+        jobs = [job for job in self.growing() if self._rested(job)]
         heaviest_first = sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key))
         self.grow_greedily(heaviest_first, self.policy.scale_out)
 

@@ -1,0 +1,47 @@
+"""What runs, as a working copy of one pass: changes are laid over the snapshot, and nobody looks at every gang."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, MutableMapping
+
+from policy.cluster.gang import Gang
+from policy.cluster.model import queued
+from policy.cluster.snapshot import Snapshot
+
+
+class Standing(MutableMapping[str, Gang]):
+    """Job uid -> gang of every job that has room, those of the snapshot in order of uid, then those that came."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._changed: dict[str, Gang] = {}
+
+    def __getitem__(self, uid: str) -> Gang:
+        gang = self._changed.get(uid)
+        if gang is None:
+            gang = self._snapshot.gangs[uid]
+            if not self._runs(uid):
+                raise KeyError(uid)
+        return gang
+
+    def __setitem__(self, uid: str, gang: Gang) -> None:
+        self._changed[uid] = gang
+
+    def __delitem__(self, uid: str) -> None:
+        raise TypeError("a gang does not stop to have room within a pass")
+
+    def __iter__(self) -> Iterator[str]:
+        admitted = [uid for uid in self._snapshot.index.admitted if queued(self._snapshot.jobs[uid])]
+        came = (uid for uid in self._changed if not self._runs(uid))
+        return iter([*admitted, *came])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def among(self, filed: Collection[str]) -> list[str]:
+        """Those that the index has filed under something, and all that this pass has changed; by uid."""
+        return sorted({*(uid for uid in filed if self._runs(uid)), *self._changed})
+
+    def _runs(self, uid: str) -> bool:
+        job, gang = self._snapshot.jobs.get(uid), self._snapshot.gangs.get(uid)
+        return job is not None and gang is not None and gang.admitted and queued(job)
