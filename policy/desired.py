@@ -238,7 +238,7 @@ def _too_few(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
 
 
 def _suspensions(snapshot: Snapshot) -> Iterator[SuspendOrder]:
-    """A gang gives its room up by its operator, which takes a pod that somebody else deletes for a failure of the job.
+    """A gang gives its room up, or moves, by its operator: a pod that somebody else deletes it takes for a failure.
 
     It is let go on when every pod is gone: the operator counts one that still terminates as failed (1.8.1).
     """
@@ -251,8 +251,10 @@ def _suspensions(snapshot: Snapshot) -> Iterator[SuspendOrder]:
 
 
 def _has_room_to_give_up(snapshot: Snapshot, uid: str) -> bool:
-    gives = snapshot.gang(uid).state in GIVES_ROOM_UP
-    return gives and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
+    gang = snapshot.gang(uid)
+    if gang.state is State.MIGRATING:
+        return next(_left_behind(snapshot, gang), None) is not None
+    return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
 
 
 def _suspend_order(job: Job, *, suspend: bool) -> SuspendOrder:
@@ -284,14 +286,19 @@ def _spare_ps(gang: Gang, pod: Pod) -> bool:
 
 
 def _evictions(snapshot: Snapshot) -> Iterator[PodOrder]:
-    """Members of a gang that is moved which still sit where they were; their successors are bound on the new nodes."""
+    """Old members of a gang that is moved, of a kind that cannot be suspended: else its operator deletes them all."""
     for uid, gang in sorted(snapshot.gangs.items()):
         job = snapshot.jobs.get(uid)
-        if gang.state is State.MIGRATING and job is not None and queued(job):
-            for pod in snapshot.pods_of(uid):
-                target = gang.nodes.get(pod.slot) if pod.slot is not None else None
-                if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
-                    yield _order(pod)
+        if gang.state is State.MIGRATING and job is not None and queued(job) and not job.suspends:
+            yield from map(_order, _left_behind(snapshot, gang))
+
+
+def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
+    """Members of a gang that is moved which still sit where they were; their successors are bound on the new nodes."""
+    for pod in snapshot.pods_of(gang.job_uid):
+        target = gang.nodes.get(pod.slot) if pod.slot is not None else None
+        if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
+            yield pod
 
 
 def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:

@@ -1,7 +1,8 @@
 """A whole running gang is moved: new room at once, the old pods' room until they are gone, and an end to it.
 
 A member is old while it sits beside its planned node; which those are follows from plan and pods alone. Losing them is
-what was asked for, so nothing is repaired or released for it before the deadline.
+what was asked for, so nothing is repaired or released for it before the deadline. A job whose kind can be suspended is
+suspended by us meanwhile: its operator would take pods that somebody else deletes for a failure.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
         return []
     if gang.state is State.RELEASING:
         return _gone(draft, gang)
-    if not queued(job):
+    if not (queued(job) or (gang.state is State.MIGRATING and releasing(job))):
         return _withdraw(draft, job, gang, now)
     effects = _obey_bounds(draft, job, gang, now)
     gang = draft.gang(job.uid)

@@ -177,13 +177,13 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(JOBS), least=st.integers(1, 3), extra=st.integers(0, 3), asked=st.integers(0, 3),
-        servers=st.integers(0, 2), cpu=st.integers(1, 4),
+        servers=st.integers(0, 2), cpu=st.integers(1, 4), suspends=st.booleans(),
     )  # fmt: skip
-    def submit(self, name: str, least: int, extra: int, asked: int, servers: int, cpu: int) -> None:
+    def submit(self, name: str, least: int, extra: int, asked: int, servers: int, cpu: int, suspends: bool) -> None:
         made = job(name).workers(least, least + extra, asked=least + min(asked, extra), cpu=cpu).done()
         if servers:
             made = job(name).ps(servers).workers(least, least + extra, asked=least + min(asked, extra), cpu=cpu).done()
-        made = replace(made, uid=f"{made.uid}@{self.version}", arrival=self.now)
+        made = replace(made, uid=f"{made.uid}@{self.version}", arrival=self.now, suspends=suspends)
         if all(other.name != name for other in self.api_jobs.values()):
             self.put_job(made)
 
@@ -204,7 +204,7 @@ class Cluster(RuleBasedStateMachine):
         for uid in [p.uid for p in self.api_pods.values() if p.job_uid and p.job_uid not in self.api_jobs]:
             self.remove(uid)
         for this in list(self.api_jobs.values()):
-            wanted = {} if this.finished or this.suspended else {p.slot: p for p in members(this)}
+            wanted = {} if this.finished or this.suspended or this.released else {p.slot: p for p in members(this)}
             there = {p.slot: p for p in self.api_pods.values() if p.job_uid == this.uid}
             for slot, old in there.items():
                 if old.terminating or (slot not in wanted and not (this.finished and old.phase is Phase.SUCCEEDED)):
@@ -257,6 +257,11 @@ class Cluster(RuleBasedStateMachine):
                 before = this.worker.replicas if this.worker else 0
                 assert this.min_workers <= replicas.workers <= max(this.max_workers, before - 1)
                 self.put_job(resized(this, replicas.workers))
+        for suspension in orders.suspend:
+            this = self.api_jobs.get(suspension.uid)
+            if this is not None and this.version == suspension.version:
+                assert this.suspends
+                self.put_job(replace(this, released=suspension.suspend))
         for order in (*orders.release, *orders.evict):
             if order.uid in self.api_pods:
                 self.put(replace(self.api_pods[order.uid], terminating=True))
@@ -342,7 +347,8 @@ class Cluster(RuleBasedStateMachine):
             self.do(Tick())
             gang = self.snapshot.gang(this.uid)
             assert not (pauses and gang.admitted and self.snapshot.leading)
-            assert pauses or gang.state is not State.PAUSED or not self.snapshot.leading or gang.admitted_at is not None
+            free = self.snapshot.leading and queued(this) and gang.admitted_at is None
+            assert pauses or not free or gang.state is not State.PAUSED
 
     @rule(leading=st.sampled_from([True, True, True, False]))
     def leader_changes(self, leading: bool) -> None:
@@ -398,7 +404,7 @@ def at_rest(snapshot: Snapshot, api_pods: dict[str, Pod]) -> bool:
 
 def _rests(snapshot: Snapshot, uid: str) -> bool:
     gang, this = snapshot.gangs[uid], snapshot.jobs[uid]
-    if gang.in_flight or this.invalid or this.deleting or this.suspended:
+    if gang.in_flight or this.invalid or this.deleting or this.suspended or this.released:
         return False
     if gang.grew is False:
         return False  # its cool-down is volatile: after a restart it may grow at once

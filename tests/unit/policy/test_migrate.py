@@ -101,6 +101,43 @@ def test_members_on_old_nodes_are_evicted_and_the_successors_are_not() -> None:
     assert evicted(world) == []
 
 
+def test_a_job_that_can_be_suspended_moves_by_its_operator() -> None:
+    """Suspended under our mark, its pods deleted, let go on, and the successors are bound on the new nodes."""
+    pair = PAIR.with_(suspends=True)
+    world = moved(running(pair), "n2")
+    assert ([order.suspend for order in desired(world.snapshot, 500).suspend], evicted(world)) == ([True], [])
+    world.see(pair.with_(released=True))
+    assert (world.state("a"), desired(world.snapshot, 500).suspend) == (State.MIGRATING, ())
+    world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
+    assert [order.suspend for order in desired(world.snapshot, 500).suspend] == [False]
+    world.see(pair)
+    world.do(*(PodSeen(world.fresh(made)) for made in members(pair.done())))
+    world.bind(pair)
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n2", "worker-0": "n2"})
+    assert desired(world.snapshot, 500).suspend == ()
+
+
+@pytest.mark.parametrize("gone", [(), ("uid-a-ps-0",), ("uid-a-ps-0", "uid-a-worker-0")])
+def test_a_suspended_job_whose_migration_takes_too_long_is_released(gone: tuple[str, ...]) -> None:
+    pair = PAIR.with_(suspends=True)
+    world = moved(running(pair), "n2")
+    world.see(pair.with_(released=True))
+    world.do(*(PodGone(uid) for uid in gone))
+    world.pass_time(world.snapshot.rules.freeing_seconds + 1)
+    rest = {"uid-a-ps-0", "uid-a-worker-0"}.difference(gone)
+    world.do(*(PodGone(uid) for uid in sorted(rest)))
+    world.see(pair)
+    assert (world.state("a"), cpu(world, "n1"), cpu(world, "n2")) == (State.WAITING, 0, 0)
+
+
+def test_a_user_who_suspends_it_meanwhile_is_obeyed() -> None:
+    pair = PAIR.with_(suspends=True)
+    world = moved(running(pair), "n2")
+    world.see(pair.with_(released=True))
+    world.see(pair.with_(suspended=True))
+    assert (world.state("a"), cpu(world, "n2")) == (State.RELEASING, 0)
+
+
 def test_it_runs_again_once_nobody_is_left_behind() -> None:
     world = moved(running(), "n2")
     restart(world, "a-ps-0")
