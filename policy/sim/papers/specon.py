@@ -107,13 +107,11 @@ def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
     """Later arrivals leave nodes idle, which Algorithm 2 fills as well, since an empty one has the least score."""
     missed = ("average completion time", "makespan")
-    without = (Mutant("no Algorithm 3", partial(mixed, jobs, VARIANTS["no Algorithm 3"]), missed),) if jobs == 20 else ()
-    return (
-        Mutant("the algorithms as printed", partial(mixed, jobs, LITERAL), missed),
-        Mutant("lines 10-12 as printed", partial(mixed, jobs, VARIANTS["lines 10-12"]), missed),
-        Mutant("no reports", partial(without_reports, jobs), missed),
-        *without,
-    )
+    found = {"the algorithms as printed": LITERAL, "lines 10-12 as printed": VARIANTS["lines 10-12"]}
+    if jobs == 20:
+        found["no Algorithm 3"] = VARIANTS["no Algorithm 3"]
+    printed = (Mutant(name, partial(mixed, jobs, policy), missed) for name, policy in found.items())
+    return (*printed, Mutant("no reports", partial(without_reports, jobs), missed))
 
 
 def _mixed_experiment(jobs: int) -> Experiment:
