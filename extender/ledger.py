@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable
 from extender.clock import Clock
 from extender.journal import Journal
 from policy.cluster.actions import Effect
-from policy.cluster.events import Event, PodGone, Tick
+from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
 Carrier = Callable[[tuple[Effect, ...]], None]
 SHORTEST_TICK = 0.05  # seconds
+LONGEST_REST = 0.25  # seconds; beyond it decisions would come too late
 GONE_REMEMBERED = 10_000
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Ledger:
         self._carrying = False
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
+        self._took = 0.0  # seconds, the last step
         self._failure: Exception | None = None
         self._zero = clock.now() - clock.monotonic()
 
@@ -67,12 +69,25 @@ class Ledger:
         """Whether the pod of that uid is known to be gone: who still asks about it must not bring it back."""
         return uid in self._gone
 
+    def tells_of(self, job_uid: str) -> bool:
+        """Whether a fact that waits may complete the job's gang: the job itself, or a pod of it that is not known."""
+        return any(self._completes(event, job_uid) for event in self._queued)
+
+    def _completes(self, event: Event, job_uid: str) -> bool:
+        if isinstance(event, PodSeen):
+            return event.pod.job_uid == job_uid and event.pod.uid not in self.snapshot.pods
+        return isinstance(event, JobSeen) and event.job.uid == job_uid
+
     def post(self, *events: Event) -> None:
-        """Queue facts; they are applied within the coalescing time."""
+        """Queue facts; they are applied after the coalescing time.
+
+        It is at least as long as the last step took: verbs are answered between steps, and a thousand refused pods
+        that kube-scheduler asks about one by one must not each wait for one.
+        """
         self._queued += events
         if self._timer is None and self._queued:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._coalesce / self.clock.speed, self._step_late)
+            rest = max(self._coalesce, min(LONGEST_REST, self._took))
+            self._timer = asyncio.get_running_loop().call_later(rest / self.clock.speed, self._step_late)
 
     def step(self, *events: Event) -> tuple[Effect, ...]:
         """Apply what is queued and then ``events``, decide, and hand out the effects."""
@@ -82,13 +97,14 @@ class Ledger:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = self.now()
+        now, began = self.now(), self.clock.monotonic()
         try:
             self.snapshot, effects = step(self.snapshot, batch, self.policy, now)
         except Exception as error:
             self._failure = error
             self._wake()
             raise
+        self._took = self.clock.monotonic() - began
         self._remember_gone(batch)
         self.journal.write(now, self.snapshot.generation, [type(event).__name__ for event in batch], effects)
         self._wake()

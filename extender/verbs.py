@@ -132,13 +132,15 @@ class Verbs:
     def _see(self, args: wire.ExtenderArgs) -> None:
         """A pod that the watch has not shown yet is a fact too; facts that wait may be the rest of its gang.
 
-        That it is on a node, and so takes room, is not believed: kube-scheduler asks about no such pod.
+        Other facts can wait for the next step: an answer that waits for a decision holds every pod of the queue up.
+        That a pod is on a node, and so takes room, is not believed: kube-scheduler asks about no such pod.
         """
-        if args.pod.uid not in self._ledger.snapshot.pods:
+        known = self._ledger.snapshot.pods.get(args.pod.uid)
+        if known is None:
             item = args.pod_dict()
             if not text(part(item, "spec"), "nodeName"):
                 self._ledger.step(*self._translator.pod_events(item))
-        elif self._ledger.dirty:
+        elif self._ledger.tells_of(known.job_uid):
             self._ledger.step()
 
     def _says_nothing(self, args: wire.ExtenderArgs) -> bool:

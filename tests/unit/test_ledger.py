@@ -61,6 +61,30 @@ async def test_a_burst_makes_one_decision_within_the_coalescing_time() -> None:
     assert policy.saw[1:] == [["a", "b", "c", "d"]], "and the next burst makes the next"
 
 
+class SlowClock(LoopClock):
+    """As if ``late`` seconds had passed within each decision of the policy."""
+
+    def __init__(self, policy: Script, late: float) -> None:
+        super().__init__()
+        self._policy, self._late = policy, late
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._late * len(self._policy.at)
+
+
+@virtual
+@pytest.mark.parametrize(("late", "rest"), [(0.001, 0.02), (0.1, 0.1), (10.0, 0.25)])
+async def test_verbs_are_left_as_much_time_as_a_step_takes(late: float, rest: float) -> None:
+    policy = Script()
+    held = Ledger(policy, Rules(), SlowClock(policy, late), Journal(), 0.02)
+    held.step(Synced())
+    held.post(up("a"))
+    await asyncio.sleep(rest - 0.001)
+    assert held.dirty
+    await asyncio.sleep(0.002)
+    assert not held.dirty
+
+
 @virtual
 async def test_nothing_posted_is_nothing_to_do() -> None:
     policy = Script()

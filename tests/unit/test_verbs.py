@@ -354,13 +354,26 @@ async def test_a_body_takes_no_room_by_saying_that_its_pod_is_on_a_node() -> Non
 
 
 @virtual
-async def test_facts_that_wait_are_applied_before_the_answer() -> None:
+async def test_facts_that_may_complete_the_gang_are_applied_before_the_answer() -> None:
     stage = Scheduler()
     made = A.done()
     pods = members(made)
     stage.ledger.step(JobSeen(made), PodSeen(pods[0]))
     stage.ledger.post(*(PodSeen(p) for p in pods[1:]))
     assert (await stage.filter(pods[0]))["NodeNames"] == [stage.planned(pods[0])]
+
+
+@virtual
+async def test_other_facts_do_not_hold_the_answer_up() -> None:
+    """A thousand refused pods are asked about one by one, and each refusal is news of its own."""
+    stage = Scheduler()
+    mine, other = (job(name).ps(1).workers(2, cpu=50).done() for name in ("mine", "other"))
+    pods = members(mine)
+    stage.ledger.step(*(JobSeen(j) for j in (mine, other)), *(PodSeen(p) for p in (*pods, *members(other))))
+    seen = stage.ledger.snapshot.generation
+    stage.ledger.post(*(PodSeen(replace(p, version=2, refused=True)) for p in (*pods, *members(other))))
+    assert await stage.filter(pods[0]) == refused(Reason.TOO_LARGE)
+    assert (stage.ledger.snapshot.generation, stage.ledger.dirty) == (seen, True)
 
 
 @virtual
