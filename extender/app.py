@@ -40,6 +40,7 @@ def rules_of(settings: Settings) -> Rules:
     """The settings that ``policy`` obeys, in its own words; a plan and a repair are given the same time."""
     return Rules(
         window_seconds=settings.barrier.window_seconds,
+        hold_seconds=settings.barrier.hold_seconds,
         binding_seconds=settings.barrier.binding_seconds,
         plan_seconds=settings.barrier.repair_seconds,
         freeing_seconds=settings.barrier.freeing_seconds,

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from extender.finding import Finding, shown
 from extender.schedulerconfig import DEFAULT_HTTP_TIMEOUT, Configuration, Extender, Tls, go_duration_seconds
-from extender.settings import Settings, is_loopback, least_http_timeout_seconds
+from extender.settings import Settings, is_loopback
 
 VERBS_PATH: Final = "/scheduler/v1"
 
@@ -170,7 +170,7 @@ def _check_tls(where: str, ours: Extender, url: SplitResult) -> Iterator[Finding
 
 def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
     barrier = settings.barrier
-    least, field = least_http_timeout_seconds(barrier), f"{where}.httpTimeout"
+    least, field = barrier.http_timeout_seconds, f"{where}.httpTimeout"
     mend = f"Set httpTimeout: {barrier.http_timeout_seconds:g}s."
     seconds = go_duration_seconds(ours.http_timeout or "0")
     if seconds is None:
@@ -183,12 +183,12 @@ def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[F
         yield Finding(
             field,
             f"absent, which means {DEFAULT_HTTP_TIMEOUT}" if absent else ours.http_timeout,
-            f"at least {least:g}s (barrier.window_seconds + binding_seconds + api_deadline_seconds + 2)",
+            f"at least {least:g}s (barrier.http_timeout_seconds: binds are held up to {barrier.hold_seconds:g} s)",
             "kube-scheduler would give up on a bind that is still held for the rest of its gang, and count the pod as "
             "failed while it is being bound.",
             mend,
         )
-    elif seconds != barrier.http_timeout_seconds:
+    elif seconds > least:
         yield Finding(
             field,
             ours.http_timeout,

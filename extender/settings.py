@@ -73,10 +73,11 @@ class Barrier(Section):
     """How long binds of a gang are held for one another, and what has to fit around that."""
 
     window_seconds: Seconds = Field(
-        default=8, description="From the first held bind of a gang to the refusal of all of them."
+        default=8, description="Binds of a gang are held until no further member has come for this long."
     )
     http_timeout_seconds: Seconds = Field(
-        default=20, description="httpTimeout of the extender in KubeSchedulerConfiguration."
+        default=30,
+        description="httpTimeout of the extender in KubeSchedulerConfiguration; bounds how long binds are held.",
     )
     binding_seconds: Seconds = Field(default=4, description="Time allowed for creating all bindings of a gang.")
     api_deadline_seconds: Seconds = Field(default=4, description="Deadline of a single call to the API server.")
@@ -90,13 +91,18 @@ class Barrier(Section):
         default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
     )
 
+    @property
+    def hold_seconds(self) -> float:
+        """The longest that a bind is held: what httpTimeout leaves, when it is made then and the last call hangs."""
+        return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
+
 
 class Scheduler(Section):
     """What we rely on in kube-scheduler's own configuration; `kohort check-config` compares."""
 
     pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
     pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
-    pods_per_second: Rate = Field(default=60, description="Scheduling rate that the window is sized for.")
+    pods_per_second: Rate = Field(default=60, description="Scheduling rate by which the largest gang is sized.")
 
 
 class Release(Section):
@@ -276,10 +282,10 @@ class Settings(BaseSettings):
 
     @property
     def largest_gang(self) -> int:
-        """The most members a gang may have: let go and scheduled within the window, and held in our connections."""
+        """The most members a gang may have: let go and scheduled while binds are held, and held in our connections."""
         rate = min(self.scheduler.pods_per_second, self.controller.patches_per_second)
-        by_window = math.floor(self.barrier.window_seconds * rate)
-        return min(by_window, self.server.connections - self.server.reserved_connections)
+        by_time = math.floor(self.barrier.hold_seconds * rate)
+        return min(by_time, self.server.connections - self.server.reserved_connections)
 
 
 def broken_relations(settings: Settings) -> Iterator[str]:
@@ -330,10 +336,11 @@ def _broken_times(settings: Settings) -> Iterator[str]:
         ("coalesce_seconds", settings.coalesce_seconds),
         ("tick_seconds", settings.tick_seconds),
     )
-    if settings.largest_gang < 1 <= settings.server.connections - settings.server.reserved_connections:
+    spare = settings.server.connections - settings.server.reserved_connections
+    if barrier.http_timeout_seconds >= least_timeout and settings.largest_gang < 1 <= spare:
         yield (
-            f"scheduler.pods_per_second: {scheduler.pods_per_second:g} schedules no pod within barrier.window_seconds "
-            f"({barrier.window_seconds:g}), so no gang could ever start; allowed: a product of at least 1"
+            f"scheduler.pods_per_second: {scheduler.pods_per_second:g} schedules no pod while a bind may be held "
+            f"({barrier.hold_seconds:g} s), so no gang could ever start; allowed: a product of at least 1"
         )
 
 
@@ -369,7 +376,7 @@ def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[s
 
 
 def least_http_timeout_seconds(barrier: Barrier) -> float:
-    """Say which httpTimeout outlives the longest bind: held for the window, then bound, the last call hanging."""
+    """Say which httpTimeout outlives a bind that is held for one window, then made, the last call hanging."""
     return barrier.window_seconds + barrier.binding_seconds + barrier.api_deadline_seconds + TIMEOUT_MARGIN_SECONDS
 
 

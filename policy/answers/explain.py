@@ -22,7 +22,7 @@ MENDS: dict[Reason, str] = {
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
     Reason.TOO_LARGE: "lower kohort.dev/min-workers or the requests, or add nodes",
-    Reason.WINDOW_TOO_SHORT: "raise barrier.window_seconds and httpTimeout together, see kohort check-config",
+    Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
     Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",

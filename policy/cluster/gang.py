@@ -35,7 +35,8 @@ class Gang:
     waits_for: uids, sorted, of pods that must be gone before the plan's nodes are handed out (room being freed).
     held: pods at the barrier: kube-scheduler has passed them and waits in bind.
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
-    window_ends: when the held binds are refused; deadline: when the plan is given up.
+    window_ends: when the held binds are refused, unless another member comes; hold_ends: when they are in any case.
+    deadline: when the plan is given up.
     attempts, not_before: plans that failed in a row, and the end of the back-off (seconds since the epoch).
     misses: planned nodes in a row that kube-scheduler did not offer.
     scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
@@ -55,6 +56,7 @@ class Gang:
     held: Mapping[str, Slot] = field(default_factory=dict)
     in_flight: Mapping[str, str] = field(default_factory=dict)
     window_ends: float | None = None
+    hold_ends: float | None = None
     deadline: float | None = None
     retried: bool = False
     attempts: int = 0

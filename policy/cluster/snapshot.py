@@ -32,6 +32,7 @@ class Rules:
     """The settings that the transitions obey. Seconds, members, as the names say."""
 
     window_seconds: float = 8.0
+    hold_seconds: float = 20.0
     binding_seconds: float = 4.0
     plan_seconds: float = 30.0
     freeing_seconds: float = 120.0

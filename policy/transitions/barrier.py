@@ -106,10 +106,20 @@ def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> l
     rules = rules_of(draft)
     if not gang.held and len(draft.index.held) >= rules.gangs_at_once:
         return [RefuseBind(pod.uid, Reason.BARRIER_FULL)]
-    window_ends = gang.window_ends if gang.held and gang.window_ends is not None else now + rules.window_seconds
-    gang = replace(gang, held={**gang.held, pod.uid: slot}, window_ends=window_ends)
-    draft.put_gang(gang)
-    return commit_if_complete(draft, gang, now)
+    draft.put_gang(_arrived(gang, pod, slot, now, rules))
+    return commit_if_complete(draft, draft.gang(gang.job_uid), now)
+
+
+def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang:
+    """The window goes on with every member that comes, as long as the oldest of the held binds may be held.
+
+    kube-scheduler's queue is in no gang's order: in a deep one the members come far apart.
+    """
+    if pod.uid in gang.held:
+        return gang
+    hold_ends = gang.hold_ends if gang.hold_ends is not None else now + rules.hold_seconds
+    window_ends = min(hold_ends, now + rules.window_seconds)
+    return replace(gang, held={**gang.held, pod.uid: slot}, window_ends=window_ends, hold_ends=hold_ends)
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
@@ -128,7 +138,7 @@ def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Ef
     pods = draft.read("pods")
     held = sorted(gang.held.items(), key=lambda item: item[1])
     in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}
-    move(draft, gang, how, held={}, window_ends=None, in_flight=in_flight, **changes)
+    move(draft, gang, how, held={}, window_ends=None, hold_ends=None, in_flight=in_flight, **changes)
     return [bind(pods[uid], slot, gang) for uid, slot in held]
 
 

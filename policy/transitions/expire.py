@@ -33,7 +33,7 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     if gang.retried or gang.state is not State.PLANNED:
         return give_up(draft, gang, now, Reason.BARRIER_TIMEOUT)
     deadline = now + 2 * rules_of(draft).window_seconds
-    draft.put_gang(replace(gang, held={}, window_ends=None, retried=True, deadline=deadline))
+    draft.put_gang(replace(gang, held={}, window_ends=None, hold_ends=None, retried=True, deadline=deadline))
     return refuse_held(gang, Reason.BARRIER_TIMEOUT)
 
 

@@ -104,7 +104,7 @@ def refuse_held(gang: Gang, reason: Reason) -> list[Effect]:
 def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
     """Take one pod from the barrier; with the last one the window closes."""
     held = {other: slot for other, slot in gang.held.items() if other != uid}
-    gang = replace(gang, held=held, window_ends=gang.window_ends if held else None)
+    gang = replace(gang, held=held) if held else replace(gang, held=held, window_ends=None, hold_ends=None)
     draft.put_gang(gang)
     return gang
 

@@ -33,7 +33,7 @@ extenders:
   preemptVerb: preempt
   weight: 20
   nodeCacheCapable: true
-  httpTimeout: 20s
+  httpTimeout: 30s
   ignorable: false
 """
 ABSENT = object()
@@ -159,7 +159,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no timeout": (extender(httpTimeout=ABSENT), "extenders[0].httpTimeout"),
     "timeout of zero is the default of 5 s": (extender(httpTimeout="0s"), "extenders[0].httpTimeout"),
-    "timeout too short by a moment": (extender(httpTimeout="17.999s"), "extenders[0].httpTimeout"),
+    "timeout too short by a moment": (extender(httpTimeout="29.999s"), "extenders[0].httpTimeout"),
     "timeout as a number": (extender(httpTimeout=20), "extenders[0].httpTimeout"),
     "timeout without a unit": (extender(httpTimeout="20"), "extenders[0].httpTimeout"),
     "timeout below zero": (extender(httpTimeout="-20s"), "extenders[0].httpTimeout"),
@@ -192,7 +192,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], str]] = {
     "another port": (extender(urlPrefix="http://127.0.0.1:8899/scheduler/v1"), "extenders[0].urlPrefix"),
     "the default port": (extender(urlPrefix="http://localhost/scheduler/v1"), "extenders[0].urlPrefix"),
     "another path": (extender(urlPrefix="http://127.0.0.1:8900/"), "extenders[0].urlPrefix"),
-    "another timeout, long enough": (extender(httpTimeout="18s"), "extenders[0].httpTimeout"),
+    "a longer timeout": (extender(httpTimeout="31s"), "extenders[0].httpTimeout"),
     "https without a client certificate": (
         extender(urlPrefix=URL, enableHTTPS=True, tlsConfig={"caData": "Y2E="}),
         "extenders[0].tlsConfig.certFile",
@@ -220,7 +220,7 @@ FINE: dict[str, dict[str, Any]] = {
     "a trailing slash": extender(urlPrefix="http://127.0.0.1:8900/scheduler/v1/"),
     "the least weight": extender(weight=1),
     "localhost": extender(urlPrefix="http://localhost:8900/scheduler/v1"),
-    "the same time in other units": extender(httpTimeout="20000ms"),
+    "the same time in other units": extender(httpTimeout="30000ms"),
     "one node is placed without scores": extender(prioritizeVerb=ABSENT, weight=ABSENT),
     "nobody preempts": extender(preemptVerb=ABSENT),
     "preemption disabled at its point": profile(plugins={"postFilter": {"disabled": PLUGIN}}),
@@ -295,7 +295,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
         [("error", "leaderElection.resourceNamespace, resourceName")],
     ),
     "a longer window needs a longer timeout": (
-        {"barrier": {"window_seconds": 20, "http_timeout_seconds": 30}},
+        {"barrier": {"window_seconds": 20, "http_timeout_seconds": 31}},
         good(),
         [("error", "extenders[0].httpTimeout")],
     ),

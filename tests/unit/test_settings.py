@@ -173,9 +173,9 @@ RELATIONS = {
         ("server.reserved_connections", "server.connections", "at most 63"),
     ),
     "a gang of one fits": (
-        "{scheduler: {pods_per_second: 0.125}}",
-        "{scheduler: {pods_per_second: 0.124}}",
-        ("scheduler.pods_per_second", "barrier.window_seconds"),
+        "{scheduler: {pods_per_second: 0.05}}",
+        "{scheduler: {pods_per_second: 0.049}}",
+        ("scheduler.pods_per_second", "a bind may be held (20 s)"),
     ),
     "verbs on loopback": (
         "{server: {host: 0.0.0.0, allow_remote_without_tls: true}}",
@@ -210,11 +210,12 @@ def test_several_broken_relations_are_several_lines(tmp_path: Path) -> None:
 
 
 LARGEST = {
-    "by default the window decides: 8 s at 60 a second": ({}, 480),
-    "a part of a pod is no pod": ({"scheduler": {"pods_per_second": 0.99}}, 7),
-    "the controller lets go more slowly": ({"controller": {"patches_per_second": 5}}, 40),
+    "by default time decides: 20 s at 60 a second": ({}, 1200),
+    "a part of a pod is no pod": ({"scheduler": {"pods_per_second": 0.99}}, 19),
+    "the controller lets go more slowly": ({"controller": {"patches_per_second": 5}}, 100),
     "connections decide": ({"server": {"connections": 164}}, 100),
-    "a long window": ({"barrier": {"window_seconds": 20, "http_timeout_seconds": 30}}, 1200),
+    "a longer httpTimeout": ({"barrier": {"http_timeout_seconds": 40}}, 1800),
+    "the window is no limit": ({"barrier": {"window_seconds": 20}}, 1200),
 }
 
 
@@ -323,14 +324,14 @@ def test_settings_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
 
 def test_every_rule_of_the_policy_follows_a_setting() -> None:
     barrier = {
-        "window_seconds": 9, "http_timeout_seconds": 30, "binding_seconds": 5, "repair_seconds": 31,
+        "window_seconds": 9, "http_timeout_seconds": 32, "binding_seconds": 5, "repair_seconds": 31,
         "freeing_seconds": 121, "gangs_at_once": 17,
     }  # fmt: skip
     release = {"backoff_initial_seconds": 6, "backoff_max_seconds": 130}
     rules = rules_of(Settings(barrier=barrier, release=release, refusal_memory_seconds=61, answer="ranked"))
     assert rules == Rules(
-        window_seconds=9, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
-        backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=540,
+        window_seconds=9, hold_seconds=21, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
+        backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=1260,
         gangs_at_once=17, ranked=True,
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == []

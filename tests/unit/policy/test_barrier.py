@@ -86,6 +86,40 @@ def test_back_off_doubles_and_ends_with_success() -> None:
     assert (world.state("a"), world.gang("a").attempts) == (State.RUNNING, 0)
 
 
+def test_the_window_goes_on_with_every_member_that_comes() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    world.pass_time(7.5)
+    world.hold(PODS[1])
+    assert world.pass_time(7.5) == ()
+    assert len(world.hold(PODS[2])) == 3
+
+
+def test_a_member_that_comes_again_is_no_progress() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    world.pass_time(7.5)
+    world.hold(PODS[0])
+    assert world.pass_time(0.6) == (RefuseBind(PODS[0], Reason.BARRIER_TIMEOUT),)
+
+
+def test_no_bind_is_held_longer_than_httptimeout_allows_whoever_comes() -> None:
+    world = planned().rules(hold_seconds=10.0)
+    world.hold(PODS[0])
+    world.pass_time(7.5)
+    world.hold(PODS[1])
+    assert world.pass_time(2.4) == ()
+    assert {e.uid for e in world.pass_time(0.2) if isinstance(e, RefuseBind)} == set(PODS[:2])
+
+
+def test_a_window_after_one_that_ended_is_a_whole_one() -> None:
+    world = planned().rules(hold_seconds=10.0)
+    world.hold(PODS[0])
+    world.pass_time(9)
+    world.hold(PODS[0])
+    assert world.pass_time(7.9) == ()
+
+
 def test_a_dropped_check_no_longer_counts() -> None:
     world = planned()
     world.hold(PODS[0])
