@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from policy.cluster.actions import Decision
 from policy.cluster.snapshot import Snapshot
@@ -24,4 +24,17 @@ class Policy(Protocol):
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """What to do now. ``now``: seconds since the epoch."""
+        ...
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A system that knows when time alone may change its mind: before that a tick need not ask it."""
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float:
+        """A moment, at or after ``now``, before which ``decide`` would do nothing here if it does nothing now.
+
+        Seconds since the epoch; infinite where only facts can change the decision. An earlier moment costs no more than
+        a decision without actions.
+        """
         ...

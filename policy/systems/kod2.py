@@ -15,7 +15,7 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
-from policy.systems.elastic import ElasticPass
+from policy.systems.elastic import TURN_SECONDS, ElasticPass
 from policy.systems.queue import in_order, queue
 
 SAME_WEIGHT = 1e-9
@@ -90,6 +90,19 @@ class Kod2:
     def starving(self, job: Job, now: float) -> bool:
         """Whether a waiting job has waited longer than STARVELIMIT."""
         return now - job.arrival > self.starve_limit
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float:
+        """When a job starves, a back-off or a cool-down ends, or a turn is forgotten."""
+        moments = [at for job in snapshot.waiting() for at in (job.arrival + self.starve_limit, _rests(snapshot, job))]
+        for gang in snapshot.gangs.values():
+            moments += [turn + TURN_SECONDS for turn in gang.turns]
+            if gang.grew is False and gang.scaled_at is not None:
+                moments.append(gang.scaled_at + self.cooldown)
+        return min((at for at in moments if at >= now), default=math.inf)
+
+
+def _rests(snapshot: Snapshot, job: Job) -> float:
+    return snapshot.gang(job.uid).not_before
 
 
 def largest_node(snapshot: Snapshot) -> dict[str, int]:

@@ -27,8 +27,9 @@ from policy.sim.run import START
 from policy.sim.service import Step
 from policy.sim.traces import Trace
 from policy.step import step
-from policy.systems.base import Policy
+from policy.systems.base import Foresees, Policy
 
+EARLY = 1e-6  # seconds: a moment that the policy names may have been rounded up
 ROUNDS = 1000  # steps of one instant: a policy that wants more will never be content
 
 
@@ -77,11 +78,12 @@ class Run:
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
         self._stepped = self._happened = START
+        self._ticks_at: tuple[float, int] | None = None  # when the next tick is due, and its ticket
+        self._ticked = self._quiet = False  # whether this instant has a tick; whether its last step did nothing
         self._post([*(NodeSeen(node) for node in trace.nodes), Synced()])
         self._events.schedule(START, lambda: None)
         for spec in trace.jobs:
             self._events.schedule(START + spec.arrival, partial(self._arrive, spec))
-        self._clock.schedule(START + settings.tick_seconds, self._tick)
         if settings.report_seconds is not None:
             self._clock.schedule(START + settings.report_seconds, partial(self._report, settings.report_seconds))
 
@@ -99,18 +101,20 @@ class Run:
                 for _, do in engine.due(at):
                     do()
             self._settle()
-        end = self._now if self._done() or math.isinf(stop) else stop
-        return self._result(end)
+        if self._done():
+            return self._result(self._now)
+        stuck = self._happened + self._settings.quiet_seconds if self._events.next_time() is None else math.inf
+        return self._result(min(stop, stuck))
 
     def _done(self) -> bool:
         return not (self._to_come or self._cluster.jobs)
 
     def _next_time(self) -> float | None:
-        """The next instant; None where only the clock would go on."""
+        """The next instant; None where for long only the clock would go on."""
         happens, looks = self._events.next_time(), self._clock.next_time()
-        if happens is None and self._now - self._happened > self._settings.quiet_seconds:
+        if happens is None and (looks is None or looks > self._happened + self._settings.quiet_seconds):
             return None
-        return min((at for at in (happens, looks) if at is not None), default=None)
+        return min(at for at in (happens, looks) if at is not None)
 
     def _result(self, end: float) -> Result:
         for uid, work in sorted(self._flow.works.items()):
@@ -155,11 +159,24 @@ class Run:
 
     def _tick(self) -> None:
         """Post a tick where no step was made for so long; a step sets the timer anew, as in the live service."""
-        due = self._stepped + self._settings.tick_seconds
-        if due <= self._now:
+        self._ticks_at = None
+        if self._stepped + self._settings.tick_seconds <= self._now:
             self._inbox.append(Tick())
-            due = self._now + self._settings.tick_seconds
-        self._clock.schedule(due, self._tick)
+            self._ticked = True
+
+    def _set_timer(self) -> None:
+        """The next tick. Those of which the policy knows that it would do nothing are left out."""
+        tick = self._settings.tick_seconds
+        due = self._stepped + tick
+        if self._ticked and self._quiet and isinstance(self._policy, Foresees):
+            ticks = (self._policy.next_change(self._snapshot, self._now) - EARLY - self._stepped) / tick
+            due = self._stepped + tick * max(1, math.ceil(ticks)) if ticks < math.inf else ticks
+        self._ticked = False
+        if self._ticks_at is not None and self._ticks_at[0] <= due:
+            return
+        if self._ticks_at is not None:
+            self._clock.cancel(self._ticks_at[1])
+        self._ticks_at = (due, self._clock.schedule(due, self._tick)) if due < math.inf else None
 
     def _report(self, seconds: float) -> None:
         self._inbox += [Reported(uid, self._flow.report(uid, self._now)) for uid in self._flow.computing()]
@@ -193,16 +210,17 @@ class Run:
             self._flow.lay_out(uid, members.running(self._cluster.nodes), members.bound, self._now)
             self._watch_patience(uid)
         self._cluster.moved.clear()
-        self._meter.run_to(self._now)
         for uid in sorted(self._flow.settle(self._now, self._cluster.nodes)):
+            self._meter.run_to(self._now)
             self._meter.look(uid, self._flow.works.get(uid))
         self._set_alarms()
+        self._set_timer()
 
     def _step(self) -> None:
         events = (*self._forgotten, *self._inbox)
         self._inbox, self._ended, self._forgotten = [], [], self._ended
         self._snapshot, effects = step(self._snapshot, events, self._policy, self._now)
-        self._stepped = self._now
+        self._stepped, self._quiet = self._now, not effects
         if self._on_step is not None:
             self._on_step(Step(self._now, self._snapshot, events, effects))
         self._follow({uid for effect in effects if (uid := self._heed(effect))} | self._open)
