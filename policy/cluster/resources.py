@@ -91,6 +91,11 @@ class Resources(_Hashed):
         counts = [_available(available, name) // amount for name, amount in self.amounts.items() if amount > 0]
         return max(0, min(counts, default=0))
 
+    def dominant_share(self, whole: Resources) -> float:
+        """The largest share of ``whole`` that any one resource of it takes (DRF); numbers of pods do not count."""
+        shares = (amount / whole[name] for name, amount in self.amounts.items() if name != "pods" and whole[name] > 0)
+        return max(shares, default=0.0)
+
     def shortfall(self, free: Resources) -> Resources:
         """What is missing in ``free`` for a request of these amounts: only positive amounts."""
         missing = {name: amount - _available(free.amounts, name) for name, amount in self.amounts.items()}

@@ -116,6 +116,16 @@ class Room:
         names = (name for name in alike.names if name not in refused and accepts(self.nodes[name], constraints))
         return next(names, None)
 
+    def at_most(self, other: Room) -> Room:
+        """A copy in which no node has more of anything than it has in the other, of the same nodes."""
+        copy = self.branch()
+        for name in {**self._changed, **other._changed}:
+            least = other.free(name)
+            copy._changed[name] = Resources(
+                {key: min(have, least[key]) for key, have in self.free(name).amounts.items()}
+            )
+        return copy
+
     def fitting(self, requests: Resources) -> list[str]:
         """The nodes whose free room takes the request, by name in order."""
         return sorted(name for alike in self.alike(requests) for name in alike.names)

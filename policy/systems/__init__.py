@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any
 
 from policy.systems.base import Policy
-from policy.systems.baselines import FifoPod, KubeflowSpread, RoundRobin
+from policy.systems.baselines import Fifo, FifoBackfill, FifoPod, KubeflowSpread, LocalityOnly, RoundRobin
+from policy.systems.dragon import Dragon
+from policy.systems.drs import Drs
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
@@ -17,9 +19,14 @@ from policy.systems.specon import SpeCon
 
 SYSTEMS: dict[str, type[Any]] = {
     "kod2": Kod2,
+    "drs": Drs,
+    "dragon": Dragon,
     "fifo-pod": FifoPod,
     "kubeflow-spread": KubeflowSpread,
     "round-robin": RoundRobin,
+    "locality-only": LocalityOnly,
+    "fifo": Fifo,
+    "fifo-backfill": FifoBackfill,
     "specon": SpeCon,
     "guests": Guests,
     "oasis": Oasis,

@@ -1,15 +1,15 @@
-"""What Kohort is compared with. Neither scales a job.
+"""What Kohort is compared with. None of them scales a job.
 
 ``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
 (the deadlock of KOD2's experiment, 1e). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
-spread over the least allocated nodes (DRAGON's published baseline). ``round-robin``: whole jobs node after node, which
-SpeCon's paper calls the default scheduler.
+spread over the least allocated nodes (DRAGON's published baseline). ``locality-only``: whole jobs on the fewest nodes
+(its other one). ``fifo``, ``fifo-backfill``: OASiS's. ``round-robin``: whole jobs node after node, which SpeCon's
+paper calls the default scheduler.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,9 +18,9 @@ from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
-from policy.placement.gang import ask_of, barred, charge
+from policy.placement.gang import Ask, ask_of, barred, charge, place
 from policy.placement.room import Room, idlest
-from policy.placement.spread import spread
+from policy.placement.spread import chance, spread
 from policy.systems.evenly import admit_evenly
 from policy.systems.queue import asked_workers, queue
 
@@ -65,11 +65,8 @@ class FifoPod:
         return Decision(actions, {uid: verdict for uid, verdict in verdicts.items() if uid not in given})
 
     def _turn(self, snapshot: Snapshot, pod: Pod) -> tuple[int, float, str]:
-        chance = 0
-        if self.retry is Retry.RANDOM:
-            text = f"{self.seed}/{snapshot.generation}/{pod.uid}"
-            chance = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
-        return chance, pod.since, pod.uid
+        drawn = chance(f"{self.seed}/{snapshot.generation}/{pod.uid}") if self.retry is Retry.RANDOM else 0
+        return drawn, pod.since, pod.uid
 
 
 def _unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, Slot, Pod]]:
@@ -97,9 +94,11 @@ class KubeflowSpread:
     """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
 
     ``backfill``: the first job that fits is started, as DRAGON's code does; else nobody passes the oldest one.
+    ``seed``: kube-scheduler draws among equal nodes; 0: the first by name.
     """
 
     backfill: bool = True
+    seed: int = 0
 
     @property
     def name(self) -> str:
@@ -108,20 +107,52 @@ class KubeflowSpread:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start what fits, oldest first."""
-        found = queue(snapshot, now)
-        verdicts, actions = dict(found.barred), list[Action]()
-        room, head = Room.of(snapshot), None
-        for job in found.ready:
-            ask = ask_of(snapshot, job, asked_workers(job))
-            nodes = spread(room, ask) if head is None or self.backfill else None
-            if nodes is not None:
-                charge(room, ask, nodes)
-                actions.append(Admit(job.uid, ask.workers, nodes))
-            elif head is None:
-                head, verdicts[job.uid] = job, Verdict(Reason.NO_ROOM)
-            else:
-                verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)
-        return Decision(tuple(actions), verdicts)
+        return first_come(snapshot, now, self._spread, backfill=self.backfill)
+
+    def _spread(self, room: Room, ask: Ask, job: Job) -> dict[Slot, str] | None:
+        return spread(room, ask, f"{self.seed}/{job.uid}" if self.seed else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalityOnly:
+    """DRAGON without scaling (its "locality-aware scheduler"): AFCFS at the workers asked for, on the fewest nodes."""
+
+    @property
+    def name(self) -> str:
+        """``locality-only``."""
+        return "locality-only"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Start what fits, oldest first."""
+        return first_come(snapshot, now, lambda room, ask, _: place(room, ask), backfill=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    """OASiS's rival: whole jobs strictly in order of arrival, at the workers they ask for, spread over the nodes."""
+
+    @property
+    def name(self) -> str:
+        """``fifo``."""
+        return "fifo"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Start from the oldest on, until one does not fit."""
+        return first_come(snapshot, now, lambda room, ask, _: spread(room, ask), backfill=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FifoBackfill:
+    """As ``fifo``, but younger jobs may use the room that the oldest one cannot."""
+
+    @property
+    def name(self) -> str:
+        """``fifo-backfill``."""
+        return "fifo-backfill"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Start what fits, oldest first."""
+        return first_come(snapshot, now, lambda room, ask, _: spread(room, ask), backfill=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +167,28 @@ class RoundRobin:
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Whole jobs, first come, first served, each on the next node."""
         return admit_evenly(snapshot, now)
+
+
+Placement = Callable[[Room, Ask, Job], dict[Slot, str] | None]
+
+
+def first_come(snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
+    """Whole jobs in order of arrival, at the workers they ask for; not ``backfill``: nobody passes the oldest one."""
+    found = queue(snapshot, now)
+    verdicts, actions = dict(found.barred), list[Action]()
+    room, head = Room.of(snapshot), None
+    misfits: set[Ask] = set()
+    for job in found.ready:
+        if head is not None and not backfill:
+            verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)
+            continue
+        ask = ask_of(snapshot, job, asked_workers(job))
+        nodes = None if ask in misfits else placement(room, ask, job)
+        if nodes is not None:
+            charge(room, ask, nodes)
+            actions.append(Admit(job.uid, ask.workers, nodes))
+        else:
+            head = head or job
+            misfits.add(ask)
+            verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
+    return Decision(tuple(actions), verdicts)

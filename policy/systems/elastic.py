@@ -81,9 +81,8 @@ class ElasticPass:
                 self.mending = job
                 self.close(closed_for(self.room, job, missing))
                 continue
-            self._shrink(plan, job)
+            self._shrink(plan, ask, job)
             nodes = into_holes(plan.nodes, missing)
-            charge(self.room, ask, plan.nodes)
             self.actions.append(Resize(uid, gang.workers, nodes, waits_for=plan.waits_for))
             self.gangs[uid] = replace(gang, nodes={**gang.nodes, **nodes}, waits_for=plan.waits_for)
 
@@ -114,8 +113,7 @@ class ElasticPass:
         plan = self._plan(ask, offers)
         if plan is None:
             return False
-        self._shrink(plan, job)
-        charge(self.room, ask, plan.nodes)
+        self._shrink(plan, ask, job)
         self.take(job, job.min_workers, plan.nodes, plan.waits_for)
         self._misfits.clear()
         return True
@@ -155,13 +153,15 @@ class ElasticPass:
     def _plan(self, ask: Ask, offers: list[Offer]) -> Shrink | None:
         return plan_shrink(self.room, ask, offers, self._order, by_node=self._by_node)
 
-    def _shrink(self, plan: Shrink, job: Job) -> None:
+    def _shrink(self, plan: Shrink, ask: Ask, job: Job) -> None:
         for uid, count in plan.taken.items():
             gang = self.gangs[uid]
             self.actions.append(Resize(uid, gang.workers - count, on_behalf_of=job.uid))
             self.gangs[uid] = replace(gang, workers=gang.workers - count)
             self.scaled.add(uid)
-        self._room = plan.room
+        charge(plan.room, ask, plan.nodes)
+        # What the plan leaves of the room that is being freed is nobody's before it is free.
+        self._room = plan.room.at_most(self.room)
 
     # -- growing -----------------------------------------------------------------------------------
 

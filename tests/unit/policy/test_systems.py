@@ -13,7 +13,7 @@ BAD = {
     "an unknown parameter": (
         "kubeflow-spread",
         {"x": 1},
-        "kubeflow-spread has no parameter 'x'; it has backfill",
+        "kubeflow-spread has no parameter 'x'; it has backfill, seed",
     ),
     "a value that is no choice": ("kod2", {"gate": "wide"}, "kod2: gate is 'wide', must be one of loose, strict"),
     "a value of another type": ("kod2", {"backfill": 1}, "kod2: backfill is 1, must be of type bool"),

@@ -1,0 +1,218 @@
+"""DRAGON (Lin, Yeh and Chou, CLOSER 2019): urgent jobs first, AFCFS, and a scale-up of what has been idle.
+
+Numbers in brackets are the boxes of Figure 5. Where its text is silent the decision is stated at the line; "the
+author's code" is the controller that the paper names, whose victims and sizes differ from the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from policy.cluster.actions import Decision, Remember
+from policy.cluster.model import Job
+from policy.cluster.resources import Resources, total
+from policy.cluster.snapshot import Snapshot
+from policy.placement.gang import ask_of, worker_demand
+from policy.placement.grow import Where
+from policy.placement.shrink import NOBODY, Offer, one_by_one
+from policy.systems.elastic import ElasticPass
+from policy.systems.progress import remaining_seconds
+from policy.systems.queue import asked_workers, queue
+
+ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was looked at
+ROOM = "dragon/room"  # each node's free room and since when it has been the same
+
+
+class Victims(Enum):
+    """Whose workers are taken (2).
+
+    ``NODE_AWARE``: on the node that takes the fewest, the largest surplus first. ``SURPLUS``: the largest surplus
+    first, on whatever node, as the paper says. ``QUEUE``: as in the author's code, job after job in the order of their
+    starts, each down to its minimum. Both of the latter leave the urgent job on several nodes.
+    """
+
+    NODE_AWARE = "node-aware"
+    SURPLUS = "surplus"
+    QUEUE = "queue"
+
+
+class Urgent(Enum):
+    """Which urgent job is the smallest. ``RESOURCES``: of its minimum; ``WORKERS``: of them alone, as in the code."""
+
+    RESOURCES = "resources"
+    WORKERS = "workers"
+
+
+class Sizes(Enum):
+    """With how many workers a job may start (3): as asked; or with fewer, if the minimum is all that fits; or any."""
+
+    ASKED = "asked"
+    ASKED_OR_LEAST = "asked-or-least"
+    MOST = "most"
+
+
+class Idle(Enum):
+    """What the idle threshold counts from (4): ``GLOBAL``: DRAGON's last action, as in the code; ``NODE``: since a
+    node's free room has been the same, and only such nodes are filled.
+    """
+
+    GLOBAL = "global"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Dragon:
+    """Times in seconds; the paper gives no values, these are the author's code's.
+
+    urgent_threshold (tau): who waits longer is urgent. idle_threshold (mu): room idle for longer is used to scale up.
+    restart_seconds: what a change of the workers costs a job (section 4.2: 40 s to 1 min); a job that would be done in
+    twice that is not scaled up. scale_up: where a job grows (section 3.3: nodes on which it runs). in_turns: one worker
+    for each job in turn; else each to its maximum. urgent_sizes, sizes: with how many workers a job starts.
+    """
+
+    urgent_threshold: float = 120.0
+    idle_threshold: float = 60.0
+    victims: Victims = Victims.NODE_AWARE
+    smallest: Urgent = Urgent.RESOURCES
+    sizes: Sizes = Sizes.MOST
+    idle: Idle = Idle.GLOBAL
+    scale_up: Where = Where.HOSTS
+    in_turns: bool = True
+    restart_seconds: float = 50.0
+
+    @property
+    def name(self) -> str:
+        """``dragon``."""
+        return "dragon"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Figure 5: scale-down for urgent jobs, AFCFS, scale-up."""
+        return Pass(self, snapshot, now).run()
+
+
+class Pass(ElasticPass):
+    """One pass of Figure 5."""
+
+    def __init__(self, policy: Dragon, snapshot: Snapshot, now: float) -> None:
+        blind = policy.victims is not Victims.NODE_AWARE
+        in_turn = policy.victims is Victims.QUEUE
+        super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
+        self.policy = policy
+        self._whole = total(node.allocatable for node in snapshot.nodes.values())
+
+    def run(self) -> Decision:
+        """Boxes 1 to 5. A start only takes room: who could not start before it cannot after it, so one look each."""
+        self.mend(lambda job: self.offers(self._victims(job)))
+        found = queue(self.snapshot, self.now)
+        self.verdicts.update(found.barred)
+        urgent = [job for job in found.ready if self.now - job.arrival > self.policy.urgent_threshold]
+        left = self._start_urgent(urgent)
+        acted = self._start_first_come(found.ready)
+        if acted:
+            self._remember(ACTED, self.now)
+        elif not left and self.mending is None and not self.freeing:
+            self._scale_up()
+        return self.decision()
+
+    # -- (1), (2) ----------------------------------------------------------------------------------
+
+    def _start_urgent(self, urgent: Sequence[Job]) -> bool:
+        """The smallest first, each in free room or in room that others give back. Whether one is left waiting.
+
+        "If we cannot release enough resources for the smallest job, then the larger urgent jobs certainly cannot be
+        launched as well."
+        """
+        for job in sorted(urgent, key=lambda job: (*self._size(job), job.arrival, job.key)):
+            if not (self.start(job, job.min_workers) or self.start_by_shrinking(job, self.offers(self._victims(job)))):
+                return True
+        return False
+
+    def _size(self, job: Job) -> tuple[float, int]:
+        """The least resource requirement: the dominant share of ps and minimum of workers; then fewer workers."""
+        if self.policy.smallest is Urgent.WORKERS:
+            return float(job.min_workers), 0
+        return ask_of(self.snapshot, job, job.min_workers).whole.dominant_share(self._whole), job.min_workers
+
+    def _victims(self, job: Job) -> list[Job]:
+        """Running jobs in the order of their starts."""
+        return [victim for victim in self._by_start() if self.may_shrink(victim, job)]
+
+    def _by_start(self) -> list[Job]:
+        started = sorted((gang.admitted_at or self.now, uid) for uid, gang in self.gangs.items())
+        return [self.snapshot.jobs[uid] for _, uid in started]
+
+    def largest_surplus(self, offers: Sequence[Offer]) -> list[int]:
+        """What leaves anyway, then one worker at a time of the job whose surplus is the largest at that moment."""
+        turns = [index for index, offer in enumerate(offers) if offer.job_uid == NOBODY]
+        left = {index: len(offer.sheds) for index, offer in enumerate(offers) if offer.job_uid != NOBODY}
+        share = {index: self._share(offers[index].job_uid) for index in left}
+        for _ in range(sum(left.values())):
+            most = max(left, key=lambda index: (left[index] * share[index], -index))
+            left[most] -= 1
+            turns.append(most)
+        return turns
+
+    def _share(self, uid: str) -> float:
+        return worker_demand(self.snapshot, self.snapshot.jobs[uid]).dominant_share(self._whole)
+
+    # -- (3) ---------------------------------------------------------------------------------------
+
+    def _start_first_come(self, ready: Sequence[Job]) -> bool:
+        """AFCFS: the first that fits, then the next. Whether anything was started in this pass, urgent jobs too."""
+        for job in ready:
+            if job.uid not in self.gangs and not self._start(job):
+                self.verdicts[job.uid] = self.no_room(job)
+        return bool(self.actions)
+
+    def _start(self, job: Job) -> bool:
+        asked = asked_workers(job)
+        if self.policy.sizes is Sizes.MOST:
+            return self.start_with_most(job, asked)
+        if self.start(job, asked):
+            return True
+        return self.policy.sizes is Sizes.ASKED_OR_LEAST and self.start(job, job.min_workers)
+
+    # -- (4), (5) ----------------------------------------------------------------------------------
+
+    def _scale_up(self) -> None:
+        """Give idle room to running jobs in the order of their starts."""
+        if self.policy.idle is Idle.NODE:
+            self._close_busy_nodes()
+        elif not self._has_been_idle():
+            return
+        jobs = [job for job in self._by_start() if self.may_grow(job) and self._worth_it(job)]
+        if self.policy.in_turns:
+            self.grow_in_turns(jobs, self.policy.scale_up)
+        else:
+            self.grow_greedily(jobs, self.policy.scale_up)
+
+    def _has_been_idle(self) -> bool:
+        """Whether nothing was done for so long; the clock starts at the first look, and anew at each scale-up."""
+        acted = self.snapshot.memory.get(ACTED)
+        idle = isinstance(acted, float) and self.now - acted > self.policy.idle_threshold
+        if idle or acted is None:
+            self._remember(ACTED, self.now)
+        return idle
+
+    def _close_busy_nodes(self) -> None:
+        """Only what has been idle for long enough is given away."""
+        known, seen = self.snapshot.memory.get(ROOM), dict[str, tuple[Resources, float]]()
+        before: Mapping[str, tuple[Resources, float]] = known if isinstance(known, Mapping) else {}
+        for name in self.room:
+            free, since = self.room.free(name), self.now
+            if name in before and before[name][0] == free:
+                since = before[name][1]
+            seen[name] = (free, since)
+        if seen != before:
+            self._remember(ROOM, seen)
+        self.close(name for name, (_, since) in seen.items() if self.now - since <= self.policy.idle_threshold)
+
+    def _worth_it(self, job: Job) -> bool:
+        """Not for a job that would hardly run again before it ends."""
+        left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now)
+        return left is None or left >= 2 * self.policy.restart_seconds
+
+    def _remember(self, key: str, value: object) -> None:
+        self.actions.append(Remember(key, value))

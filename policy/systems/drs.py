@@ -1,0 +1,184 @@
+"""DRS, the dynamic resource scheduler for Kubeflow (Bestari): jobs by utility, gangs packed, scale-down, scale-up.
+
+Its text is an article with five listings. Their slips are corrected at the line that says so (docs/policies/drs.md has
+the list); where a listing and the text differ the listing's reading is a setting.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from policy.cluster.actions import Decision
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.resources import total
+from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import Training
+from policy.placement.gang import ask_of
+from policy.placement.grow import Where
+from policy.placement.shrink import Offer
+from policy.systems.elastic import ElasticPass
+from policy.systems.queue import asked_workers, queue
+
+LARGEST_EXPONENT = 700.0
+
+
+class Worth(Enum):
+    """What a job's utility is. ``STATED``: the number that the job object gives. ``SIGMOID``: OASiS's curve of the job
+    at its earliest possible completion, where the job has one.
+    """
+
+    STATED = "stated"
+    SIGMOID = "sigmoid"
+
+
+class Victims(Enum):
+    """Whose workers may be taken. ``LOWER``: of jobs with less utility, as the text says. ``ALL``: as the listing has
+    it, the least utility first.
+    """
+
+    LOWER = "lower"
+    ALL = "all"
+
+
+class Requirement(Enum):
+    """The requirement that decides between equal utilities: with the minimum of workers, or with those asked for."""
+
+    MINIMUM = "minimum"
+    ASKED = "asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Drs:
+    """The article gives no value for any of these; seconds where it is a time.
+
+    cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
+    one node. scale_up: where a job grows. in_turns: one worker for each job in turn; else each to its maximum.
+    behind_head: jobs are scaled up also while the head waits for room that nobody can give (main listing, line 26).
+    slot_seconds: the slot in which OASiS's curve counts a delay.
+    """
+
+    worth: Worth = Worth.STATED
+    requirement: Requirement = Requirement.MINIMUM
+    victims: Victims = Victims.LOWER
+    by_node: bool = True
+    scale_up: Where = Where.ANYWHERE
+    in_turns: bool = False
+    cooldown: float = 15.0
+    behind_head: bool = False
+    slot_seconds: float = 60.0
+
+    @property
+    def name(self) -> str:
+        """``drs``."""
+        return "drs"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
+        return Pass(self, snapshot, now).run()
+
+    def utility(self, job: Job, since: float) -> float:
+        """U. ``since``: when the job starts or has started."""
+        training = job.training
+        if self.worth is Worth.STATED or training is None or training.utility is None:
+            return job.utility
+        curve = training.utility
+        delay = (since - job.arrival + shortest_seconds(job, training)) / self.slot_seconds
+        exponent = min(curve.steepness * (delay - curve.target), LARGEST_EXPONENT)
+        return curve.value / (1.0 + math.exp(exponent))
+
+
+def shortest_seconds(job: Job, training: Training) -> float:
+    """How long the job trains at its maximum of workers, as its own figures say."""
+    batches = training.epochs * training.chunks * training.batches
+    return batches * training.seconds / max(1, job.max_workers)
+
+
+class Pass(ElasticPass):
+    """One pass of the main listing."""
+
+    def __init__(self, policy: Drs, snapshot: Snapshot, now: float) -> None:
+        super().__init__(snapshot, now, by_node=policy.by_node)
+        self.policy = policy
+        self._whole = total(node.allocatable for node in snapshot.nodes.values())
+
+    def run(self) -> Decision:
+        """Lines 1-26. A gang that has lost members comes before the queue."""
+        self.mend(self._victims)
+        found = queue(self.snapshot, self.now)
+        self.verdicts.update(found.barred)
+        waiting = sorted(found.ready, key=lambda job: (*self._rank(job), job.arrival, job.key))
+        head = self._start_head(waiting)
+        if head is None:
+            self._start_who_fits(waiting)
+        idle = not self.actions and self.mending is None
+        if idle and not self.freeing and (head is None or self.policy.behind_head):
+            self._scale_up()
+        return self.decision()
+
+    def _utility(self, job: Job) -> float:
+        gang = self.gangs.get(job.uid)
+        started = gang.admitted_at if gang is not None else None
+        return self.policy.utility(job, self.now if started is None else started)
+
+    def _rank(self, job: Job) -> tuple[float, float]:
+        """The weighting listing: more utility first, among equals the larger requirement (then the earlier arrival)."""
+        return -self._utility(job), -self._requirement(job)
+
+    def _requirement(self, job: Job) -> float:
+        """R: CPU and memory, each as its share of the cluster's; the listing adds them as they are."""
+        least = self.policy.requirement is Requirement.MINIMUM
+        workers = job.min_workers if least else asked_workers(job)
+        asked = ask_of(self.snapshot, job, workers).whole
+        return sum(asked[name] / self._whole[name] for name in ("cpu", "memory") if self._whole[name])
+
+    # -- main listing ------------------------------------------------------------------------------
+
+    def _start_head(self, waiting: list[Job]) -> Job | None:
+        """Lines 2-16: a head with more utility than all that runs starts, or has others shrunk, or stops the queue.
+
+        The head if it waits. The listing shrinks others even for a head that has just started, and may then start
+        another job in the room; here the room is the head's.
+        """
+        running = (self._utility(self.snapshot.jobs[uid]) for uid in self.gangs)
+        if not waiting or self._utility(waiting[0]) <= max(running, default=-math.inf):
+            return None
+        head, *others = waiting
+        if self.start_with_most(head, asked_workers(head)) or self.start_by_shrinking(head, self._victims(head)):
+            return None
+        self.verdicts[head.uid] = self.no_room(head)
+        self.verdicts.update((job.uid, Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)) for job in others)
+        return head
+
+    def _start_who_fits(self, waiting: list[Job]) -> None:
+        """Lines 17-25: in their order, all that fit; the listing starts one in each pass."""
+        for job in waiting:
+            if job.uid not in self.gangs and not self.start_with_most(job, asked_workers(job)):
+                self.verdicts[job.uid] = self.no_room(job)
+
+    # -- scale-down and scale-up listings ------------------------------------------------------------
+
+    def _victims(self, job: Job) -> list[Offer]:
+        """The least utility first, then the smaller requirement, then the latest start."""
+        utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
+        running = [self.snapshot.jobs[uid] for uid in sorted(self.gangs)]
+        victims = [v for v in running if self.may_shrink(v, job) and not (lower and self._utility(v) >= utility)]
+        return self.offers(sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v))))
+
+    def _started(self, job: Job) -> float:
+        return self.gangs[job.uid].admitted_at or self.now
+
+    def _scale_up(self) -> None:
+        """In the queue's order, whenever nobody was started: there is no idle threshold as DRAGON has it."""
+        jobs = [job for uid in self.gangs if self._rested(job := self.snapshot.jobs[uid])]
+        ordered = sorted(jobs, key=lambda job: (*self._rank(job), job.arrival, job.key))
+        if self.policy.in_turns:
+            self.grow_in_turns(ordered, self.policy.scale_up)
+        else:
+            self.grow_greedily(ordered, self.policy.scale_up)
+
+    def _rested(self, job: Job) -> bool:
+        scaled_at = self.gangs[job.uid].scaled_at
+        return self.may_grow(job) and (scaled_at is None or self.now - scaled_at >= self.policy.cooldown)
