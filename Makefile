@@ -89,7 +89,7 @@ lock: $(VENV)/bin/python ## pin all dependencies anew, with hashes (ARGS=--upgra
 	@$(VENV)/lock/bin/pip install --quiet uv==$(UV_VERSION)
 	@$(LOCK) requirements/build.in -o requirements/build.txt
 	@$(LOCK) pyproject.toml -c requirements/build.txt -o requirements/runtime.txt
-	@$(LOCK) pyproject.toml --extra dev --extra sim -c requirements/runtime.txt -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra dev --extra sim --extra dask --extra parquet -c requirements/runtime.txt -o requirements/dev.txt
 
 .PHONY: clean
 clean: ## remove .venv and every cache of this checkout

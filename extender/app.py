@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -24,12 +25,13 @@ from extender.kube.translate import Translator
 from extender.ledger import Ledger
 from extender.limits import HeldBinds, Limits, of_probes, of_reports
 from extender.progress import Progress, Reviewer
+from extender.record import Recorder
 from extender.server import Endpoint
 from extender.server import serve as serve_endpoints
 from extender.settings import Settings
 from extender.verbs import Verbs, too_long
 from policy.cluster.events import Event, PodGone, Synced
-from policy.cluster.snapshot import Rules
+from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import make_policy
 from policy.systems.base import Policy
 
@@ -59,6 +61,14 @@ def policy_of(settings: Settings) -> Policy:
     return make_policy(settings.policy, **settings.policy_parameters)
 
 
+def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | None:
+    """The journal on disk, where one is kept. Raises OSError where its folder cannot be made."""
+    journal = settings.journal
+    if not journal.folder:
+        return None
+    return Recorder(Path(journal.folder), policy, Snapshot(rules=rules), journal.file_bytes, journal.files)
+
+
 def resources() -> Iterable[Resource]:
     """What is watched: nodes, all pods (others' take room too), and every kind of job."""
     return (NODES, PODS, *(kind.resource for kind in KINDS.values()))
@@ -71,7 +81,10 @@ class Live:
         self.settings = settings
         self.clock = clock
         self.metrics = metrics.Metrics()
-        self.ledger = Ledger(policy_of(settings), rules_of(settings), clock, Journal(), settings.coalesce_seconds)
+        policy, rules = policy_of(settings), rules_of(settings)
+        self.recorder = recorder_of(settings, policy, rules)
+        record = self.recorder.write if self.recorder else None
+        self.ledger = Ledger(policy, rules, clock, Journal(), settings.coalesce_seconds, record)
         self.ledger.carry_with(self.metrics.observe_effects)
         places = HeldBinds(limits_of(settings))
         self.barrier = Barrier(self.ledger, api, places, self.metrics.observe_binding)
@@ -121,6 +134,11 @@ class Live:
     def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
         return metrics.health_app(self.metrics, self.settings)
+
+    def close(self) -> None:
+        """End the journal on disk: what waits is written."""
+        if self.recorder is not None:
+            self.recorder.close()
 
     async def run(self) -> None:
         """Watch, tick and follow the Lease until cancelled; a part that fails ends the whole."""
@@ -174,6 +192,7 @@ async def serve(settings: Settings) -> None:
             await closing
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            live.close()
     if not running.cancelled() and (error := running.exception()) is not None:
         raise error
 

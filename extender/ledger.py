@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from extender.clock import Clock
 from extender.journal import Journal
@@ -22,6 +22,7 @@ from policy.step import step
 from policy.systems.base import Policy
 
 Carrier = Callable[[tuple[Effect, ...]], None]
+Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]  # at, in, out, state after, error
 SHORTEST_TICK = 0.05  # seconds
 LONGEST_REST = 0.25  # seconds; beyond it decisions would come too late
 GONE_REMEMBERED = 10_000
@@ -33,14 +34,23 @@ class LedgerStoppedError(Exception):
 
 
 class Ledger:
-    """The state of one process. ``coalesce``: seconds for which ``post`` gathers."""
+    """The state of one process. ``coalesce``: seconds for which ``post`` gathers. ``record`` is told of every step."""
 
-    def __init__(self, policy: Policy, rules: Rules, clock: Clock, journal: Journal, coalesce: float = 0.02) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        rules: Rules,
+        clock: Clock,
+        journal: Journal,
+        coalesce: float = 0.02,
+        record: Record | None = None,
+    ) -> None:
         self.policy = policy
         self.snapshot = Snapshot(rules=rules)
         self.clock = clock
         self.journal = journal
         self._coalesce = coalesce
+        self._record = record
         self._queued: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
         self._carriers: list[Carrier] = []
@@ -102,14 +112,20 @@ class Ledger:
             self.snapshot, effects = step(self.snapshot, batch, self.policy, now)
         except Exception as error:
             self._failure = error
+            self._write_down(now, batch, (), repr(error))
             self._wake()
             raise
         self._took = self.clock.monotonic() - began
         self._remember_gone(batch)
         self.journal.write(now, self.snapshot.generation, [type(event).__name__ for event in batch], effects)
+        self._write_down(now, batch, effects)
         self._wake()
         self._carry(effects)
         return effects
+
+    def _write_down(self, now: float, batch: Sequence[Event], effects: Sequence[Effect], error: str = "") -> None:
+        if self._record is not None:
+            self._record(now, batch, effects, self.snapshot, error)
 
     def _step_late(self) -> None:
         """Step for ``post``, where nobody is there to catch; ``tick`` raises what went wrong."""

@@ -191,6 +191,19 @@ class Lease(Section):
     )
 
 
+class Journal(Section):
+    """The journal on disk, for `kohort replay`."""
+
+    folder: str = Field(default="", description="Folder for the journal of every step; empty: none is kept.")
+    file_bytes: Count = Field(
+        default=64 * 1024 * 1024,
+        ge=64 * 1024,
+        le=16 * 1024**3,
+        description="A file with so many bytes of steps is followed by a new one.",
+    )
+    files: Count = Field(default=4, ge=1, le=1000, description="Files that are kept; the oldest goes first.")
+
+
 class GateParameters(Section):
     """The ConfigMap that switches the admission gate on and off."""
 
@@ -239,6 +252,7 @@ class Settings(BaseSettings):
     controller: Controller = Controller()
     lease: Lease = Lease()
     gate_parameters: GateParameters = GateParameters()
+    journal: Journal = Journal()
     kubeconfig: str = Field(
         default="", description="Path of a kubeconfig; empty: the pod's own account, else the default file."
     )

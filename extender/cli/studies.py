@@ -85,6 +85,9 @@ def simulate(
     trace: Annotated[str, typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="The trace.")],
     given: SetOption = None,
     pods: PodsOption = False,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", metavar="FILE", help="Write the first seed's steps, for kohort replay.")
+    ] = None,
     seeds: SeedsOption = None,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")] = 0,
     json_file: JsonOption = None,
@@ -101,6 +104,8 @@ def simulate(
         from extender.study.pool import runner_of
 
         plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
+        if journal is not None:
+            command.record(plan, journal)
         command.run(plan, command.Where(out, json_file), runner_of(workers, scheduler))
 
 
@@ -136,6 +141,34 @@ def compare(
 
         plan = command.plan_of(policies, traces, first_seed, seeds or 30, given or [], pods)
         command.run(plan, command.Where(out, json_file, measure), runner_of(workers, scheduler))
+
+
+@app.command(
+    epilog="Examples: kohort replay journal-000001.jsonl; kohort replay journal-000001.jsonl --policy kubeflow-spread",
+    short_help="Run a recorded journal again, or ask another policy.",
+)
+def replay(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A journal: setting journal.folder, or simulate --journal.")
+    ],
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Ask this one, too, and show what differs."),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=0, help="Show so many differences.")] = 20,
+    json_file: JsonOption = None,
+) -> None:
+    """Run every step of a journal again; exit 1 where a decision is not, byte for byte, the one that was recorded.
+
+    With --policy the state follows the record and the other policy is asked at each step what it would do now.
+    """
+    with errors():
+        from extender.study import replaycommand as command
+
+        if policy is not None:
+            command.beside(file, policy, most, json_file)
+        elif not command.again(file, most, json_file):
+            raise typer.Exit(1)
 
 
 @contextmanager

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from rich.console import Console
 
+from extender.record import head, line_of
 from extender.study import files, plots, show
+from extender.study.cases import policy_of, result_of
 from extender.study.comparison import Line, Plan, compare
 from extender.study.consoles import err, out
-from extender.study.errors import refuse
+from extender.study.errors import StudyError, refuse
 from extender.study.pool import Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
+from extender.study.scenes import scene
 from extender.study.specs import Spec, Value, settings, spec
+from policy.cluster.snapshot import Snapshot
 
 SIM = "sim."
 
@@ -82,6 +86,18 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
         (_show_one if len(lines) == 1 else partial(_show_many, where.measure))(out(), lines)
     if folder is not None:
         _write(plan, folder, report, lines, found)
+
+
+def record(plan: Plan, path: Path) -> None:
+    """Run the first case here and write its journal. Raises StudyError."""
+    run = plan.runs(plan.policies[0], plan.traces[0])[0]
+    at = scene(run.trace, run.seed, run.simulator)
+    try:
+        with path.open("wb") as file:
+            file.write(head(policy_of(run.policy, run.seed), Snapshot(rules=at.settings.rules)))
+            result_of(run, at, lambda step: file.write(line_of(step.at, step.events, step.effects)))
+    except OSError as error:
+        raise StudyError(f"--journal: {path}: {error.strerror}") from None
 
 
 def _show_one(to: Console, lines: Sequence[Line]) -> None:

@@ -18,7 +18,7 @@ from extender.settingsfile import SettingsError, load_settings
 from policy.cluster.snapshot import Rules
 from policy.systems import SYSTEMS, make_policy
 
-UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections")
+UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections", "files")
 
 
 @pytest.fixture(autouse=True)

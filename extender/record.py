@@ -1,0 +1,205 @@
+"""The journal on disk: every step's events and decisions, so that they can be run again (``kohort replay``).
+
+JSON lines. The first says the policy and the state before the first step; each other line is a step. A file holds
+all that its replay needs; a new one begins with the state as it then is. Writing is another thread's work and is
+bounded: what it cannot follow is left out, and a new file begins behind the gap. A disk that fails ends the record,
+never the service.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, get_args
+
+import msgspec
+
+from extender.codec import CodecError, plain, value_of
+from policy.cluster.actions import Effect
+from policy.cluster.events import Event
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+
+FORMAT: Final = 1
+BEHIND: Final = 4096  # steps that may wait to be written
+NAME: Final = "journal-{:06d}.jsonl"
+_NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
+_EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
+_encoder: Final = msgspec.json.Encoder()
+_log = logging.getLogger(__name__)
+
+
+class RecordError(ValueError):
+    """A file that is no journal, or is broken: which line, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step as it was recorded. effects: as they were written. line: in the file."""
+
+    line: int
+    at: float
+    events: tuple[Event, ...]
+    effects: bytes
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a file begins with."""
+
+    policy: Policy
+    snapshot: Snapshot
+
+
+def head(policy: Policy, snapshot: Snapshot) -> bytes:
+    """The first line of a file. Raises CodecError for a policy or a memory that is not made of policy's values."""
+    return _encoder.encode({"kohort": FORMAT, "policy": plain(policy), "snapshot": plain(snapshot)}) + b"\n"
+
+
+def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error: str = "") -> bytes:
+    """The line of a step."""
+    entry: dict[str, Any] = {
+        "at": at,
+        "events": [[type(event).__name__, event] for event in events],
+        "effects": msgspec.Raw(effects_of(effects)),
+    }
+    return _encoder.encode(entry | ({"error": error} if error else {})) + b"\n"
+
+
+def effects_of(effects: Iterable[Effect]) -> bytes:
+    """Decisions as they are compared."""
+    return _encoder.encode([plain(effect) for effect in effects])
+
+
+def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
+    """The file's beginning, and its steps as they are read. Raises RecordError, OSError."""
+    file = path.open("rb")
+    try:
+        return _beginning(path, file.readline()), _steps(path, file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _beginning(path: Path, line: bytes) -> Beginning:
+    try:
+        entry = msgspec.json.decode(line)
+        if entry["kohort"] != FORMAT:
+            raise RecordError(f"{path}, line 1: kohort: {entry['kohort']!r} is not allowed; allowed: {FORMAT}")
+        return Beginning(value_of(entry["policy"]), value_of(entry["snapshot"]))
+    except (msgspec.DecodeError, CodecError, KeyError, TypeError) as error:
+        raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
+
+
+def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
+    with file:
+        for number, line in enumerate(file, 2):
+            if not line.endswith(b"\n"):
+                return  # the process ended while it was written
+            try:
+                entry = msgspec.json.decode(line, type=_Entry)
+                yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
+            except (msgspec.MsgspecError, KeyError, ValueError) as error:
+                raise RecordError(f"{path}, line {number}: this is no step of a journal ({error})") from None
+
+
+class _Entry(msgspec.Struct):
+    at: float
+    events: list[tuple[str, Any]]
+    effects: msgspec.Raw
+    error: str = ""
+
+
+def _event(written: tuple[str, Any]) -> Event:
+    name, value = written
+    if name not in _EVENTS:
+        raise ValueError(f"event: {name!r} is not allowed; allowed: {', '.join(_EVENTS)}")
+    found: Event = msgspec.convert(value, type=_EVENTS[name])
+    return found
+
+
+class _Handed(NamedTuple):
+    """A step on its way to the disk. before: the state that a new file begins with; None goes on with the last one."""
+
+    before: Snapshot | None
+    at: float
+    events: tuple[Event, ...]
+    effects: tuple[Effect, ...]
+    error: str
+
+
+class Recorder:
+    """Writes a journal into a folder: ``files`` files, of which the oldest goes first.
+
+    file_bytes: of steps in a file, about; the state with which it begins comes on top.
+    """
+
+    def __init__(self, folder: Path, policy: Policy, snapshot: Snapshot, file_bytes: int, files: int) -> None:
+        """Raises OSError where the folder cannot be made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._policy, self._before = folder, policy, snapshot
+        self._file_bytes, self._files = file_bytes, files
+        self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
+        self._new_file = True  # set by either thread, taken back by the one that hands over
+        self._file: IO[bytes] | None = None
+        self._size = 0
+        self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
+        self._thread.start()
+
+    def write(
+        self, at: float, events: Sequence[Event], effects: Sequence[Effect], after: Snapshot, error: str = ""
+    ) -> None:
+        """Hand a step over; it is left out where the disk is too far behind."""
+        new_file, self._new_file = self._new_file, False
+        handed = _Handed(self._before if new_file else None, at, tuple(events), tuple(effects), error)
+        self._before = after
+        try:
+            self._queue.put_nowait(handed)
+        except queue.Full:
+            self._new_file = True  # behind the gap
+
+    def close(self) -> None:
+        """Write what waits and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_all(self) -> None:
+        try:
+            while (step := self._queue.get()) is not None:
+                self._write(step)
+        except (OSError, CodecError) as error:
+            _log.error("the journal on disk has ended: %s", error)
+            while self._queue.get() is not None:
+                pass  # so that nobody who hands a step over is kept
+        finally:
+            if self._file is not None:
+                self._file.close()
+
+    def _write(self, step: _Handed) -> None:
+        if step.before is not None:
+            self._begin(step.before)
+        self._append(line_of(step.at, step.events, step.effects, step.error))
+        if self._size >= self._file_bytes:
+            self._new_file = True
+
+    def _begin(self, before: Snapshot) -> None:
+        if self._file is not None:
+            self._file.close()
+        there = sorted(path for path in self._folder.iterdir() if _NAMED.fullmatch(path.name))
+        for old in there[: max(0, len(there) - self._files + 1)]:
+            old.unlink(missing_ok=True)
+        number = int(there[-1].stem.removeprefix("journal-")) + 1 if there else 1
+        self._file = (self._folder / NAME.format(number)).open("xb", buffering=0)
+        self._append(head(self._policy, before))
+        self._size = 0  # of the steps: a beginning that is larger than a file must not begin one after another
+
+    def _append(self, line: bytes) -> None:
+        if self._file is not None:
+            self._file.write(line)
+            self._size += len(line)

@@ -1,0 +1,49 @@
+"""``kohort replay``: what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from extender.study import files, replay
+from extender.study.cases import policy_of
+from extender.study.consoles import out
+from extender.study.specs import spec
+
+
+def again(path: Path, most: int, json_file: str | None) -> bool:
+    """Run it again and say whether every decision is the recorded one. Raises StudyError."""
+    found = replay.again(path)
+    if json_file is not None:
+        files.write_json_to(json_file, replay.as_json(found))
+    if json_file == "-":
+        return not found.departures
+    to = out()
+    for departure in found.departures[:most]:
+        to.print(f"line {departure.line}, at {departure.at:.3f}: recorded {departure.recorded}, now {departure.now}")
+    if found.stopped:
+        to.print(f"the recorded process ended with an error, and so did the replay: {found.stopped}")
+    verdict = f"{len(found.departures)} steps differ" if found.departures else "all as recorded, byte for byte"
+    to.print(f"{found.steps} steps, {found.decisions} decisions: {verdict}")
+    return not found.departures
+
+
+def beside(path: Path, policy: str, most: int, json_file: str | None) -> None:
+    """Ask another policy at every step, and show where it differs. Raises StudyError."""
+    decided, found, counts = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
+    if json_file is not None:
+        differences = [replay.as_json(one) for one in found]
+        files.write_json_to(
+            json_file, {"decided": decided, "counts": dict(sorted(counts.items())), "steps": differences}
+        )
+    if json_file == "-":
+        return
+    to = out()
+    for one in found[:most]:
+        to.print(f"line {one.line}, at {one.at:.3f}")
+        for sign, actions in (("-", one.recorded), ("+", one.other)):
+            for action in actions or ("nothing",):
+                to.print(f"  {sign} {action}")
+    if len(found) > most:
+        to.print(f"and {len(found) - most} more; see --most")
+    to.print(f"asked {decided} times: {policy} differs {len(found)} times")
+    to.print("; ".join(f"{what} {count}" for what, count in sorted(counts.items())))

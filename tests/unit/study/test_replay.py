@@ -1,0 +1,106 @@
+"""``kohort replay``: the same decisions, byte for byte; what departs; and another policy beside the recorded one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from extender.cli import commands
+
+
+def kohort(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("journal") / "kod2.jsonl"
+    result = kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--first-seed", "3", "--journal", str(path))
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def in_a_process(hash_seed: str, *arguments: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-m", "extender", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_simulation_runs_again_to_the_same_decisions(journal: Path) -> None:
+    result = kohort("replay", str(journal))
+    assert result.exit_code == 0
+    assert result.output.endswith("decisions: all as recorded, byte for byte\n")
+    found = json.loads(kohort("replay", str(journal), "--json", "-").output)
+    assert (found["same"], found["departures"], found["stopped"]) == (True, [], "")
+    assert found["steps"] == len(journal.read_text().splitlines()) - 1
+    assert found["decisions"] > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [(), ("--pods",)], ids=["jobs", "pods"])
+def test_hash_seeds_change_neither_the_journal_nor_its_replay(tmp_path: Path, world: tuple[str, ...]) -> None:
+    files = []
+    for seed in ("0", "1"):
+        path = tmp_path / f"{seed}.jsonl"
+        in_a_process(seed, "simulate", "--policy", "kod2", "--trace", "kod2", *world, "--journal", str(path))
+        files.append(path.read_bytes())
+    assert files[0] == files[1]
+    for seed in ("0", "1"):
+        assert "byte for byte" in in_a_process(seed, "replay", str(tmp_path / "1.jsonl"))
+
+
+def test_a_decision_that_is_not_the_recorded_one_is_shown_with_its_line(journal: Path, tmp_path: Path) -> None:
+    lines = journal.read_text().splitlines()
+    line = next(number for number, text in enumerate(lines) if '"actions:Admit' in text or ":Admit" in text)
+    entry = json.loads(lines[line])
+    entry["effects"][0]["workers"] += 1
+    lines[line] = json.dumps(entry)
+    (tmp_path / "changed.jsonl").write_text("\n".join(lines) + "\n")
+    result = kohort("replay", str(tmp_path / "changed.jsonl"))
+    assert result.exit_code == 1
+    assert f"line {line + 1}, at " in result.output
+    assert "decisions: " in result.output
+    found = json.loads(kohort("replay", str(tmp_path / "changed.jsonl"), "--json", "-").output)
+    assert line + 1 in [departure["line"] for departure in found["departures"]]
+
+
+def test_another_policy_is_asked_about_the_same_state(journal: Path) -> None:
+    result = kohort("replay", str(journal), "--policy", "kubeflow-spread", "--most", "1")
+    assert result.exit_code == 0
+    assert result.output.count("\nline") + result.output.startswith("line") == 1
+    assert "  - start default/job-0" in result.output
+    assert "  + start default/job-0" in result.output
+    found = json.loads(kohort("replay", str(journal), "--policy", "kubeflow-spread", "--json", "-").output)
+    assert found["counts"]["recorded: resize"] > 0
+    assert "other: resize" not in found["counts"]
+
+
+def test_the_recorded_policy_beside_itself_differs_nowhere(journal: Path) -> None:
+    found = json.loads(kohort("replay", str(journal), "--policy", "kod2", "--json", "-").output)
+    assert found["steps"] == []
+    assert found["decided"] > 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.jsonl"], "kohort: nowhere.jsonl: No such file or directory"),
+        ([__file__], f"kohort: {__file__}, line 1: this is no beginning of a journal"),
+        ([__file__, "--policy", "x"], "kohort: --policy x: policy 'x' is not known; known are "),
+    ],
+)
+def test_what_is_wrong_is_said_with_status_2(arguments: list[str], said: str) -> None:
+    result = kohort("replay", *arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith(said)
+
+
+def test_a_journal_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    result = kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--journal", str(tmp_path / "no" / "file"))
+    assert result.exit_code == 2
+    assert result.output.startswith("kohort: --journal: ")

@@ -1,0 +1,239 @@
+"""The journal on disk: what is recorded runs again; files follow one another; nothing keeps or breaks the service."""
+
+import logging
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extender import record
+from extender.clock import Clock
+from extender.codec import CodecError
+from extender.journal import Journal
+from extender.ledger import Ledger
+from extender.record import Recorder, RecordError, effects_of, head, line_of, read
+from extender.study import replay
+from policy.cluster.actions import Admit, Decision, Remember
+from policy.cluster.events import (
+    BindDone,
+    BindDropped,
+    BindHeld,
+    BindRefused,
+    BindUnknown,
+    Event,
+    JobGone,
+    JobSeen,
+    Led,
+    NodeGone,
+    NodeNotOffered,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    Reported,
+    Synced,
+    Tick,
+)  # fmt: skip
+from policy.cluster.model import Constraints, Requirement, Taint, Term, Toleration
+from policy.cluster.snapshot import Rules, Snapshot
+from policy.cluster.training import Goal, Report, Training, Utility
+from policy.sim.run import simulate
+from policy.sim.service import Step
+from policy.sim.traces import kod2
+from policy.sim.world import World
+from policy.systems.kod2 import Kod2
+from tests.builders import job, node, ps, w
+
+CHOOSY = Constraints(
+    (("disk", "ssd"),), (Term((Requirement("gpu", "In", ("a", "b")),), ()),), (Toleration("k", "Exists", "", ""),)
+)
+TRAINED = job("a").ps(1).workers(1, 4).made
+
+
+def steps_of_a_run(seed: int = 1) -> list[Step]:
+    seen: list[Step] = []
+
+    def look(step: Step, world: World) -> None:
+        del world
+        seen.append(step)
+
+    simulate(kod2(seed), Kod2(), on_step=look)
+    return seen
+
+
+def recorded(folder: Path, steps: list[Step], file_bytes: int, files: int) -> list[Path]:
+    recorder = Recorder(folder, Kod2(), Snapshot(), file_bytes, files)
+    for step in steps:
+        recorder.write(step.at, step.events, step.effects, step.snapshot)
+        while recorder._queue.qsize():  # the disk keeps up
+            threading.Event().wait(0.0005)
+    recorder.close()
+    return sorted(folder.iterdir())
+
+
+def pods(seed: int) -> tuple[Event, ...]:
+    return tuple(event for step in steps_of_a_run(seed) for event in step.events if isinstance(event, PodSeen))
+
+
+EVENTS: tuple[Event, ...] = (
+    NodeSeen(node("n", labels={"disk": "ssd"}, taints=(Taint("k", "v", "NoSchedule"),))),
+    NodeGone("n"),
+    JobSeen(TRAINED),
+    JobGone("uid"),
+    *pods(1)[:200:10],
+    PodGone("uid"),
+    Synced(),
+    Led(False),
+    BindHeld("p", "n"),
+    BindDropped("p"),
+    BindDone("p", "n"),
+    BindRefused("p", "no"),
+    BindUnknown("p"),
+    NodeNotOffered("p", "n"),
+    Reported("j", Report(3.5, 0.25, None)),
+    Tick(),
+)
+
+
+def test_every_event_is_read_back_as_it_was(tmp_path: Path) -> None:
+    training = Training(3, 2, 1, 0.5, 30.0, 1.0, 2.0, Utility(1.0, 2.0, 3.0), all_reduce=True, goal=Goal.MAX)
+    roles = tuple(replace(role, constraints=CHOOSY) for role in TRAINED.roles)
+    rich = job("b").with_(roles=roles, training=training, migratable=True).made
+    events = (*EVENTS, JobSeen(rich))
+    assert {type(event) for event in events} == set(record._EVENTS.values())
+    (tmp_path / "j").write_bytes(head(Kod2(), Snapshot()) + line_of(7.25, events, ()))
+    _, steps = read(tmp_path / "j")
+    (step,) = steps
+    assert step.events == events
+    assert step.at == 7.25
+    assert "ps-0" in {str(event.pod.slot) for event in step.events if isinstance(event, PodSeen)}
+
+
+def test_decisions_are_compared_with_their_slots_and_memories() -> None:
+    effects = (Admit("j", 2, {ps(): "n", w(0): "m"}), Remember("k", {("a", 1): frozenset({"x"})}))
+    assert effects_of(effects) == effects_of(effects)
+    assert effects_of(effects) != effects_of((Admit("j", 2, {ps(): "n", w(0): "n"}), effects[1]))
+    assert b'"worker"' in effects_of(effects)
+
+
+def test_a_full_file_is_followed_by_one_that_can_be_replayed_by_itself(tmp_path: Path) -> None:
+    steps = steps_of_a_run()
+    paths = recorded(tmp_path, steps, 40_000, 100)
+    assert len(paths) > 3
+    found = [replay.again(path) for path in paths]
+    assert [one.departures for one in found] == [()] * len(paths)
+    assert sum(one.steps for one in found) == len(steps)
+    assert sum(one.decisions for one in found) == sum(len(step.effects) for step in steps)
+
+
+def test_only_so_many_files_are_kept_and_a_restart_goes_on_counting(tmp_path: Path) -> None:
+    steps = steps_of_a_run()
+    names = [path.name for path in recorded(tmp_path, steps, 40_000, 3)]
+    assert len(names) == 3
+    assert names[0] != "journal-000001.jsonl"
+    again = [path.name for path in recorded(tmp_path, steps[:1], 40_000, 3)]
+    assert again[:2] == names[1:]
+    assert int(again[2][8:14]) == int(names[2][8:14]) + 1
+
+
+def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, real = threading.Event(), record.line_of
+
+    def line_of_slow(*arguments: object) -> bytes:
+        slow.wait(10)
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(record, "line_of", line_of_slow)
+    monkeypatch.setattr(record, "BEHIND", 20)
+    steps = steps_of_a_run()
+    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 10**9, 10)
+    for step in steps[:100]:
+        recorder.write(step.at, step.events, step.effects, step.snapshot)
+    slow.set()
+    while recorder._queue.qsize():
+        threading.Event().wait(0.001)
+    for step in steps[100:]:
+        recorder.write(step.at, step.events, step.effects, step.snapshot)
+        while recorder._queue.qsize() > 10:
+            threading.Event().wait(0.0005)
+    recorder.close()
+    first, second = (replay.again(path) for path in sorted(tmp_path.iterdir()))
+    assert first.steps in (20, 21)
+    assert second.steps == len(steps) - 100
+    assert (first.departures, second.departures) == ((), ())
+
+
+def test_a_disk_that_fails_ends_the_record_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(record, "BEHIND", 5)
+    recorder = Recorder(tmp_path / "there", Kod2(), Snapshot(), 10**9, 10)
+    (tmp_path / "there").rmdir()
+    with caplog.at_level(logging.ERROR):
+        for step in steps_of_a_run()[:50]:
+            recorder.write(step.at, step.events, step.effects, step.snapshot)
+        recorder.close()
+    assert "the journal on disk has ended" in caplog.text
+
+
+class Fails:
+    """A policy with a defect: it cannot bear a job."""
+
+    name = "fails"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        if snapshot.jobs:
+            raise ZeroDivisionError("a bug")
+        return Decision()
+
+
+def test_the_step_on_which_a_process_died_is_recorded_and_dies_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 10**9, 10)
+    ledger = Ledger(Kod2(), Rules(), Clock(), Journal(), record=recorder.write)
+    ledger.step(NodeSeen(node("n")), Synced())
+    monkeypatch.setattr(Kod2, "decide", Fails.decide)
+    with pytest.raises(ZeroDivisionError):
+        ledger.step(JobSeen(TRAINED))
+    recorder.close()
+    (path,) = tmp_path.iterdir()
+    found = replay.again(path)
+    assert (found.steps, found.departures, found.stopped) == (2, (), "ZeroDivisionError: a bug")
+    monkeypatch.undo()
+    assert [one.line for one in replay.again(path).departures] == [3]  # mended: it decides now
+
+
+def test_a_line_that_was_being_written_is_no_step(tmp_path: Path) -> None:
+    (tmp_path / "j").write_bytes(head(Kod2(), Snapshot()) + line_of(1.0, (Synced(),), ()) + b'{"at": 2.0, "eve')
+    assert replay.again(tmp_path / "j").steps == 1
+
+
+BROKEN = {
+    "no journal": (b"name,time\n", "line 1: this is no beginning of a journal"),
+    "another format": (b'{"kohort": 9}\n', "line 1: kohort: 9 is not allowed; allowed: 1"),
+    "no step": (head(Kod2(), Snapshot()) + b"[]\n", "line 2: this is no step of a journal"),
+    "no such event": (
+        head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["Rain",{}]],"effects":[]}\n',
+        "line 2: this is no step of a journal (event: 'Rain' is not allowed; allowed: NodeSeen,",
+    ),
+    "an event without its field": (
+        head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["PodGone",{}]],"effects":[]}\n',
+        "line 2: this is no step of a journal (Object missing required field `uid`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_file_is_told_with_its_line(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "j").write_bytes(content)
+    with pytest.raises(RecordError) as error:
+        list(read(tmp_path / "j")[1])
+    assert str(error.value).startswith(f"{tmp_path / 'j'}, {said}")
+
+
+def test_a_policy_that_is_none_of_ours_cannot_be_recorded() -> None:
+    with pytest.raises(CodecError, match="cannot be written"):
+        head(Fails(), Snapshot())
