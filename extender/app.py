@@ -13,9 +13,10 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from extender import lease, metrics, rest
+from extender import metrics, rest
 from extender.barrier import Barrier
 from extender.clock import Clock
+from extender.election import lease_of
 from extender.journal import Journal
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi, load_configuration
@@ -29,6 +30,7 @@ from extender.record import Recorder
 from extender.server import Endpoint
 from extender.server import serve as serve_endpoints
 from extender.settings import Settings
+from extender.tls import RotatingContext, only
 from extender.verbs import Verbs, too_long
 from policy.cluster.events import Event, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
@@ -90,8 +92,8 @@ class Live:
         self.barrier = Barrier(self.ledger, api, places, self.metrics.observe_binding)
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
-        self.lease = lease.Lease(api, settings.lease, clock)
-        self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease)
+        self.lease = lease_of(api, settings.lease, clock)
+        self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger, self.barrier, api, self.translator, settings.scheduler_name, self.metrics.observe_verb
         )
@@ -123,13 +125,23 @@ class Live:
         known = self.ledger.snapshot.pods
         return [PodGone(uid) for uid, pod in known.items() if uid not in listed and pod.version <= until]
 
-    def app(self) -> FastAPI:
-        """The verbs and REST, for the loopback listener."""
+    def app(self, *, with_verbs: bool = True) -> FastAPI:
+        """REST and, where they are not behind TLS, the verbs: for the loopback listener."""
         app = FastAPI(title="Kohort", docs_url="/docs", redoc_url=None)
-        for verb in (self.verbs.filter, self.verbs.prioritize, self.verbs.bind, self.verbs.preempt):
-            app.add_api_route(f"{VERBS_PREFIX}/{verb.__name__}", verb, methods=["POST"], include_in_schema=False)
+        if with_verbs:
+            self._add_verbs(app)
         app.include_router(rest.router(self.ledger, self.settings, self.metrics))
         return app
+
+    def verbs_app(self) -> FastAPI:
+        """The verbs alone."""
+        app = FastAPI(openapi_url=None)
+        self._add_verbs(app)
+        return app
+
+    def _add_verbs(self, app: FastAPI) -> None:
+        for verb in (self.verbs.filter, self.verbs.prioritize, self.verbs.bind, self.verbs.preempt):
+            app.add_api_route(f"{VERBS_PREFIX}/{verb.__name__}", verb, methods=["POST"], include_in_schema=False)
 
     def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
@@ -164,13 +176,27 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:
-    """The listeners: verbs and REST, probes and metrics, and training code's reports where they are wanted."""
+    """The listeners: verbs and REST, probes and metrics, and training code's reports where they are wanted.
+
+    Behind TLS the verbs have a listener of their own. OSError where its certificates cannot be read.
+    """
     server, limits, progress = live.settings.server, limits_of(live.settings), live.settings.progress
     reports = Progress(live.ledger, reviewer, progress).app() if reviewer is not None and progress.enabled else None
     return (
-        Endpoint(live.app(), server.host, server.port, limits, too_long),
+        *_verbs_and_rest(live, limits),
         Endpoint(live.health(), server.health_host, server.health_port, of_probes(limits)),
         *((Endpoint(reports, progress.host, progress.port, of_reports(limits)),) if reports is not None else ()),
+    )
+
+
+def _verbs_and_rest(live: Live, limits: Limits) -> Sequence[Endpoint]:
+    server, tls = live.settings.server, live.settings.server.tls
+    if not tls.on:
+        return (Endpoint(live.app(), server.host, server.port, limits, too_long),)
+    files = RotatingContext(Path(tls.certificate), Path(tls.key), Path(tls.client_ca))
+    return (
+        Endpoint(live.verbs_app(), tls.host, tls.port, limits, too_long, files, only(tls.peers)),
+        Endpoint(live.app(with_verbs=False), server.host, server.port, limits),
     )
 
 
@@ -193,6 +219,7 @@ async def serve(settings: Settings) -> None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             live.close()
+            await live.lease.release()
     if not running.cancelled() and (error := running.exception()) is not None:
         raise error
 

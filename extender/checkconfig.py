@@ -87,6 +87,9 @@ def _misread(location: tuple[int | str, ...], value: object, message: str) -> Fi
 
 
 def _check_lease(election: LeaderElection, settings: Settings) -> Iterator[Finding]:
+    if settings.lease.elect:
+        yield from _check_other_lease(election, settings)
+        return
     if not election.leader_elect:
         yield Finding(
             "leaderElection.leaderElect",
@@ -106,6 +109,19 @@ def _check_lease(election: LeaderElection, settings: Settings) -> Iterator[Findi
             "Kohort watches the Lease named in its settings; with another one no replica would ever lead.",
             f"Set resourceNamespace: {wanted[0]} and resourceName: {wanted[1]}, or change lease.namespace and "
             "lease.name of the settings.",
+        )
+
+
+def _check_other_lease(election: LeaderElection, settings: Settings) -> Iterator[Finding]:
+    found = (election.resource_namespace or DEFAULT_LEASE[0], election.resource_name or DEFAULT_LEASE[1])
+    if election.leader_elect and found == (settings.lease.namespace, settings.lease.name):
+        yield Finding(
+            "leaderElection.resourceNamespace, resourceName",
+            "/".join(found),
+            "another Lease than lease.namespace and lease.name of the settings",
+            "With lease.elect the extenders hold that Lease among themselves; kube-scheduler would never get it, or "
+            "they would not.",
+            "Leave kube-scheduler's own Lease as it was, or change lease.name of the settings.",
         )
 
 

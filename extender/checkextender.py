@@ -11,6 +11,7 @@ from extender.schedulerconfig import DEFAULT_HTTP_TIMEOUT, Configuration, Extend
 from extender.settings import Settings, is_loopback
 
 VERBS_PATH: Final = "/scheduler/v1"
+SERVICE: Final = "kohort-extender"  # of manifests/overlays/shared-scheduler
 
 
 def check_extenders(config: Configuration, settings: Settings) -> Iterator[Finding]:
@@ -98,8 +99,16 @@ def _check_address(where: str, ours: Extender, settings: Settings) -> Iterator[F
             f"Set urlPrefix: {expected}.",
         )
         return
-    yield from _check_tls(where, ours, url)
-    if url.scheme == "http" and not is_loopback(url.hostname):
+    yield from _check_tls(where, ours, url, settings)
+    if settings.server.tls.on and url.scheme == "http":
+        yield Finding(
+            f"{where}.urlPrefix",
+            ours.url_prefix,
+            expected,
+            "The settings put the verbs behind TLS (server.tls.peers); the plain listener does not have them.",
+            f"Set urlPrefix: {expected}, enableHTTPS: true and tlsConfig.",
+        )
+    elif url.scheme == "http" and not is_loopback(url.hostname):
         yield Finding(
             f"{where}.urlPrefix",
             ours.url_prefix,
@@ -108,12 +117,13 @@ def _check_address(where: str, ours: Extender, settings: Settings) -> Iterator[F
             "nodes, and anybody who reaches the port can bind pods.",
             "Run Kohort in kube-scheduler's pod and call it on 127.0.0.1, or use https with tlsConfig.",
         )
-    elif is_loopback(url.hostname) and settings.server.port not in (0, _port(url)):
+    elif is_loopback(url.hostname) and (port := _port_of(settings)) not in (0, _port(url)):
+        named = "server.tls.port" if settings.server.tls.on else "server.port"
         yield Finding(
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
-            f"The settings say server.port: {settings.server.port}; nobody would answer.",
+            f"The settings say {named}: {port}; nobody would answer.",
             "Use the same port in both.",
             "warning",
         )
@@ -128,7 +138,7 @@ def _check_address(where: str, ours: Extender, settings: Settings) -> Iterator[F
         )
 
 
-def _check_tls(where: str, ours: Extender, url: SplitResult) -> Iterator[Finding]:
+def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
     tls = ours.tls_config or Tls()
     if ours.enable_https and url.scheme == "http":
         yield Finding(
@@ -164,7 +174,7 @@ def _check_tls(where: str, ours: Extender, url: SplitResult) -> Iterator[Finding
             "A client certificate is the only way for kube-scheduler to show who it is; a server that asks for one, "
             "as it must, would refuse it.",
             "Give tlsConfig.certFile and keyFile.",
-            "warning",
+            "error" if settings.server.tls.on else "warning",
         )
 
 
@@ -270,5 +280,12 @@ def _port(url: SplitResult) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 
+def _port_of(settings: Settings) -> int:
+    """Where the verbs are."""
+    return settings.server.tls.port if settings.server.tls.on else settings.server.port
+
+
 def _expected_url(settings: Settings) -> str:
+    if settings.server.tls.on:
+        return f"https://{SERVICE}.{settings.lease.namespace}.svc:{settings.server.tls.port}{VERBS_PATH}"
     return f"http://{settings.server.host}:{settings.server.port}{VERBS_PATH}"

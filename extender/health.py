@@ -22,6 +22,7 @@ from extender.clock import Clock
 from policy.cluster.snapshot import Snapshot
 
 STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s and lists anew
+FOLLOWS: Final = "no: a follower, which answers but does not decide"
 CONTROLLER_SECONDS: Final = 10.0  # the controller asks at least every few seconds
 
 
@@ -107,9 +108,14 @@ class Watch(Protocol):
 
 
 def extender_readiness(
-    snapshot: Snapshot, watches: Iterable[Watch], leading: bool, controller: Heartbeat, clock: Clock
+    snapshot: Snapshot,
+    watches: Iterable[Watch],
+    leading: bool,
+    controller: Heartbeat,
+    clock: Clock,
+    must_lead: bool = False,
 ) -> Readiness:
-    """The checks of ``kohort serve``."""
+    """The checks of ``kohort serve``. ``must_lead``: a follower is not ready, for a Service must not send it calls."""
     watches = tuple(watches)
     now = clock.monotonic()
     unsynced = [str(watch.resource) for watch in watches if not watch.synced]
@@ -119,7 +125,11 @@ def extender_readiness(
             Check("synced", not unsynced, f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""),
             Check("rebuilt", snapshot.synced, "" if snapshot.synced else "the ledger is not rebuilt yet"),
             Check("watches", not stalled, f"nothing heard of {', '.join(stalled)}" if stalled else ""),
-            Check("leading", True, "yes" if leading else "no: a follower, which answers but does not decide"),
+            Check(
+                "leading",
+                leading or not must_lead,
+                "yes" if leading else "no: a follower, which answers but does not decide",
+            ),
             controller_check(snapshot, controller),
         )
     )

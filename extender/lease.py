@@ -90,6 +90,9 @@ class Lease:
         self.error = ""
         self._note(_spec(found), asked)
 
+    async def release(self) -> None:
+        """Nothing: the Lease is kube-scheduler's."""
+
     def _note(self, spec: Json, asked: float) -> None:
         self.holder = str(spec.get("holderIdentity") or "")
         seen = (self.holder, str(spec.get("renewTime") or ""))

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from extender.tls import Guard
+
+_log = logging.getLogger(__name__)
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -62,6 +66,7 @@ class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with deadlines for head and body, and bounds on heads and connections; see `limited`."""
 
     limits: ClassVar[Limits]
+    guards: ClassVar[tuple[Guard, ...]] = ()
     _deadline: asyncio.TimerHandle | None = None
     _asked = False  # a request's head has arrived on this connection
     _head_bytes = 0  # of the request that is arriving, whatever is not body
@@ -73,6 +78,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.connections) > self.limits.connections and not self._close_the_longest_waiting():
             self._turn_away(503, "too many connections")
             return
+        certificate = transport.get_extra_info("peercert") or {} if self.guards else {}
+        if why := next(filter(None, (guard(certificate) for guard in self.guards)), ""):
+            _log.warning("a caller was refused: %s", why, extra={"peer": str(self.client)})
+            self.app = forbidden
         # Go dials ahead: a connection without a byte is idle, not slow, and gets the time of an idle one.
         self._waiting_since = self.loop.time()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
@@ -182,9 +191,18 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
 
-def limited(limits: Limits) -> type[LimitedProtocol]:
-    """Return the protocol class for a listener with these limits."""
-    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits})
+def limited(limits: Limits, guard: Guard | None = None) -> type[LimitedProtocol]:
+    """Return the protocol class for a listener with these limits.
+
+    ``guard`` is given the certificate of each TLS peer, and says why it may not call (`tls.only`).
+    """
+    guards = () if guard is None else (guard,)
+    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "guards": guards})
+
+
+async def forbidden(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """The app of those who may not call."""
+    await _answer(send, 403, b'{"error":"this caller is not allowed"}')
 
 
 class BodyLimit:

@@ -72,6 +72,7 @@ class Metrics(Collector):
         self._watches: Sequence[Watch] = ()
         self._barrier: HoldsBinds | None = None
         self._lease: Leads | None = None
+        self._must_lead = False
         self._admitted_at: dict[str, float] = {}  # job uid -> clock.monotonic(), until it runs
         self._workers = Workers()
         make: Any = {"registry": self.registry}
@@ -94,9 +95,12 @@ class Metrics(Collector):
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
         self.registry.register(self)
 
-    def watch(self, ledger: Holds, watches: Sequence[Watch], barrier: HoldsBinds, lease: Leads) -> None:
-        """Say where to look when Prometheus or a probe asks."""
+    def watch(
+        self, ledger: Holds, watches: Sequence[Watch], barrier: HoldsBinds, lease: Leads, must_lead: bool = False
+    ) -> None:
+        """Say where to look when Prometheus or a probe asks. ``must_lead``: only the leader is ready."""
         self._ledger, self._watches, self._barrier, self._lease = ledger, watches, barrier, lease
+        self._must_lead = must_lead
         self.controller = Heartbeat(ledger.clock)
 
     # -- as it happens -------------------------------------------------------------------------
@@ -148,7 +152,9 @@ class Metrics(Collector):
         if self._ledger is None or self.controller is None:
             return Readiness(())
         ledger = self._ledger
-        return extender_readiness(ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock)
+        return extender_readiness(
+            ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock, self._must_lead
+        )
 
     def _leads(self) -> bool:
         return self._lease is not None and self._lease.leading()

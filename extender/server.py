@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -19,19 +20,25 @@ import uvicorn
 from starlette.requests import Request
 
 from extender.limits import App, BodyLimit, Limits, Refuse, limited
+from extender.tls import HANDSHAKE_SECONDS, Guard
 
 BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One app with its address and limits; port 0 takes any free one. ``refuse`` answers bodies that are too long."""
+    """One app with its address and limits; port 0 takes any free one. ``refuse`` answers bodies that are too long.
+
+    With ``tls``, connections are encrypted by it, and ``guard`` says who of those that it lets in may call.
+    """
 
     app: App
     host: str
     port: int
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     refuse: Refuse | None = None
+    tls: ssl.SSLContext | None = None
+    guard: Guard | None = None
 
 
 OnReady = Callable[[list[tuple[str, int]]], None]
@@ -96,18 +103,39 @@ def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling: several run in one process."""
+    """uvicorn without its own signal handling, since several run in one process, and with a limit on handshakes."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on the sockets given. uvicorn would let a client that says nothing stay in its handshake for 60 s."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise RuntimeError("the app did not start")
+        loop, tls = asyncio.get_running_loop(), self.config.ssl
+        handshake, ending = (None, None) if tls is None else (HANDSHAKE_SECONDS, 1.0)
+        self.servers = [
+            await loop.create_server(
+                self._protocol, sock=one, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=handshake,
+                ssl_shutdown_timeout=ending,
+            )
+            for one in sockets or ()
+        ]  # fmt: skip
+        self.started = True
+
+    def _protocol(self) -> asyncio.Protocol:
+        make = cast(Any, self.config.http_protocol_class)
+        made: asyncio.Protocol = make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return made
 
 
 def _server(endpoint: Endpoint) -> _Server:
     limits = endpoint.limits
     config = uvicorn.Config(
         cast(Any, BodyLimit(endpoint.app, limits.body_bytes, endpoint.refuse)),
-        http=limited(limits),
+        http=limited(limits, endpoint.guard),
         ws="none",
         log_config=None,
         access_log=False,
@@ -117,6 +145,8 @@ def _server(endpoint: Endpoint) -> _Server:
         timeout_keep_alive=cast(int, limits.keep_alive_seconds),  # any number does
         timeout_graceful_shutdown=cast(int, limits.graceful_seconds),
     )
+    config.load()
+    config.ssl = endpoint.tls
     return _Server(config)
 
 

@@ -114,6 +114,29 @@ class Release(Section):
     )
 
 
+class Tls(Section):
+    """The verbs over mutual TLS, for a kube-scheduler that is not in our pod; certificates are re-read on change.
+
+    With ``peers`` it is on: the verbs are on this listener only, and the plain ones serve REST, probes and metrics.
+    """
+
+    peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="Names (common or alternative) in a client's certificate that may call; empty: no TLS."
+    )
+    host: str = Field(default="0.0.0.0", min_length=1, description="Address of the verbs over TLS.")
+    port: PortNumber = Field(default=8904, description="Port of the verbs over TLS; 0 takes any free one.")
+    certificate: str = Field(default="/etc/kohort-tls/tls.crt", description="Our certificate, with its chain (PEM).")
+    key: str = Field(default="/etc/kohort-tls/tls.key", description="The key of our certificate (PEM).")
+    client_ca: str = Field(
+        default="/etc/kohort-tls/ca.crt", description="The CA of the clients' certificates, which signs nothing else."
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether the verbs are behind TLS."""
+        return bool(self.peers)
+
+
 class Server(Section):
     """The listener of the verbs (loopback) and the one for probes and metrics (pod network)."""
 
@@ -141,6 +164,7 @@ class Server(Section):
         default=120, description="Idle time of a connection; kube-scheduler gives up after 90 s."
     )
     graceful_seconds: Seconds = Field(default=5, description="Time for open requests at a stop.")
+    tls: Tls = Tls()
 
 
 class Progress(Section):
@@ -180,7 +204,7 @@ class Controller(Section):
 
 
 class Lease(Section):
-    """kube-scheduler's own Lease, by which the replica beside it leads."""
+    """The Lease by which a replica leads: kube-scheduler's own, or one that the extenders hold among themselves."""
 
     namespace: KubeName = Field(default="kohort-system", description="Namespace of the Lease.")
     name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
@@ -188,6 +212,12 @@ class Lease(Section):
         default="",
         description="Beginning of holderIdentity, before its underscore, that means this pod; empty: the host's name; "
         "*: always lead.",
+    )
+
+    elect: bool = Field(
+        default=False,
+        description="The extenders elect their leader by this Lease, and only the leader is ready: for a "
+        "kube-scheduler that is not in our pod.",
     )
 
 
@@ -307,6 +337,7 @@ def broken_relations(settings: Settings) -> Iterator[str]:
     yield from _broken_parameters(settings)
     yield from _broken_times(settings)
     yield from _broken_listeners(settings.server, settings.controller, settings.progress)
+    yield from _broken_sharing(settings)
 
 
 def _broken_parameters(settings: Settings) -> Iterator[str]:
@@ -376,12 +407,25 @@ def _broken_listeners(server: Server, controller: Controller, progress: Progress
         ("server.health_port", server.health_port),
         ("controller.health_port", controller.health_port),
         *([("progress.port", progress.port)] if progress.enabled else []),
+        *([("server.tls.port", server.tls.port)] if server.tls.on else []),
     )
     seen: dict[int, str] = {}
     for name, port in ports:
         if port and port in seen:
             yield f"{name}: {port} is {seen[port]} as well; allowed: a port of its own"
         seen.setdefault(port, name)
+
+
+def _broken_sharing(settings: Settings) -> Iterator[str]:
+    """With one kube-scheduler and several extenders behind a Service, the Lease has to say which of these is asked."""
+    lease = settings.lease
+    if settings.server.tls.on and not lease.elect and not lease.identity:
+        yield (
+            "lease.elect: False with server.tls.peers: the Lease of a kube-scheduler on another host never names this "
+            "pod, so no replica would lead; allowed: true, or lease.identity '*' with a single replica"
+        )
+    if lease.elect and lease.identity == "*":
+        yield "lease.identity: '*' always leads, and lease.elect asks who does; allowed: another one, or lease.elect false"
 
 
 def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[str]:

@@ -315,13 +315,14 @@ async def _unless_gone(work: Coroutine[Any, Any, Any], client: _Side) -> Any:
     Only during a watch: a client that sends its next request before the answer's end would be taken for one that left.
     """
     task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(client.reader.read(1))
-    done, _ = await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        done, _ = await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in (task, leaving):
+            each.cancel()  # nothing, where it is done
+        await asyncio.gather(task, leaving, return_exceptions=True)
     if task in done:
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
         return task.result()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
     raise _EndedError
 
 

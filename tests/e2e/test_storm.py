@@ -94,7 +94,7 @@ def storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, ki
               f"{proxy.injected.total()} API faults of {proxy.served} requests: {dict(_by_kind(proxy))}")  # fmt: skip
         cores = {(job.name, role): int(cpu) for job in jobs for role, cpu in (("ps", "1"), ("worker", job.worker_cpu))}
         assert overcommitted(observer.sightings, cores, CORES) == []
-        assert [job.name for job in jobs if not is_whole(observer, job)] == []
+        assert [job.name for job in standing if not is_whole(observer, job)] == []
         assert not observer.problem
     assert ends["Failed"] == []
     assert set(ends["Succeeded"]) == {job.name for job in arrivals.jobs}
@@ -158,9 +158,10 @@ def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, sp
 def test_watches_that_go_silent_are_noticed(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
     """They stay open and tell nothing, as behind a firewall that forgot them; new ones are good."""
     proxy.inject(Fault("stall"))
-    time.sleep(3)  # each watch hears of something, and then of nothing more
-    proxy.inject(Fault("delay", seconds=0.0))
     job = submit(plane, TFJob(space, "gang", workers=4))
+    time.sleep(3)  # what tells of the job and its pods is the first that is not told
+    assert knows(kohort, space) == set()
+    proxy.inject(Fault("delay", seconds=0.0))
     took = until(lambda: len(nodes_of(plane, space, job.name)) == 5, "bound", STALL_LIMIT)
     print(f"bound {took:.1f} s after the watches went silent")
     proxy.heal()

@@ -315,6 +315,42 @@ def test_compared_with_settings(settings: dict[str, Any], config: dict[str, Any]
     assert told(config, Settings(**settings)) == want
 
 
+SHARED: dict[str, Any] = {
+    "lease": {"elect": True, "name": "kohort-extender"},
+    "server": {"tls": {"peers": ["system:kube-scheduler"]}},
+}
+SERVED: dict[str, Any] = {
+    "urlPrefix": "https://kohort-extender.kohort-system.svc:8904/scheduler/v1", "enableHTTPS": True, "tlsConfig": TLS,
+}  # fmt: skip
+SERVED_CHANGES = [((*EXTENDER, key), value) for key, value in SERVED.items()]
+OVER_TLS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "good": (extender(**SERVED), []),
+    "on loopback, in a test": (extender(**SERVED | {"urlPrefix": "https://127.0.0.1:8904/scheduler/v1"}), []),
+    "another port of loopback": (
+        extender(**SERVED | {"urlPrefix": "https://127.0.0.1:8900/scheduler/v1"}),
+        [("warning", "extenders[0].urlPrefix")],
+    ),
+    "no leader election is kube-scheduler's affair": (
+        changed((("leaderElection",), {"leaderElect": False}), *SERVED_CHANGES),
+        [],
+    ),
+    "our Lease": (
+        changed((("leaderElection", "resourceName"), "kohort-extender"), *SERVED_CHANGES),
+        [("error", "leaderElection.resourceNamespace, resourceName")],
+    ),
+    "plain": (good(), [("error", "extenders[0].urlPrefix")]),
+    "no certificate": (
+        extender(**SERVED | {"tlsConfig": {"caFile": "/ca.crt"}}),
+        [("error", "extenders[0].tlsConfig.certFile")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "want"), OVER_TLS.values(), ids=OVER_TLS.keys())
+def test_verbs_over_tls(config: dict[str, Any], want: list[tuple[str, str]]) -> None:
+    assert told(config, Settings(**SHARED)) == want
+
+
 VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "absent": (extender(urlPrefix=ABSENT), "absent"),
     "text": (extender(urlPrefix="x"), "'x'"),

@@ -188,9 +188,24 @@ RELATIONS = {
         ("server.health_port", "8900", "server.port"),
     ),
     "controller's health port is its own": (
-        "{controller: {health_port: 8903}}",
+        "{controller: {health_port: 8905}}",
         "{controller: {health_port: 8901}}",
         ("controller.health_port", "8901", "server.health_port"),
+    ),
+    "the port of TLS is its own": (
+        "{server: {health_port: 8904}}",
+        "{server: {health_port: 8904, tls: {peers: [a]}}, lease: {elect: true}}",
+        ("server.tls.port", "8904", "server.health_port"),
+    ),
+    "behind TLS the extenders elect": (
+        "{server: {tls: {peers: [a]}}, lease: {elect: true}}",
+        "{server: {tls: {peers: [a]}}}",
+        ("lease.elect", "server.tls.peers", "allowed: true"),
+    ),
+    "a single replica behind TLS may lead always": (
+        "{server: {tls: {peers: [a]}}, lease: {identity: '*'}}",
+        "{server: {tls: {peers: [a]}}, lease: {identity: '*', elect: true}}",
+        ("lease.identity", "lease.elect"),
     ),
 }
 

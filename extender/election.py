@@ -1,0 +1,94 @@
+"""The extenders' own leader election, for a kube-scheduler that is not in our pod: its Lease says nothing of us.
+
+Safety does not hang on it: every write carries the pod's uid or the job's resourceVersion. The Lease exists already
+(the manifests bring it), so that a right to patch one object is enough. Its times are other machines' wall clocks and
+are only compared for change; what counts is our monotonic clock, as in lease.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+from datetime import UTC, datetime
+from typing import Final
+
+from extender.clock import Clock
+from extender.kube.api import Api, ClusterError, Done, Json
+from extender.lease import DURATION_SECONDS, RENEW_SHARE, Lease
+from extender.settings import Lease as LeaseSettings
+
+_log = logging.getLogger(__name__)
+TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+class Election(Lease):
+    """Takes and renews the Lease; to the rest of the service it is a Lease like any other."""
+
+    def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
+        """Be nobody's leader until the first look has taken the Lease."""
+        super().__init__(api, settings, clock)
+        self._identity = f"{settings.identity or socket.gethostname()}_{secrets.token_hex(8)}"
+        self._prefix = self._identity
+        self._expires = 0.0  # clock.monotonic(): another holder's Lease, unless it is renewed
+
+    async def look(self) -> None:
+        """Read the Lease; renew it if it is ours, take it if nobody's or not renewed for its whole duration."""
+        asked = self._clock.monotonic()
+        found = await self._read()
+        if found is None:
+            return
+        spec = found.get("spec") or {}
+        holder = str(spec.get("holderIdentity") or "")
+        seen = (holder, str(spec.get("renewTime") or ""))
+        if seen != self._seen:
+            self._seen = seen
+            self._expires = asked + DURATION_SECONDS
+        if holder in ("", self._identity) or asked >= self._expires:
+            await self._take(found, spec, holder, asked)
+        else:
+            self.holder = holder
+
+    async def release(self) -> None:
+        """Give the Lease back, so that another replica need not wait until it has run out."""
+        found = await self._read() if self.leading() else None
+        self._good_until = 0.0
+        if found is not None and (found.get("spec") or {}).get("holderIdentity") == self._identity:
+            await self._write(found, {"holderIdentity": None, "renewTime": None})
+
+    async def _read(self) -> Json | None:
+        try:
+            found = await self._api.get(self._ref)
+        except ClusterError as error:
+            self._complain(str(error))
+            return None
+        if found is None:
+            self._complain("it does not exist; the manifests bring it")
+        else:
+            self.error = ""
+        return found
+
+    def _complain(self, why: str) -> None:
+        if not self.error:
+            _log.warning("lease %s/%s cannot be used: %s", self._ref.namespace, self._ref.name, why)
+        self.error = why
+
+    async def _take(self, found: Json, spec: Json, holder: str, asked: float) -> None:
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime(TIME)
+        wanted: Json = {"holderIdentity": self._identity, "renewTime": now, "leaseDurationSeconds": DURATION_SECONDS}
+        if holder != self._identity:
+            transitions = spec.get("leaseTransitions")
+            wanted |= {"acquireTime": now, "leaseTransitions": (transitions if isinstance(transitions, int) else 0) + 1}
+        if await self._write(found, wanted):
+            self.holder = self._identity
+            self._good_until = asked + RENEW_SHARE * DURATION_SECONDS
+
+    async def _write(self, found: Json, spec: Json) -> bool:
+        """Patch, unless somebody else was first. A lost answer is no success: the next look will see what became."""
+        version = str(found.get("metadata", {}).get("resourceVersion") or "")
+        return isinstance(await self._api.patch(self._ref, {"spec": spec}, resource_version=version), Done)
+
+
+def lease_of(api: Api, settings: LeaseSettings, clock: Clock) -> Lease:
+    """Whatever says who leads: the Lease of the kube-scheduler beside us, or our own."""
+    return Election(api, settings, clock) if settings.elect else Lease(api, settings, clock)
