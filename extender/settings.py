@@ -425,7 +425,7 @@ def _broken_sharing(settings: Settings) -> Iterator[str]:
             "pod, so no replica would lead; allowed: true, or lease.identity '*' with a single replica"
         )
     if lease.elect and lease.identity == "*":
-        yield "lease.identity: '*' always leads, and lease.elect asks who does; allowed: another one, or lease.elect false"
+        yield "lease.identity: '*' always leads, against lease.elect; allowed: another one, or lease.elect false"
 
 
 def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[str]:
