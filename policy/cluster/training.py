@@ -9,6 +9,7 @@ from enum import Enum
 
 MOST_TEXT = 4096  # characters of a job's history
 MOST_VALUE = 1e15
+REPORTS_KEPT = 8  # of a job: the first, and the last seven
 
 
 class Goal(Enum):

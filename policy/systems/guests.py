@@ -8,6 +8,7 @@ take. No metric is asked for, so none can be forged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,10 @@ class Guests:
     """interval: the least time between two rounds of invitations, seconds; guests give way at once."""
 
     interval: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.interval < math.inf:
+            raise ValueError(f"guests: interval is {self.interval!r}, must be 0 or more")
 
     @property
     def name(self) -> str:

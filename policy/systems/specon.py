@@ -6,6 +6,7 @@ has the reasons): the defaults follow its text, and each printed variant can be 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -14,7 +15,7 @@ from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.training import Goal
+from policy.cluster.training import REPORTS_KEPT, Goal
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
@@ -71,6 +72,15 @@ class SpeCon:
     guard: bool = False
     hysteresis: float = 0.0
     smoothing: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "interval", "w_pc", "w_wc", "w_cc"):
+            if not 0.0 < (value := getattr(self, name)) < math.inf:
+                raise ValueError(f"specon: {name} is {value!r}, must be above 0")
+        if not 0.0 <= self.hysteresis < math.inf:
+            raise ValueError(f"specon: hysteresis is {self.hysteresis!r}, must be 0 or more")
+        if not 1 <= self.smoothing < REPORTS_KEPT:
+            raise ValueError(f"specon: smoothing is {self.smoothing!r}, must be from 1 to {REPORTS_KEPT - 1} reports")
 
     @property
     def name(self) -> str:

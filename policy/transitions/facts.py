@@ -11,12 +11,11 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod
 from policy.cluster.reasons import Reason
-from policy.cluster.training import Report
+from policy.cluster.training import REPORTS_KEPT, Report
 from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
 REMEMBER_GONE_SECONDS = 300.0
-REPORTS_KEPT = 8
 
 
 def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:

@@ -90,3 +90,20 @@ def test_kubeflow_spread_order(backfill: bool, state: State) -> None:
     world.start(job("a").workers(1, cpu=6))
     world.submit(job("b").workers(1, cpu=6).arrived(1), job("c").workers(1, cpu=2).arrived(2))
     assert (world.state("b"), world.state("c")) == (State.WAITING, state)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "error"),
+    [
+        ("specon", {"interval": 0}, "specon: interval is 0.0, must be above 0"),
+        ("specon", {"alpha": float("nan")}, "specon: alpha is nan, must be above 0"),
+        ("specon", {"w_cc": -1.0}, "specon: w_cc is -1.0, must be above 0"),
+        ("specon", {"hysteresis": -0.1}, "specon: hysteresis is -0.1, must be 0 or more"),
+        ("specon", {"smoothing": 8}, "specon: smoothing is 8, must be from 1 to 7 reports"),
+        ("guests", {"interval": float("inf")}, "guests: interval is inf, must be 0 or more"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_name(name: str, parameters: dict[str, object], error: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        make_policy(name, **parameters)
+    assert str(caught.value) == error
