@@ -2,9 +2,9 @@
 
 Every node but one is full of one running gang; 200 gangs of five wait, each as large as one node. On the last node four
 of five would fit, so kube-scheduler asks filter about every ungated pod that an event wakes, and is refused; gated ones
-are not looked at. After a while in which only the unrelated events happen (a small bound pod of somebody else is
-created, then deleted), nodes are emptied one by one: the time runs from the deletion of the last pod on the node to the
-last binding of the gang that takes it, as a watch sees it.
+are not looked at. Once every ungated one has been refused, and after a while in which only the unrelated events happen
+(a small bound pod of somebody else is created, then deleted), nodes are emptied one by one: the time runs from the
+deletion of the last pod on the node to the last binding of the gang that takes it, as a watch sees it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.controlplane.kohort import Kohort
 
 GANG = 5
 EVENTS_A_SECOND = 10.0
-SETTLE_SECONDS, ROOM_SECONDS = 5.0, 30.0
+FIRST_SECONDS, SETTLE_SECONDS, ROOM_SECONDS = 180.0, 5.0, 30.0
 OTHERS = "/api/v1/namespaces/default/pods"
 
 
@@ -58,6 +58,8 @@ def _round(
     processes |= {"apiserver": plane.processes["kube-apiserver"]}
     try:
         with _unrelated(plane):
+            if case == "ungated":
+                live.wait(lambda: not _untried(plane), "refusal of every pod", FIRST_SECONDS, 1.0)
             time.sleep(SETTLE_SECONDS)
             calls, cpu, began = _filters(parts), live.cpu_seconds(processes), time.monotonic()
             time.sleep(options.seconds)
@@ -71,6 +73,12 @@ def _round(
         live.pause(parts)
         live.clear(plane)
         live.clear_pods(plane, OTHERS)
+
+
+def _untried(plane: ControlPlane) -> bool:
+    """Whether kube-scheduler has not looked at some pod yet."""
+    pods = plane.api.get(live.PODS, fieldSelector="spec.nodeName=")["items"]
+    return any(not pod.get("status", {}).get("conditions") for pod in pods)
 
 
 def _rooms(plane: ControlPlane, rooms: int) -> list[float]:

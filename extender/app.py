@@ -34,7 +34,7 @@ from extender.tls import RotatingContext, only
 from extender.verbs import Verbs, too_long
 from policy.cluster.events import Event, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
-from policy.systems import make_policy
+from policy.systems import POD_BY_POD, make_policy
 from policy.systems.base import Policy
 
 VERBS_PREFIX = "/scheduler/v1"
@@ -55,6 +55,7 @@ def rules_of(settings: Settings) -> Rules:
         largest_gang=settings.largest_gang,
         gangs_at_once=settings.barrier.gangs_at_once,
         ranked=settings.answer == "ranked",
+        gangs=settings.policy not in POD_BY_POD,
     )
 
 

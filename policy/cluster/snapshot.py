@@ -29,7 +29,10 @@ def _kept(how: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings that the transitions obey. Seconds, members, as the names say."""
+    """The settings that the transitions obey. Seconds, members, as the names say.
+
+    gangs: whether the policy binds members together; what is found half bound after a restart is repaired then.
+    """
 
     window_seconds: float = 8.0
     hold_seconds: float = 20.0
@@ -43,6 +46,7 @@ class Rules:
     largest_gang: int = 400
     gangs_at_once: int = 1024
     ranked: bool = False
+    gangs: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ SYSTEMS: dict[str, type[Any]] = {
     "guests": Guests,
     "oasis": Oasis,
 }
+POD_BY_POD = frozenset({"fifo-pod"})
 # What may move jobs under another system: ``kod2+specon``.
 REBALANCERS: dict[str, Callable[[], Rebalancer]] = {"specon": SpeCon, "guests": Guests}
 

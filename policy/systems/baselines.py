@@ -34,10 +34,7 @@ class Retry(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FifoPod:
-    """Pod by pod, least allocated node first. It binds without a barrier, and nothing is ever released.
-
-    After a restart the ledger takes a half-placed job for a gang in repair: this baseline is for experiments.
-    """
+    """Pod by pod, least allocated node first. It binds without a barrier, and nothing is ever released."""
 
     retry: Retry = Retry.FIFO
     seed: int = 0

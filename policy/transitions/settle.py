@@ -193,7 +193,12 @@ def _await_room(draft: Draft, gang: Gang, now: float) -> None:
 
 
 def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> None:
-    """Bound members without a plan: after a restart, or bound by somebody else. Whole: it runs; else it is repaired."""
+    """Bound members without a plan: after a restart, or bound by somebody else. Whole: it runs; else it is repaired.
+
+    Without gangs half a job is as good as any.
+    """
+    gangs = rules_of(draft).gangs
+    whole = whole or not gangs
     asked = job.worker.replicas if job.worker else 0
     indices = [slot.index + 1 for slot in bound if slot.role == WORKER]
     most = min(max(asked, job.min_workers), job.max_workers)
@@ -205,5 +210,6 @@ def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, no
     deadline = None if whole else now + rules_of(draft).repair_seconds
     move(
         draft, gang, how, nodes=nodes, workers=workers, least=job.min_workers, deadline=deadline, admitted_at=now,
+        whole=gangs,
         plan=next((pod.plan for uid in members.values() if (pod := draft.read("pods")[uid]).plan), ""),
     )  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from tests.controlplane import ControlPlane
+from tests.e2e.background import Background
 
 Json = dict[str, Any]
 JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
@@ -41,30 +41,19 @@ class Sighting:
 
 
 @dataclass(slots=True)
-class Observer:
+class Observer(Background):
     """Follows the pods of one namespace in a thread of its own; use it as a context manager."""
 
     plane: ControlPlane
     namespace: str
     sightings: list[Sighting] = field(default_factory=list)
     problem: str = ""
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(10)
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Follow from the list, watch by watch."""
         version = ""
         with httpx.Client(base_url=self.plane.url, verify=self.plane.tls, timeout=None, trust_env=False) as client:
-            while not self._stop.is_set():
+            while not self.stopped.is_set():
                 try:
                     version = self._watch(client, version)
                 except httpx.TransportError as error:

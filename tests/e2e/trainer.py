@@ -7,13 +7,13 @@ holds its room: the deadlock that a gang scheduler exists to prevent.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 from tests.controlplane import ControlPlane, ControlPlaneError
+from tests.e2e.background import Background
 from tests.e2e.tfjobs import TFJOBS
 
 Json = dict[str, Any]
@@ -21,28 +21,17 @@ RUN_SECONDS = "demo.kohort.dev/run-seconds"
 
 
 @dataclass(slots=True)
-class Trainer:
+class Trainer(Background):
     """Lets every job of a namespace compute ``seconds`` once it is whole."""
 
     plane: ControlPlane
     namespace: str
     seconds: float
     started: dict[str, float] = field(default_factory=dict)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(10)
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.25):
+    def run(self) -> None:
+        """Look at every job four times a second."""
+        while not self.stopped.wait(0.25):
             jobs = self.plane.api.get(TFJOBS.format(namespace=self.namespace))["items"]
             pods = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
             for job in jobs:

@@ -343,10 +343,11 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
         "freeing_seconds": 121, "gangs_at_once": 17,
     }  # fmt: skip
     release = {"backoff_initial_seconds": 6, "backoff_max_seconds": 130}
-    rules = rules_of(Settings(barrier=barrier, release=release, refusal_memory_seconds=61, answer="ranked"))
+    others: dict[str, Any] = {"refusal_memory_seconds": 61, "answer": "ranked", "policy": "fifo-pod"}
+    rules = rules_of(Settings(barrier=barrier, release=release, **others))
     assert rules == Rules(
         window_seconds=9, hold_seconds=21, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
         backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=1260,
-        gangs_at_once=17, ranked=True,
+        gangs_at_once=17, ranked=True, gangs=False,
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == []

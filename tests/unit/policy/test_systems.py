@@ -6,7 +6,7 @@ from policy.cluster.gang import State
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, Retry
 from policy.systems.kod2 import Gate, Kod2
-from tests.builders import World, job
+from tests.builders import JobSeen, NodeSeen, PodSeen, Synced, World, job, node
 
 BAD = {
     "an unknown name": ("kod3", {}, f"policy 'kod3' is not known; known are {', '.join(sorted(SYSTEMS))}"),
@@ -57,6 +57,21 @@ def test_fifo_pod_places_half_jobs_which_hold_their_room() -> None:
     world.end(a)
     world.bind(b)
     assert world.state("b") is State.RUNNING
+
+
+def test_fifo_pod_knows_a_half_placed_job_again_after_a_restart() -> None:
+    before = World(FifoPod()).nodes("n1")
+    half = job("a").ps().workers(5, cpu=3).done()
+    before.submit(half)
+    before.bind(half)
+    world = World(FifoPod()).rules(gangs=False)
+    pods = map(PodSeen, before.snapshot.pods.values())
+    world.do(JobSeen(half), *pods, *map(NodeSeen, before.snapshot.nodes.values()), Synced())
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, before.plan("a"))
+    world.pass_time(10_000)
+    assert world.state("a") is State.RUNNING
+    world.see(node("n2"))
+    assert len(world.plan("a")) == 6
 
 
 def test_fifo_pod_binds_each_pod_at_once() -> None:

@@ -1,0 +1,30 @@
+"""Work beside a test, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Self
+
+
+@dataclass(slots=True)
+class Background(ABC):
+    """Runs from the start of the context to its end; ``stopped`` is set when it should end."""
+
+    stopped: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self.run, name=type(self).__name__.lower(), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    @abstractmethod
+    def run(self) -> None:
+        """Work until ``stopped``."""
