@@ -334,6 +334,15 @@ def test_the_server_takes_the_base_as_a_whole(plane: ControlPlane) -> None:
     assert said.count("(server dry run)") == len(kinds)
 
 
+def test_the_server_takes_the_overlay_for_a_shared_scheduler(plane: ControlPlane) -> None:
+    overlay = CHECKOUT / "manifests/overlays/shared-scheduler"
+    said = plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", str(overlay))
+    assert {"lease.coordination.k8s.io/kohort-extender", "service/kohort-extender", "deployment.apps/kohort"} <= {
+        line.split(" ")[0] for line in said.splitlines()
+    }
+    assert "kohort-scheduler" not in said
+
+
 def test_a_manifest_with_a_fault_is_not_taken(plane: ControlPlane) -> None:
     """The dry run above can fail: an unknown field is enough."""
     text = (BASE / "deployment.yaml").read_text().replace("enableServiceLinks:", "enableServiceLink:")
