@@ -6,9 +6,11 @@ author's code" is the controller that the paper names, whose victims and sizes d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.model import Job
@@ -17,7 +19,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import ask_of, worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Offer, one_by_one
-from policy.systems.elastic import ElasticPass
+from policy.systems.elastic import ElasticPass, moments
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import asked_workers, queue
 
@@ -90,6 +92,15 @@ class Dragon:
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Figure 5: scale-down for urgent jobs, AFCFS, scale-up."""
         return Pass(self, snapshot, now).run()
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float:
+        """When a job becomes urgent, room has been idle for long enough, a back-off ends, or a turn is forgotten."""
+        acted = snapshot.memory.get(ACTED)
+        if self.idle is Idle.NODE or not isinstance(acted, float):
+            return now
+        urgent = (job.arrival + self.urgent_threshold for job in snapshot.waiting())
+        idle = (acted + self.idle_threshold,)
+        return min((at for at in chain(moments(snapshot), urgent, idle) if at >= now), default=math.inf)
 
 
 class Pass(ElasticPass):

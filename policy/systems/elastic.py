@@ -5,7 +5,7 @@ Start a gang, shrink others for it, mend one that has lost members, grow what ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
@@ -24,6 +24,12 @@ from policy.systems.standing import Standing
 # A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
 TURNS = 2
 TURN_SECONDS = 600.0
+
+
+def moments(snapshot: Snapshot) -> Iterator[float]:
+    """When time alone may change what any elastic pass does: a back-off ends, a turn is forgotten. Also past ones."""
+    yield from (snapshot.gang(job.uid).not_before for job in snapshot.waiting())
+    yield from (turn + TURN_SECONDS for gang in snapshot.gangs.values() for turn in gang.turns)
 
 
 class ElasticPass:

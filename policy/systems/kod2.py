@@ -9,13 +9,14 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
-from policy.systems.elastic import TURN_SECONDS, ElasticPass
+from policy.systems.elastic import ElasticPass, moments
 from policy.systems.queue import in_order, queue
 
 SAME_WEIGHT = 1e-9
@@ -93,16 +94,10 @@ class Kod2:
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
         """When a job starves, a back-off or a cool-down ends, or a turn is forgotten."""
-        moments = [at for job in snapshot.waiting() for at in (job.arrival + self.starve_limit, _rests(snapshot, job))]
-        for gang in snapshot.gangs.values():
-            moments += [turn + TURN_SECONDS for turn in gang.turns]
-            if gang.grew is False and gang.scaled_at is not None:
-                moments.append(gang.scaled_at + self.cooldown)
-        return min((at for at in moments if at >= now), default=math.inf)
-
-
-def _rests(snapshot: Snapshot, job: Job) -> float:
-    return snapshot.gang(job.uid).not_before
+        starved = (job.arrival + self.starve_limit for job in snapshot.waiting())
+        shrunk = (gang.scaled_at for gang in snapshot.gangs.values() if gang.grew is False)
+        rested = (at + self.cooldown for at in shrunk if at is not None)
+        return min((at for at in chain(moments(snapshot), starved, rested) if at >= now), default=math.inf)
 
 
 def largest_node(snapshot: Snapshot) -> dict[str, int]:

@@ -197,7 +197,7 @@ class Blind:
 @pytest.mark.parametrize("name", [name for name in sorted(SYSTEMS) if hasattr(SYSTEMS[name], "next_change")])
 def test_ticks_that_are_left_out_would_have_changed_nothing(name: str) -> None:
     left_out = 0
-    for seed in range(40):
+    for seed in range(25):
         case, seen, asked = made(seed), list[Step](), list[Step]()
         settings = replace(case.settings, report_seconds=None, tick_seconds=7.0)
         results = [
@@ -206,7 +206,7 @@ def test_ticks_that_are_left_out_would_have_changed_nothing(name: str) -> None:
         ]
         assert results[0] == results[1], f"seed {seed}"
         left_out += len(asked) - len(seen)
-    assert left_out > 1000
+    assert left_out > 500
 
 
 def test_the_horizon_ends_a_run() -> None:
