@@ -116,3 +116,9 @@ def test_an_update_does_not_wait_for_a_follower_to_be_ready() -> None:
     update = BY_KIND["Deployment"]["spec"]["strategy"]["rollingUpdate"]
     assert (update["maxSurge"], update["maxUnavailable"]) == (0, "100%")
     assert ("PodDisruptionBudget", "kohort-system", "kohort") in {named(one) for one in PATCHES if "$patch" in one}
+
+
+def test_the_largest_gang_is_the_one_that_the_settings_say() -> None:
+    assert (
+        f"largest gang that they admit has {SETTINGS.largest_gang} members" in (OVERLAY / "settings.yaml").read_text()
+    )
