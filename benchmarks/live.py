@@ -145,8 +145,8 @@ def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> Ko
 
 
 def window(seconds: int) -> Json:
-    """Settings for a barrier of that length, with the httpTimeout that it needs."""
-    return {"barrier": {"window_seconds": seconds, "http_timeout_seconds": seconds + 12}}
+    """Settings for a barrier of that length; httpTimeout is as much longer as in what is shipped (8 s and 30 s)."""
+    return {"barrier": {"window_seconds": seconds, "http_timeout_seconds": seconds + 22}}
 
 
 def open_gate(plane: ControlPlane) -> None:

@@ -1,0 +1,153 @@
+"""What happens to a gang between its plan and its bindings where no other room is left: given up in time, and said why.
+
+Where other room is left, and for bindings that fail: test_recovery.py; for a quota: test_promises.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.kohort import Kohort
+from tests.e2e.asking import explained
+from tests.e2e.gangs import (
+    allow_holds,
+    at_barrier,
+    create_pod,
+    fresh_kohort,
+    let_go,
+    lone_pod,
+    no_operator,
+    nodes_of,
+    on_node,
+    own_namespace,
+    plan_of,
+    pods,
+    submit,
+    until,
+    window,
+)
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJob
+
+Json = dict[str, Any]
+IN_TIME = 30.0
+LOST = "node-1"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Three nodes of ten cores, and the default scheduler beside Kohort's."""
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("between"), controller_manager=True) as started:
+        allow_holds(started)
+        started.start_scheduler()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane) -> Iterator[Kohort]:
+    settings = window(8) | {"release": {"backoff_initial_seconds": 2}, "kod2": {"cooldown_seconds": 1}}
+    with fresh_kohort(plane, settings, "between") as started:
+        yield started
+
+
+@pytest.fixture
+def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    with own_namespace(plane, request.node.name) as name:
+        yield name
+
+
+def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> TFJob:
+    """A gang that needs all three nodes; its workers are held in bind because its ps may not start yet."""
+    job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
+    until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier", IN_TIME)
+    return job
+
+
+def said(kohort: Kohort, job: TFJob) -> set[str]:
+    """The reasons in the journal for which plans of the job were given up."""
+    told = kohort.get("/v1/decisions")["decisions"]
+    mine = (d for d in told if (d["job"] or {}).get("namespace") == job.namespace and d["action"] == "Released")
+    return {d["reason"] for d in mine}
+
+
+@contextmanager
+def cordoned(plane: ControlPlane, job: TFJob) -> Iterator[None]:
+    plane.kubectl("cordon", LOST)
+    yield
+    plane.kubectl("uncordon", LOST)
+
+
+@contextmanager
+def deleted(plane: ControlPlane, job: TFJob) -> Iterator[None]:
+    plane.api.delete(f"/api/v1/nodes/{LOST}")
+    yield
+    manifest = next(m for m in NodeShape().manifests("node") if m["metadata"]["name"] == LOST)
+    plane.api.create("/api/v1/nodes", manifest)
+
+
+@contextmanager
+def without_a_member(plane: ControlPlane, job: TFJob) -> Iterator[None]:
+    """A held worker is deleted, and nobody makes a new one."""
+    with no_operator(plane):
+        plane.api.delete(f"/api/v1/namespaces/{job.namespace}/pods/{job.name}-worker-1")
+        yield
+
+
+@contextmanager
+def stolen(plane: ControlPlane, job: TFJob) -> Iterator[None]:
+    where = f"/api/v1/namespaces/{job.namespace}/pods/thief"
+    create_pod(plane, job.namespace, lone_pod("thief", scheduler="default-scheduler", **on_node(LOST)))
+    until(lambda: nodes_of(plane, job.namespace).get("thief") == LOST, "the room stolen", 20)
+    yield
+    plane.api.delete(where)
+
+
+Mishap = Callable[[ControlPlane, TFJob], AbstractContextManager[None]]
+# What happens -> why the plan is given up, and why the job waits then.
+MISHAPS: dict[str, tuple[Mishap, str, str]] = {
+    "its node is cordoned": (cordoned, "PlannedNodeNotOffered", "GangExceedsCluster"),
+    "its node is deleted": (deleted, "PlannedNodeNotOffered", "GangExceedsCluster"),
+    "a member is deleted": (without_a_member, "WaitingForPods", "WaitingForPods"),
+    "its room is stolen": (stolen, "RoomTaken", "GangExceedsCluster"),
+}
+
+
+@pytest.mark.parametrize(("mishap", "given_up", "waits"), MISHAPS.values(), ids=MISHAPS.keys())
+def test_the_plan_is_given_up_at_once_and_said_why(
+    plane: ControlPlane, kohort: Kohort, space: str, mishap: Mishap, given_up: str, waits: str
+) -> None:
+    with Observer(plane, space) as watch:
+        job = at_the_barrier(plane, kohort, space)
+        with mishap(plane, job):
+            took = until(lambda: given_up in said(kohort, job), "given up", IN_TIME)
+            until(lambda: explained(kohort, space, job.name)[0] == waits, f"waits because of {waits}", IN_TIME)
+            print(f"given up after {took:.1f} s: {given_up}; waits: {explained(kohort, space, job.name)}")
+            assert not plan_of(kohort, job)
+            let_go(plane, space)
+            assert nodes_of(plane, space, job.name) == {}
+        until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound whole", 2 * IN_TIME)
+        assert watch.partial_seconds(job.name, 3) < 2
+
+
+def test_a_job_deleted_in_mid_scale_is_let_go_and_both_sides_are_told(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    """A heavy job waits for room of a light one that is being shrunk, and is deleted."""
+    light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), stop_seconds=3)
+    until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job bound", IN_TIME)
+    heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
+    until(lambda: explained(kohort, space, heavy.name)[0] == "RoomBeingFreed", "the heavy job told why", IN_TIME)
+    shrunk = kohort.get(f"/v1/jobs/{space}/light")
+    assert shrunk["workers"] < 29
+    plane.api.delete(heavy.path)
+    until(lambda: kohort.get(f"/v1/jobs/{space}/light")["workers"] == 29, "the light job given all", IN_TIME)
+    until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job whole again", IN_TIME)
+    assert not [pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith("heavy")]
+    told = kohort.get("/v1/decisions")["decisions"]
+    turns = [d["direction"] for d in told if d["action"] == "Resize" and (d["job"] or {}).get("namespace") == space]
+    assert {"in", "out"} <= set(turns)
