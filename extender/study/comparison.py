@@ -71,7 +71,7 @@ def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
             spreads = {name: spread(values) for name, values in found.items()}
             differences = {name: paired(firsts[name], values) for name, values in found.items() if name in firsts}
             shown = differences if policy is not plan.policies[0] else {}
-            lines.append(Line(trace.text, policy.text, len(plan.seeds_of(trace)), spreads, shown))
+            lines.append(Line(trace.label, policy.label, len(plan.seeds_of(trace)), spreads, shown))
     return lines
 
 

@@ -12,7 +12,11 @@ from extender.study.errors import StudyError, refuse
 from extender.study.specs import Spec, Value
 from extender.study.tracefiles import read_trace, seeded
 from policy.sim.fluid.settings import FluidSettings
+from policy.sim.fluid.speeds import Linear
+from policy.sim.papers import dragon, oasis_jobs, speconworld
 from policy.sim.traces import Trace, kod2
+
+SIM = "sim."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +31,49 @@ def _kod2(seed: int, **parameters: Value) -> Scene:
     return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
 
-NAMED: Mapping[str, Callable[..., Scene]] = {"kod2": _kod2}
+def _dragon_table_1(seed: int) -> Scene:
+    del seed  # there is no chance in it
+    return Scene(dragon.table_1(), dragon.SETTINGS)
+
+
+def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> Scene:
+    draw = oasis_jobs.Draw(jobs, servers, slots, min(slots, oasis_jobs.Draw(jobs).arrivals))
+    slot = oasis_jobs.SLOT_SECONDS
+    settings = FluidSettings(speeds=Linear(), slot_seconds=slot, tick_seconds=slot / 10, horizon=2 * slots * slot)
+    return Scene(oasis_jobs.trace(draw, seed), settings)
+
+
+def _specon(seed: int, jobs: int = 20) -> Scene:
+    if jobs not in speconworld.MIXED:
+        raise refuse("jobs", jobs, " or ".join(map(str, speconworld.MIXED)))
+    return Scene(speconworld.trace_of(speconworld.MIXED[jobs], seed), speconworld.SETTINGS)
+
+
+NAMED: Mapping[str, Callable[..., Scene]] = {
+    "kod2": _kod2,
+    "dragon-table-1": _dragon_table_1,
+    "specon-mixed": _specon,
+    "oasis": _oasis,
+}
+ONE = frozenset({"dragon-table-1"})  # named, and without chance
 
 
 @lru_cache(maxsize=4)
 def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> Scene:
     """The trace of that name or in that file, for that seed. Raises StudyError.
 
-    simulator: settings of the job-level simulator (policy/sim/fluid/settings.py) that are plain numbers.
+    simulator: settings of the job-level simulator (policy/sim/fluid/settings.py) that are plain numbers; they win over
+    the trace's own, its parameters ``sim.NAME``.
     """
-    found = _named(spec, seed) if spec.name in NAMED else Scene(_from_file(spec, seed), FluidSettings())
-    return replace(found, settings=_changed(found.settings, dict(simulator)))
+    mine = {name.removeprefix(SIM): value for name, value in spec.parameters if name.startswith(SIM)}
+    rest = replace(spec, parameters=tuple(one for one in spec.parameters if not one[0].startswith(SIM)))
+    found = _named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed), FluidSettings())
+    return replace(found, settings=_changed(found.settings, mine | dict(simulator)))
 
 
 def varies(spec: Spec) -> bool:
     """Whether another seed is another trace."""
-    return spec.name in NAMED or seeded(spec)
+    return spec.name in NAMED.keys() - ONE or seeded(spec)
 
 
 def _named(spec: Spec, seed: int) -> Scene:

@@ -7,20 +7,30 @@ from dataclasses import dataclass
 
 from extender.study.errors import refuse
 
+LABEL = "label"
 Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A name and its parameters, in the order given. ``text``: as it was written; the label in tables."""
+    """A name and its parameters, in the order given. ``text``: as it was written."""
 
     name: str
     parameters: tuple[tuple[str, Value], ...] = ()
     text: str = ""
 
+    @property
+    def label(self) -> str:
+        """For tables: what the parameter ``label`` says, else as it was written, a file without its folders."""
+        given = dict(self.parameters)
+        if LABEL in given:
+            return str(given[LABEL])
+        folder, slash, rest = self.text.partition(",")[0].rpartition("/")
+        return self.text[len(folder) + len(slash) :] if rest else self.text
+
     def given(self, **more: Value) -> dict[str, Value]:
-        """All parameters; those given win."""
-        return {**more, **dict(self.parameters)}
+        """All parameters but the label; those given win."""
+        return {**more, **{name: value for name, value in self.parameters if name != LABEL}}
 
 
 def spec(text: str, option: str) -> Spec:

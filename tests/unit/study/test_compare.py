@@ -167,3 +167,29 @@ def test_a_measure_that_is_none_is_refused() -> None:
     result = kohort("compare", "--policy", "kod2", "--trace", "kod2", "--measure", "happiness", "--seeds", "1")
     assert result.exit_code == 2
     assert result.output.startswith("kohort: --measure: 'happiness' is not allowed; allowed: jobs, finished, ")
+
+
+def test_a_trace_has_its_own_settings_of_the_simulator_and_those_of_all_win() -> None:
+    def mean(*arguments: str) -> float:
+        spreads = answer("simulate", "--policy", "kod2", *arguments)["lines"][0]["spreads"]
+        return float(spreads["mean_jct_seconds"]["mean"])
+
+    plain, slow = mean("--trace", "kod2"), mean("--trace", "kod2,sim.start_seconds=100")
+    assert slow > plain + 50
+    assert mean("--trace", "kod2,sim.start_seconds=100", "--set", "sim.start_seconds=1") == plain
+
+
+def test_a_label_stands_for_the_trace_in_tables() -> None:
+    lines = answer("compare", "--policy", "kod2,label=ours", "--trace", "kod2,jobs=2,label=two", "--seeds", "1")[
+        "lines"
+    ]
+    assert [(line["trace"], line["policy"]) for line in lines] == [("two", "ours")]
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "seeds"), [("dragon-table-1", 12, 1), ("oasis,jobs=3,servers=5", 3, 2), ("specon-mixed", 20, 2)]
+)
+def test_named_traces_of_the_papers_run(name: str, jobs: int, seeds: int) -> None:
+    (line,) = answer("compare", "--policy", "locality-only", "--trace", name, "--seeds", "2")["lines"]
+    assert (line["spreads"]["jobs"]["mean"], line["seeds"]) == (jobs, seeds)
+    assert line["spreads"]["finished"]["low"] > 0
