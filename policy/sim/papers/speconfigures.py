@@ -16,7 +16,7 @@ def draw_completion(rows: Sequence[Row], figure: Any) -> None:
     jobs = [key.removeprefix("default/") for key in rows[0] if key.startswith("default/")]
     for shift, prefix, label in ((-0.2, "default", DEFAULT), (0.2, "specon", SPECON)):
         heights = [rows[0][f"{prefix}/{job}"] for job in jobs]
-        left.bar([at + shift for at in range(len(jobs))], heights, 0.4, label=label)
+        left.bar([at + shift for at in range(1, len(jobs) + 1)], heights, 0.4, label=label)
     left.set_xlabel("job (one seed)")
     left.set_ylabel("completion time (s)")
     left.legend()
@@ -24,6 +24,7 @@ def draw_completion(rows: Sequence[Row], figure: Any) -> None:
     right.boxplot([[row[name] for row in rows] for name in measures], tick_labels=list(measures))
     right.axhline(0, color="black", linewidth=0.5)
     right.set_ylabel("change, all seeds (%)")
+    right.tick_params(axis="x", rotation=30)
 
 
 def draw_grid(rows: Sequence[Row], figure: Any) -> None:

@@ -90,7 +90,9 @@ def test_a_guest_gives_way_at_once_to_a_job_that_is_placed_there() -> None:
     assert at(world, "a") == "n3"
     world.start(alone("g"), alone("h"))
     assert (at(world, "a"), at(world, "g"), at(world, "h")) == ("n3", "n1", "n2")
-    world.submit(alone("i"))
+    world.effects.clear()
+    in_that_step = world.submit(alone("i"))
+    assert [effect.job_uid for effect in in_that_step if isinstance(effect, Migrate)] == ["job-a"]
     assert look(world, 0.0) == {"a": "n1"}
     assert KEY + "job-a" not in world.snapshot.memory
 

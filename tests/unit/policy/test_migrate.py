@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from policy.cluster.actions import Action, Decision, Migrate
+from policy.cluster.actions import Action, Decision, Migrate, Resize
 from policy.cluster.lifecycle import InvalidMoveError
 from policy.cluster.model import Phase, Slot
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
+from policy.placement.after import room_after
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     JobSeen,
@@ -136,6 +137,37 @@ def test_a_user_who_suspends_it_meanwhile_is_obeyed() -> None:
     world.see(pair.with_(released=True))
     world.see(pair.with_(suspended=True))
     assert (world.state("a"), cpu(world, "n2")) == (State.RELEASING, 0)
+
+
+def test_news_of_an_old_pod_does_not_call_the_plan_back() -> None:
+    world = moved(running(), "n2")
+    world.see(replace(world.pod("a-ps-0"), woken="again"))
+    assert (world.plan("a"), evicted(world)) == ({"ps-0": "n2", "worker-0": "n2"}, ["a-ps-0", "a-worker-0"])
+
+
+def test_a_minimum_that_is_raised_on_the_way_does_not_hold_the_gang_up() -> None:
+    """The one under which it was bound counts until the new one has been reached."""
+    world = moved(running(), "n2")
+    world.see(job("a").ps(1).workers(2, 2, asked=1))
+    restart(world, "a-ps-0", "a-worker-0")
+    assert (world.state("a"), world.gang("a").workers) == (State.RUNNING, 2)
+
+
+def test_free_room_after_a_decision() -> None:
+    """What is given away counts once: not again for members that have their node already."""
+    world = running(job("a").ps(1).workers(1, 2, asked=1))
+    snapshot = world.snapshot
+    assert world.plan("a") == {"ps-0": "n1", "worker-0": "n1", "worker-1": "n1"}
+
+    def free(*actions: Action) -> list[int]:
+        room = room_after(snapshot, actions)
+        return [room.free(name)["cpu"] // 1000 for name in ("n1", "n2", "n3")]
+
+    kept = {ps(0): "n1", w(0): "n1", w(1): "n1"}
+    assert free() == [5, 10, 10]
+    assert free(Resize("job-a", 2, kept)) == [5, 10, 10]
+    assert free(Resize("job-a", 2, {w(1): "n2"})) == [5, 8, 10]
+    assert free(Migrate("job-a", dict.fromkeys(kept, "n3"))) == [5, 10, 5]
 
 
 def test_it_runs_again_once_nobody_is_left_behind() -> None:

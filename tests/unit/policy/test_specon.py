@@ -10,7 +10,7 @@ import pytest
 
 from policy.cluster.actions import Action, Effect, Migrate
 from policy.cluster.events import Reported
-from policy.cluster.model import Phase
+from policy.cluster.model import Node, Phase
 from policy.cluster.training import Goal, Report, Training
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
@@ -29,7 +29,7 @@ def alone(name: str, cpu: float = 1) -> JobBuilder:
     return job(name).workers(1, cpu=cpu).with_(migratable=True)
 
 
-def scene(policy: SpeCon, nodes: Sequence[str], *jobs: str | JobBuilder) -> World:
+def scene(policy: SpeCon, nodes: Sequence[str | Node], *jobs: str | JobBuilder) -> World:
     """The jobs run, placed round and round over the nodes in this order."""
     world = World(policy).nodes(*nodes)
     for index, one in enumerate(jobs):
@@ -125,6 +125,11 @@ def test_a_slow_round_that_is_no_slower_than_the_last_changes_nothing() -> None:
 
 def test_growth_above_alpha_makes_it_a_growing_job_again() -> None:
     assert categories(PLAIN, (*CONVERGING[:4], 4.0)) == [PC, PC, WC, CC, PC]
+    world = scene(PLAIN, ("n1",), "a")
+    rounds(world, a=CONVERGING[:4])
+    assert known(world, "a").converged == world.now
+    rounds(world, a=[4.0])
+    assert known(world, "a").converged is None
 
 
 def test_hysteresis_keeps_what_is_hardly_above_alpha() -> None:
@@ -383,6 +388,40 @@ def test_a_growing_job_is_not_balanced_unless_asked_for() -> None:
         world = scene(policy, ("n1", "n2"), "a", "b", "c")
         world.end(alone("b"))
         assert moves(rounds(world, a=[10.0], c=[10.0])) == moved
+
+
+def test_an_idle_node_is_filled_from_nodes_with_more_than_their_share_only() -> None:
+    """Four fixed jobs on n1, two that have converged on n2, n3 idle: the balance factor is 2."""
+    fixed = [alone(name).with_(migratable=False) for name in "adgj"]
+    jobs = [fixed[0], "b", "c", fixed[1], "e", "f", fixed[2], "h", "i", fixed[3]]
+    world = scene(EVEN, ("n1", "n2", "n3"), *jobs)
+    for name in "cfhi":
+        world.end(alone(name))
+    told = rounds(world, b=SLOW, e=SLOW)
+    assert ({world.gang(name).nodes[w(0)] for name in "be"}, moves(told)) == ({"n2"}, {})
+
+
+def test_nodes_at_their_share_are_given_nobody() -> None:
+    """Four, two and two: the balance factor is 2."""
+    world = scene(EVEN, ("n1", "n2", "n3"), *"abcdefghij")
+    for name in "hi":
+        world.end(alone(name))
+    assert moves(rounds(world, **dict.fromkeys("abcdefgj", SLOW))) == {}
+
+
+def test_idle_nodes_are_filled_when_there_are_fewer_jobs_than_nodes() -> None:
+    world = scene(EVEN, ("n1", "n2", "n3"), *"abcd")
+    for name in "bc":
+        world.end(alone(name))
+    assert moves(rounds(world, a=SLOW, d=SLOW)) == {"a": "n2"}
+
+
+def test_room_is_given_away_once_in_a_round() -> None:
+    """The balance factor is 2, but n2 has room for one."""
+    world = scene(EVEN, ("n1", node("n2", cpu=1)), *"abcdefg")
+    for name in "bdf":
+        world.end(alone(name))
+    assert moves(rounds(world, **dict.fromkeys("aceg", SLOW))) == {"a": "n2"}
 
 
 def test_it_evens_out_only_what_is_uneven() -> None:
