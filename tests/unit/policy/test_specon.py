@@ -393,7 +393,7 @@ def test_a_growing_job_is_not_balanced_unless_asked_for() -> None:
 def test_an_idle_node_is_filled_from_nodes_with_more_than_their_share_only() -> None:
     """Four fixed jobs on n1, two that have converged on n2, n3 idle: the balance factor is 2."""
     fixed = [alone(name).with_(migratable=False) for name in "adgj"]
-    jobs = [fixed[0], "b", "c", fixed[1], "e", "f", fixed[2], "h", "i", fixed[3]]
+    jobs: list[str | JobBuilder] = [fixed[0], "b", "c", fixed[1], "e", "f", fixed[2], "h", "i", fixed[3]]
     world = scene(EVEN, ("n1", "n2", "n3"), *jobs)
     for name in "cfhi":
         world.end(alone(name))
