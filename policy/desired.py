@@ -5,10 +5,11 @@ Level-triggered. A function of the snapshot alone: asking twice gives the same l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.index import waits
 from policy.cluster.model import PS, WORKER, Job, Pod, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
@@ -40,6 +41,9 @@ NO_HELP = frozenset(
 
 NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
+
+
+Concerned = Sequence[tuple[Job, Gang]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,32 +117,49 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
     """The orders for this snapshot; none at all while the ledger is being rebuilt or another replica leads."""
     if not (snapshot.synced and snapshot.leading):
         return Desired(gate=False)
-    orders = [_orders(snapshot, job, gang) for job, gang in _admitted(snapshot)]
+    concerned = _concerned(snapshot)
+    orders = [_orders(snapshot, job, gang) for job, gang in concerned if _is_admitted(job, gang)]
     nominating = len(snapshot.nodes) > nominate_above
     return Desired(
         gate=_crowded(snapshot),
         ungate=(*(order for member in orders for order in member.ungate), *_hopeless(snapshot)),
         wake=tuple(order for member in orders for order in member.wake),
-        nominate=tuple(_nominations(snapshot, orders if nominating else [])),
-        replicas=tuple(_replicas(snapshot)),
-        suspend=tuple(_suspensions(snapshot)),
-        release=tuple(_releases(snapshot)),
-        evict=tuple(_evictions(snapshot)),
+        nominate=tuple(_nominations(snapshot, orders if nominating else [], concerned)),
+        replicas=tuple(_replicas(snapshot, concerned)),
+        suspend=tuple(_suspensions(snapshot, concerned)),
+        release=tuple(_releases(snapshot, concerned)),
+        evict=tuple(_evictions(snapshot, concerned)),
         note=tuple(_notes(snapshot)),
     )
 
 
+def _concerned(snapshot: Snapshot) -> Concerned:
+    """The jobs for which there may be something to do, with their gangs, by uid."""
+    jobs = snapshot.jobs
+    return [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
+
+
 def _crowded(snapshot: Snapshot) -> bool:
     """Whether somebody waits for room. Who waits for its own pods, or could never start, gates nobody else."""
-    freeing = any(gang.waits_for for gang in snapshot.gangs.values())
-    return freeing or any(reason_of(snapshot, job).reason in FOR_ROOM for job in snapshot.waiting())
+    return bool(snapshot.index.freeing) or any(
+        reason_of(snapshot, job).reason in FOR_ROOM for job in snapshot.waiting()
+    )
 
 
 def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
     """Gated pods that no room would help: without the gate, filter writes the reason into the pod's condition."""
-    for pod in snapshot.pods.values():
+    jobs = [uid for uid in snapshot.index.unsettled if not _waits_for_room(snapshot, uid)]
+    orphans = (snapshot.pods[uid] for uid in snapshot.index.orphans)
+    for pod in (*(pod for uid in jobs for pod in snapshot.every_pod_of(uid)), *orphans):
         if pod.gated and pod.opted_in and not pod.terminating and refuse_pod(snapshot, pod) in NO_HELP:
             yield _order(pod)
+
+
+def _waits_for_room(snapshot: Snapshot, uid: str) -> bool:
+    job = snapshot.jobs.get(uid)
+    if job is None or snapshot.gang(uid).state in ADMITTED:
+        return False
+    return reason_of(snapshot, job).reason not in NO_HELP
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +169,8 @@ class _GangOrders:
     nominate: tuple[PodOrder, ...]
 
 
-def _admitted(snapshot: Snapshot) -> Iterator[tuple[Job, Gang]]:
-    for uid, gang in sorted(snapshot.gangs.items()):
-        job = snapshot.jobs.get(uid)
-        if job is not None and queued(job) and gang.state in ADMITTED and not gang.waits_for:
-            yield job, gang
+def _is_admitted(job: Job, gang: Gang) -> bool:
+    return gang.state in ADMITTED and queued(job) and not gang.waits_for
 
 
 def _orders(snapshot: Snapshot, job: Job, gang: Gang) -> _GangOrders:
@@ -179,18 +197,18 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
     return PodOrder(pod.uid, pod.namespace, pod.name, value)
 
 
-def _nominations(snapshot: Snapshot, orders: list[_GangOrders]) -> Iterator[PodOrder]:
+def _nominations(snapshot: Snapshot, orders: list[_GangOrders], concerned: Concerned) -> Iterator[PodOrder]:
     for member in orders:
         yield from member.nominate
-    for pod in snapshot.pods.values():
-        if pod.opted_in and pod.job_uid and pod.nominated and not pod.node:
-            gang = snapshot.gang(pod.job_uid)
-            if pod.slot not in gang.nodes and pod.job_uid in snapshot.jobs:
+    for job, gang in concerned:
+        for pod in snapshot.every_pod_of(job.uid):
+            if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
                 yield _order(pod, "")
 
 
-def _replicas(snapshot: Snapshot) -> Iterator[ReplicaOrder]:
-    for job, workers in (*_running(snapshot), *_too_few(snapshot)):
+def _replicas(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
+    given = ((job, gang.workers) for job, gang in concerned if queued(job) and gang.state in ADMITTED)
+    for job, workers in (*given, *_too_few(snapshot, concerned)):
         worker = job.worker
         if job.elastic and worker is not None and worker.replicas != workers and not _still_going(snapshot, job):
             step = _step(snapshot, job, workers)
@@ -221,56 +239,46 @@ def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
     return [pod.slot.index for pod in pods if pod.slot is not None and pod.slot.role == WORKER]
 
 
-def _running(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
-    """Those that were given a number of workers."""
-    for uid, gang in sorted(snapshot.gangs.items()):
-        job = snapshot.jobs.get(uid)
-        if job is not None and queued(job) and gang.state in ADMITTED:
-            yield job, gang.workers
-
-
-def _too_few(snapshot: Snapshot) -> Iterator[tuple[Job, int]]:
+def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[tuple[Job, int]]:
     """Those that ask for fewer workers than their minimum: nobody else would ever create the pods they wait for."""
-    for job in snapshot.waiting():
+    for job, gang in concerned:
         asked = job.worker.replicas if job.worker else 0
-        if asked < job.min_workers and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:
+        if asked < job.min_workers and waits(job, gang) and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:
             yield job, job.min_workers
 
 
-def _suspensions(snapshot: Snapshot) -> Iterator[SuspendOrder]:
+def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOrder]:
     """A gang gives its room up, or moves, by its operator: a pod that somebody else deletes it takes for a failure.
 
     It is let go on when every pod is gone: the operator counts one that still terminates as failed (1.8.1).
     """
-    for uid, job in sorted(snapshot.jobs.items()):
+    for job, gang in concerned:
         if releasing(job):
-            if not any(pod.slot or pod.holds_room for pod in snapshot.every_pod_of(uid)):
+            if not any(pod.slot or pod.holds_room for pod in snapshot.every_pod_of(job.uid)):
                 yield _suspend_order(job, suspend=False)
-        elif queued(job) and job.suspends and _has_room_to_give_up(snapshot, uid):
+        elif queued(job) and job.suspends and _has_room_to_give_up(snapshot, gang):
             yield _suspend_order(job, suspend=True)
 
 
-def _has_room_to_give_up(snapshot: Snapshot, uid: str) -> bool:
-    gang = snapshot.gang(uid)
+def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
     if gang.state is State.MIGRATING:
         return next(_left_behind(snapshot, gang), None) is not None
-    return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
+    return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in snapshot.every_pod_of(gang.job_uid))
 
 
 def _suspend_order(job: Job, *, suspend: bool) -> SuspendOrder:
     return SuspendOrder(job.uid, job.namespace, job.name, job.kind, suspend, job.version)
 
 
-def _releases(snapshot: Snapshot) -> Iterator[PodOrder]:
+def _releases(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
     """Bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
 
     What a user has suspended is the operator's.
     """
-    for uid, gang in sorted(snapshot.gangs.items()):
-        job = snapshot.jobs.get(uid)
-        whole = job is not None and _ours_to_delete(job, gang)
-        if job is not None and (whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED)):
-            pods = (pod for pod in snapshot.every_pod_of(uid) if pod.holds_room and not pod.terminating)
+    for job, gang in concerned:
+        whole = _ours_to_delete(job, gang)
+        if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
+            pods = (pod for pod in snapshot.every_pod_of(job.uid) if pod.holds_room and not pod.terminating)
             yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
 
 
@@ -285,11 +293,10 @@ def _spare_ps(gang: Gang, pod: Pod) -> bool:
     return pod.slot is not None and pod.slot.role == PS and not gang.gives(pod.slot)
 
 
-def _evictions(snapshot: Snapshot) -> Iterator[PodOrder]:
+def _evictions(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
     """Old members of a gang that is moved, of a kind that cannot be suspended: else its operator deletes them all."""
-    for uid, gang in sorted(snapshot.gangs.items()):
-        job = snapshot.jobs.get(uid)
-        if gang.state is State.MIGRATING and job is not None and queued(job) and not job.suspends:
+    for job, gang in concerned:
+        if gang.state is State.MIGRATING and queued(job) and not job.suspends:
             yield from map(_order, _left_behind(snapshot, gang))
 
 

@@ -10,7 +10,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
-from policy.placement.gang import ask_of, barred, takes_all
+from policy.placement.gang import ask_of, takes_all
 from policy.systems.base import Policy
 
 MENDS: dict[Reason, str] = {
@@ -185,7 +185,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
             refused = "not ready"
         elif node.unschedulable:
             refused = "cordoned"
-        elif name in barred(snapshot, job):
+        elif name in ask.barred:
             refused = "not offered by kube-scheduler"
         elif not takes_all(node, ask):
             refused = "taints, selector or affinity"

@@ -210,9 +210,9 @@ QUEUED = (State.WAITING, State.RELEASING, State.PAUSED)
 GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
 
 
-def _waits(case: _Case) -> bool:
-    job = case.job
-    return job is not None and (queued(job) or releasing(job)) and case.gang.state in QUEUED
+def waits(job: Job, gang: Gang) -> bool:
+    """Whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
+    return gang.state in QUEUED and (queued(job) or releasing(job))
 
 
 def _is_admitted(case: _Case) -> bool:
@@ -269,7 +269,7 @@ def _is_orphan(pod: Pod | None) -> bool:
 
 
 KINDS: Mapping[str, Callable[[_Case], bool]] = {
-    "waiting": _waits,
+    "waiting": lambda case: case.job is not None and waits(case.job, case.gang),
     "admitted": _is_admitted,
     "growing": _may_grow,
     "lacking": _lacks,

@@ -11,6 +11,8 @@ from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 
+MOST_APART = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Alike:
@@ -102,6 +104,7 @@ class Room:
         """The nodes whose free room takes the request, those together that are alike."""
         if not requests.fits(self._most):
             return
+        self._gather()
         changed = self._changed
         for kind, names in self._capacity.kinds.items():
             if requests.fits(kind.free):
@@ -110,6 +113,12 @@ class Room:
         for name, free in changed.items():
             if requests.fits(free):
                 yield Alike(free, self.nodes[name].allocatable, (name,))
+
+    def _gather(self) -> None:
+        """Where most of the nodes have been touched, they too are asked by kind from now on."""
+        if len(self._changed) > MOST_APART + len(self._capacity.kinds):
+            free = {**self._capacity.free, **self._changed}
+            self._capacity, self._changed = Capacity.made(self.nodes, free), {}
 
     def first(self, alike: Alike, constraints: Constraints, refused: frozenset[str]) -> str | None:
         """The first of these nodes that accepts such a pod and is not refused."""

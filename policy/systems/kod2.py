@@ -77,8 +77,8 @@ class Kod2:
     def _weigh(self, job: Job, largest: Iterable[tuple[str, int]]) -> float:
         """W' against the CPU and memory of the largest node."""
         worker = job.worker
-        requests = worker.requests if worker is not None else job.requests(0)
-        asked = sum([requests[name] / amount for name, amount in largest if amount])
+        requests = (worker.requests if worker is not None else job.requests(0)).amounts
+        asked = sum([requests.get(name, 0) / amount for name, amount in largest if amount])
         minimum = max(1, job.min_workers)
         if self.weight_mode is WeightMode.SMALL_FIRST:
             return job.utility / (minimum * max(asked, SMALLEST_DEMAND))

@@ -93,7 +93,7 @@ def hold_and_wait() -> list[Patch]:
     """6 (coscheduling #117, Koordinator #872): a released gang keeps the members that it has bound."""
     from policy import desired
 
-    return [(desired, "_releases", lambda snapshot: iter(()))]
+    return [(desired, "_releases", lambda snapshot, concerned: iter(()))]
 
 
 def stale_spec_while_scaling() -> list[Patch]:
@@ -270,17 +270,17 @@ def released_by_deletion() -> list[Patch]:
     def ours(job: Any, gang: Any) -> bool:
         return bool(queued(job))
 
-    return [(desired, "_suspensions", lambda snapshot: ()), (desired, "_ours_to_delete", ours)]
+    return [(desired, "_suspensions", lambda snapshot, concerned: ()), (desired, "_ours_to_delete", ours)]
 
 
 def goes_on_too_early() -> list[Patch]:
     """A released job goes on while its members still terminate, which the operator takes for failures."""
 
-    def suspensions(snapshot: Any) -> Iterator[Any]:
+    def suspensions(snapshot: Any, concerned: Any) -> Iterator[Any]:
         for uid, job in snapshot.jobs.items():
             if releasing(job) and any(pod.terminating for pod in snapshot.every_pod_of(uid)):
                 yield desired._suspend_order(job, suspend=False)
-        yield from _SUSPENSIONS(snapshot)
+        yield from _SUSPENSIONS(snapshot, concerned)
 
     return [(desired, "_suspensions", suspensions)]
 
