@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from policy.cluster.actions import Action, Admit, Decision, Remember
+from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
@@ -44,7 +45,7 @@ class Guests:
     def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
         """Guests go from nodes that have a job of their own again; then idle nodes invite, the oldest jobs first."""
         homes = {key.removeprefix(KEY): str(node) for key, node in snapshot.memory.items() if key.startswith(KEY)}
-        actions = [Remember(KEY + uid, None) for uid in homes if _ended(snapshot, uid)]
+        actions = [Remember(KEY + uid, None) for uid in homes if _gone(snapshot, uid)]
         if not at_rest(snapshot, decided):
             return tuple(actions)
         house = House(snapshot, decided, homes)
@@ -56,9 +57,9 @@ class Guests:
         return (*actions, *moves)
 
 
-def _ended(snapshot: Snapshot, uid: str) -> bool:
-    job = snapshot.jobs.get(uid)
-    return job is None or job.finished
+def _gone(snapshot: Snapshot, uid: str) -> bool:
+    """Ended, or released: where it is placed next it is at home."""
+    return uid not in snapshot.jobs or snapshot.gang(uid).state not in ADMITTED
 
 
 class House:

@@ -141,3 +141,12 @@ def test_guests_that_have_ended_are_forgotten() -> None:
     ended(world, "a")
     world.pass_time(1)
     assert [key for key in world.snapshot.memory if key.startswith(KEY)] == []
+
+
+def test_a_guest_that_is_released_is_at_home_where_it_is_placed_next() -> None:
+    world = scene("a", "b", "c", nodes=("n1", "n2"))
+    ended(world, "b")
+    assert look(world) == {"a": "n2"}
+    world.see(alone("a").with_(suspended=True))
+    assert world.state("a") is State.RELEASING
+    assert [key for key in world.snapshot.memory if key.startswith(KEY)] == []
