@@ -62,15 +62,16 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        known: dict[str, tuple[Job, float]] = {}
-        largest: list[tuple[str, int]] = []  # not looked at where nobody is weighed
+        memo = snapshot.index.memo
+        largest: list[tuple[tuple[str, int], ...]] = []  # not looked at where nobody is weighed
 
         def weight(job: Job) -> float:
-            found = known.get(job.uid)
-            if found is None or found[0] is not job:
-                largest[:] = largest or largest_node(snapshot).items()
-                found = known[job.uid] = job, self._weigh(job, largest)
-            return found[1]
+            found = memo.job(job.uid).get(self)
+            largest[:] = largest or [_largest(snapshot)]
+            if found is None or found[0] is not job or found[1] is not largest[0]:
+                found = memo.job(job.uid)[self] = job, largest[0], self._weigh(job, largest[0])
+            weighed: float = found[2]
+            return weighed
 
         return weight
 
@@ -98,6 +99,15 @@ class Kod2:
         shrunk = (gang.scaled_at for gang in snapshot.gangs.values() if gang.grew is False)
         rested = (at + self.cooldown for at in shrunk if at is not None)
         return min((at for at in chain(moments(snapshot), starved, rested) if at >= now), default=math.inf)
+
+
+def _largest(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
+    """The same, and the same object until a node changes."""
+    known = snapshot.index.memo.empty
+    if largest_node not in known:
+        known[largest_node] = tuple(largest_node(snapshot).items())
+    found: tuple[tuple[str, int], ...] = known[largest_node]
+    return found
 
 
 def largest_node(snapshot: Snapshot) -> dict[str, int]:

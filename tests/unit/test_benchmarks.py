@@ -2,17 +2,20 @@
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import bounds, command, scenes
+from benchmarks import bounds, command, scenes, simulator
 from benchmarks.report import Report, percentile
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.reasons import Reason
+from policy.sim.traces.base import GPU
+from policy.sim.traces.scale import offered
 
-NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst")
+NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator")
 
 
 def report() -> Report:
@@ -73,6 +76,14 @@ def test_wrong_arguments_end_with_2(wrong: list[str], capsys: pytest.CaptureFixt
         command.parser("verbs", "What it is.\n\nMore.", (100,), 3).parse_args(wrong)
     assert ended.value.code == 2
     assert "python -m benchmarks.verbs" in capsys.readouterr().err
+
+
+def test_the_simulator_is_measured_on_a_seeded_trace_of_the_load_that_is_said() -> None:
+    made = simulator.generated(10, 500)
+    assert made == simulator.generated(10, 500)
+    assert offered(replace(made, jobs=tuple(replace(job, contention=0.0) for job in made.jobs)), GPU) == pytest.approx(
+        simulator.LOAD, rel=0.05
+    )
 
 
 def test_the_scenes_are_what_they_say() -> None:

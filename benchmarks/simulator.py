@@ -1,0 +1,107 @@
+"""How fast the job-level simulator is: jobs per CPU second, and what one step costs as the cluster grows.
+
+The trace is generated: nodes of 8 GPUs, 64 cores and 512 GiB; a worker for each GPU with 4 cores and 32 GiB, most jobs
+with one, half to double of what they ask for; Poisson arrivals at a mean load of 0.9. With ``--philly FILE`` a CSV
+with the columns timestamp, duration and num_gpus is run instead, on so many nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import random
+import resource
+import time
+from pathlib import Path
+
+from benchmarks import command
+from benchmarks.report import Report, progress
+from policy.cluster.model import WORKER, Role
+from policy.sim.fluid.run import simulate
+from policy.sim.fluid.settings import FluidSettings
+from policy.sim.objects import JobSpec
+from policy.sim.service import Step
+from policy.sim.traces import Trace, node, pod_requests
+from policy.sim.traces.philly import philly
+from policy.sim.traces.reading import numbered
+from policy.systems import make_policy
+
+TICKS = {"kod2": 10.0, "dragon": 15.0}  # seconds, as in the studies of both
+LOAD = 0.9
+GPUS = 8
+SIZES = {1: 0.85, 2: 0.05, 4: 0.05, 8: 0.04, 16: 0.01}
+CONTENTION = 0.1
+
+
+def measure(options: argparse.Namespace) -> Report:
+    """Every system on every number of nodes, once a round."""
+    setup = {"nodes": options.nodes, "jobs": options.jobs, "per node": options.per_node, "rounds": options.rounds}
+    report = Report("simulator", setup | {"trace": options.philly.name if options.philly else "generated"})
+    for _ in range(options.rounds):
+        for nodes in options.nodes:
+            trace = _trace(options, nodes)
+            for name in options.policies:
+                progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")
+                _run(report, name, nodes, trace)
+    return report
+
+
+def _trace(options: argparse.Namespace, nodes: int) -> Trace:
+    if options.philly is None:
+        return generated(nodes, options.jobs or options.per_node * nodes)
+    with options.philly.open() as file:
+        return philly(numbered(csv.DictReader(file), options.philly.name), nodes=nodes, load=LOAD)
+
+
+def generated(nodes: int, jobs: int, seed: int = 1) -> Trace:
+    """A seeded trace at the mean load."""
+    draw = random.Random(seed)
+    sizes = draw.choices(list(SIZES), list(SIZES.values()), k=jobs)
+    work = [draw.lognormvariate(7.0, 1.0) * size for size in sizes]
+    span = sum(work) / (LOAD * nodes * GPUS)
+    arrivals = sorted(draw.uniform(0.0, span) for _ in range(jobs))
+    cluster = tuple(node(f"node-{index:05d}", 64, 512, GPUS) for index in range(nodes))
+    rows = zip(arrivals, sizes, work, strict=True)
+    return Trace(cluster, tuple(_job(f"job-{index:06d}", *row) for index, row in enumerate(rows)))
+
+
+def _job(name: str, arrival: float, size: int, work: float) -> JobSpec:
+    worker = Role(WORKER, size, pod_requests(4, 32, 1))
+    return JobSpec(name, (worker,), max(1, size // 2), 2 * size, work, arrival=arrival, contention=CONTENTION)
+
+
+def _run(report: Report, name: str, nodes: int, trace: Trace) -> None:
+    steps = 0
+
+    def count(step: Step) -> None:
+        nonlocal steps
+        steps += 1
+
+    gc.collect()
+    began = time.process_time()
+    settings = FluidSettings(tick_seconds=TICKS[name])
+    result = simulate(trace, make_policy(name), settings, on_step=count)
+    seconds = time.process_time() - began
+    where = f"{name}, {nodes} nodes"
+    report.add(f"jobs per CPU second, {where}", len(trace.jobs) / seconds, "1/s")
+    report.add(f"CPU, {where}", seconds, "s")
+    report.add(f"step, {where}", 1000 * seconds / steps, "ms")
+    report.add(f"steps per job, {where}", steps / len(trace.jobs), "")
+    report.add(f"jobs finished, {where}", result.finished / len(trace.jobs), "")
+    report.add(f"GPUs held, {where}", result.use["nvidia.com/gpu"].held, "")
+    report.add("memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB")
+
+
+def main() -> None:
+    """The command."""
+    made = command.parser("simulator", __doc__, (100, 1000, 5000), 1)
+    made.add_argument("--jobs", type=command.positive, help="jobs of the generated trace (default: by --per-node)")
+    made.add_argument("--per-node", type=command.positive, default=20, help="jobs for each node")
+    made.add_argument("--policies", nargs="+", choices=sorted(TICKS), default=sorted(TICKS), help="which systems")
+    made.add_argument("--philly", type=Path, metavar="FILE", help="run this CSV of the Philly trace instead")
+    command.run(made, measure)
+
+
+if __name__ == "__main__":
+    main()
