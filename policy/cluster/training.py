@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+DUST = 1e-9
 
 MOST_TEXT = 4096  # characters of a job's history
 MOST_VALUE = 1e15
@@ -26,6 +29,20 @@ class Utility:
     value: float
     steepness: float
     target: float
+
+    def at(self, delay: float) -> float:
+        """What a job is worth that completes so many slots after its arrival. It never overflows."""
+        x = self.steepness * (delay - self.target)
+        if x > 0:
+            return self.value * math.exp(-x) / (1.0 + math.exp(-x))
+        return self.value / (1.0 + math.exp(x))
+
+    def ln_at(self, delay: float) -> float:
+        """Its logarithm, exact where the value is too small for a float; -inf for a job without any value."""
+        if self.value <= 0:
+            return -math.inf
+        x = self.steepness * (delay - self.target)
+        return math.log(self.value) - (x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,33 @@ class Training:
     utility: Utility | None = None
     all_reduce: bool = False
     goal: Goal = Goal.MIN
+
+    @property
+    def step_seconds(self) -> float:
+        """One mini-batch with its gradients sent and parameters received: tau + 2 e / b.
+
+        For an all-reduce job it is the ring's time with many workers, the most that it can be.
+        """
+        wire = 2 * 8 * self.gradient / (1000.0 * self.worker_bandwidth) if self.worker_bandwidth > 0 else 0.0
+        return self.seconds + wire
+
+    def worker_slots(self, slot_seconds: float) -> int:
+        """How many worker-slots the training takes: each worker trains whole chunks in a slot (29).
+
+        A chunk that is longer than a slot is trained over several: then it is the sum of constraint (2), rounded up.
+        """
+        chunks = self.epochs * self.chunks
+        chunk = self.batches * self.step_seconds / slot_seconds
+        per_slot = math.floor(1.0 / chunk + DUST) if chunk > 0 else chunks
+        work = chunks / per_slot if per_slot >= 1 else chunks * chunk
+        return max(1, math.ceil(work - DUST))
+
+    @property
+    def workers_per_ps(self) -> float:
+        """How many workers' bandwidth one ps has (B / b); infinite where it is not stated."""
+        if self.worker_bandwidth <= 0 or self.ps_bandwidth <= 0:
+            return math.inf
+        return self.ps_bandwidth / self.worker_bandwidth
 
 
 @dataclass(frozen=True, slots=True)

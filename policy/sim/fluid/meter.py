@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import PS, WORKER, Node, Pod
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.training import Utility
 from policy.sim.fluid.flow import Doing, Work
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Running
@@ -141,7 +140,7 @@ class Meter:
             scaling_seconds=work.seconds[Doing.SCALING],
             running_seconds=work.seconds[Doing.COMPUTING],
             ideal_seconds=self._ideal(spec),
-            utility=_worth(curve, delay) if curve is not None else None,
+            utility=curve.at(delay) if curve is not None else None,
             lateness=delay - curve.target if curve is not None else None,
         )
 
@@ -229,11 +228,6 @@ def _typical(trace: Trace) -> Resources:
         if (role := job.role(WORKER)) is not None:
             asked[role.requests] += role.replicas
     return max(asked, key=lambda requests: (asked[requests], sorted(requests.amounts.items())), default=NOTHING)
-
-
-def _worth(curve: Utility, delay: float) -> float:
-    """OASiS's sigmoid at that delay."""
-    return curve.value / (1.0 + math.exp(min(700.0, curve.steepness * (delay - curve.target))))
 
 
 def _add(to: Counter[str], amounts: Mapping[str, int], sign: int) -> None:

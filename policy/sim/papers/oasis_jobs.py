@@ -15,7 +15,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.training import Training, Utility
 from policy.sim.objects import CleanPods, JobSpec
 from policy.sim.traces import Trace
-from policy.systems.oasis.workload import BANDWIDTH, POOL, step_slots, worker_slots
+from policy.systems.oasis.workload import BANDWIDTH, POOL
 
 GIB = 1 << 30
 SLOT_SECONDS = 4000.0  # a bit over an hour; the simulator's epoch is a multiple of it
@@ -92,8 +92,8 @@ def _training(chance: random.Random, draw: Draw) -> Training:
             worker_bandwidth=round(chance.uniform(0.5, 5.0), 3),
             ps_bandwidth=round(chance.uniform(5, 20), 3),
         )
-        chunk = made.batches * step_slots(made, SLOT_SECONDS)
-        if chunk <= 1.0 and worker_slots(made, SLOT_SECONDS) <= draw.longest * made.chunks:
+        chunk = made.batches * made.step_seconds / SLOT_SECONDS
+        if chunk <= 1.0 and made.worker_slots(SLOT_SECONDS) <= draw.longest * made.chunks:
             return made
 
 
@@ -116,7 +116,7 @@ def job(
     slot_seconds: float = SLOT_SECONDS,
 ) -> JobSpec:  # fmt: skip
     """A job that asks for so many workers and the ps that they need, and can have from one to N."""
-    per_ps = training.ps_bandwidth / training.worker_bandwidth
+    per_ps = training.workers_per_ps
     servers = max(1, math.ceil(workers / per_ps - 1e-9))
     roles = (
         Role(PS, servers, server, Constraints(node_selector=((POOL, PS),))),
@@ -127,7 +127,7 @@ def job(
         roles=roles,
         min_workers=1,
         max_workers=training.chunks,
-        work_seconds=worker_slots(training, slot_seconds) * slot_seconds,
+        work_seconds=training.worker_slots(slot_seconds) * slot_seconds,
         arrival=slot * slot_seconds,
         clean_pods=CleanPods.ALL,
         training=training,

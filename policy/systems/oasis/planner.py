@@ -15,7 +15,7 @@ from policy.placement.fit import accepts
 from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
-from policy.systems.oasis.workload import Work, ln_value
+from policy.systems.oasis.workload import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Planner:
 
 def seen_of(work: Work, window: Window) -> Seen:
     """What the price bounds keep of a job. Its best utility is f at the delay with all its workers in every slot."""
-    worst = ln_value(work.utility, window.last - work.arrival)
+    worst = work.utility.ln_at(window.last - work.arrival)
     best = work.worth(work.arrival + work.shortest)
     servers = [part.requests for part in work.parts if part.role == PS]
     return Seen(work.arrival, best, work.requests, servers[0] if servers else NOTHING, work.work, worst)

@@ -10,49 +10,10 @@ from dataclasses import dataclass
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.training import Training, Utility
+from policy.cluster.training import DUST, Training, Utility
 
 BANDWIDTH = "kohort.dev/network-bandwidth"  # Mbit/s of a node's network card, and of what a member reserves of it
 POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps; without it a node takes both
-DUST = 1e-9
-
-
-def value(utility: Utility, delay: float) -> float:
-    """The sigmoid f(d) = theta1 / (1 + e^(theta2 (d - theta3))) of section V; ``delay`` in slots."""
-    x = utility.steepness * (delay - utility.target)
-    if x > 0:
-        return utility.value * math.exp(-x) / (1.0 + math.exp(-x))
-    return utility.value / (1.0 + math.exp(x))
-
-
-def ln_value(utility: Utility, delay: float) -> float:
-    """The logarithm of f(d), exact where f(d) itself is too small for a float; -inf for a job without any value."""
-    if utility.value <= 0:
-        return -math.inf
-    x = utility.steepness * (delay - utility.target)
-    return math.log(utility.value) - (x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x)))
-
-
-def step_slots(training: Training, slot_seconds: float) -> float:
-    """One mini-batch in slots, tau + 2 e / b: computed, its gradients sent and parameters received (megabytes, Gbit/s).
-
-    For an all-reduce job it is the ring's time with many workers, the most that it can be.
-    """
-    wire = 2 * 8 * training.gradient / (1000.0 * training.worker_bandwidth) if training.worker_bandwidth > 0 else 0.0
-    return (training.seconds + wire) / slot_seconds
-
-
-def worker_slots(training: Training, slot_seconds: float) -> int:
-    """How many worker-slots the training takes: each worker trains whole chunks in a slot (29).
-
-    A chunk that is longer than a slot is trained over several: then it is the sum of constraint (2), rounded up.
-    """
-    step = step_slots(training, slot_seconds)
-    chunks = training.epochs * training.chunks
-    chunk = training.batches * step
-    per_slot = math.floor(1.0 / chunk + DUST) if chunk > 0 else chunks
-    work = chunks / per_slot if per_slot >= 1 else chunks * chunk
-    return max(1, math.ceil(work - DUST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +47,7 @@ class Work:
 
     def worth(self, slot: int) -> float:
         """What finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
-        return value(self.utility, slot - self.arrival)
+        return self.utility.at(slot - self.arrival)
 
     @property
     def shortest(self) -> int:
@@ -112,7 +73,7 @@ def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
     """
     training = job.training or Training(chunks=max(1, job.max_workers), seconds=slot_seconds)
     most = max(1, min(job.max_workers, training.chunks), job.min_workers)
-    work = math.ceil(worker_slots(training, slot_seconds) * (1.0 - done) - DUST)
+    work = math.ceil(training.worker_slots(slot_seconds) * (1.0 - done) - DUST)
     worker = job.worker
     return Work(
         uid=job.uid,
@@ -123,7 +84,7 @@ def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
         requests=_with_bandwidth(worker.requests if worker else NOTHING, training.worker_bandwidth),
         constraints=worker.constraints if worker else ANYWHERE,
         parts=tuple(_parts(job, training)),
-        per_ps=_per_ps(training),
+        per_ps=training.workers_per_ps,
         utility=training.utility or Utility(job.utility, 0.0, 0.0),
     )
 
@@ -137,12 +98,6 @@ def _parts(job: Job, training: Training) -> list[Part]:
         fixed = None if role.name == PS and job.ps_elastic else role.replicas
         parts.append(Part(role.name, _with_bandwidth(role.requests, bandwidth), role.constraints, fixed))
     return parts
-
-
-def _per_ps(training: Training) -> float:
-    if training.worker_bandwidth <= 0 or training.ps_bandwidth <= 0:
-        return math.inf
-    return training.ps_bandwidth / training.worker_bandwidth
 
 
 def _with_bandwidth(requests: Resources, gigabits: float) -> Resources:

@@ -1,0 +1,48 @@
+"""Dominant resource fairness (Ghodsi et al., NSDI 2011), as OASiS's rival: all jobs share, by progressive filling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from policy.cluster.actions import Decision
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.shares import Orders, Pools
+
+
+@dataclass(frozen=True, slots=True)
+class Drf:
+    """The job with the least dominant share gets the next worker, with the ps that it needs, until nothing fits.
+
+    Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it.
+    """
+
+    @property
+    def name(self) -> str:
+        """``drf``."""
+        return "drf"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Share out the cluster anew; nothing happens where the numbers are as they were."""
+        running = [job for job in snapshot.running() if queued(job)]
+        jobs = sorted((*running, *snapshot.waiting()), key=lambda job: (job.arrival, job.uid))
+        orders = Orders(snapshot, now)
+        orders.give(fill(snapshot, jobs))
+        return Decision(tuple(orders.actions), orders.verdicts)
+
+
+def fill(snapshot: Snapshot, jobs: list[Job]) -> dict[str, int]:
+    """Workers by job uid: progressive filling; the one that came first among equals."""
+    pools, given = Pools(snapshot), {job.uid: 0 for job in jobs}
+    heap = [(0.0, number) for number in range(len(jobs))]
+    heapify(heap)
+    while heap:
+        _, number = heappop(heap)
+        job = jobs[number]
+        have = given[job.uid]
+        want = have + 1 if have else max(1, job.min_workers)
+        if want <= job.max_workers and pools.take(job, have, want):
+            given[job.uid] = want
+            heappush(heap, (pools.share(job, want), number))
+    return given

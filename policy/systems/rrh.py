@@ -1,0 +1,148 @@
+"""The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), as OASiS's rival.
+
+A job is admitted if its utility, less the delay cost that its admission puts upon others, is above a threshold. When a
+job comes or ends, those run that gain most for what they take; the others pause. A job's workers never change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from policy.cluster.actions import Action, Decision, Reject, Remember
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.training import Training, Utility
+from policy.systems.queue import asked_workers
+from policy.systems.shares import Orders, Pools
+
+MEMORY = "rrh"
+TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was decided when the jobs last changed. chosen: who runs, by rank; jobs: all that were known."""
+
+    jobs: frozenset[str] = frozenset()
+    chosen: tuple[str, ...] = ()
+    rejected: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class Rrh:
+    """slot_seconds: of the utility curves. threshold: share of theta1 that a job's net utility must exceed."""
+
+    slot_seconds: float = 600.0
+    threshold: float = 0.05
+
+    @property
+    def name(self) -> str:
+        """``rrh``."""
+        return "rrh"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Rank the jobs when one has come or ended; then give those that were chosen what they ask for."""
+        remembered = snapshot.memory.get(MEMORY)
+        before = remembered if isinstance(remembered, Chosen) else Chosen()
+        rejected = before.rejected & snapshot.jobs.keys()
+        jobs = {
+            job.uid: job
+            for job in (*snapshot.running(), *snapshot.waiting())
+            if queued(job) and job.uid not in rejected
+        }
+        if before.jobs == jobs.keys():
+            refused: list[str] = []
+            book = Chosen(frozenset(jobs), before.chosen, rejected)
+        else:
+            chosen, refused = self._choose(snapshot, jobs, before, now)
+            rejected |= frozenset(refused)
+            book = Chosen(frozenset(jobs) - rejected, chosen, rejected)
+        return self._orders(snapshot, jobs, book, refused, remember=book != before, now=now)
+
+    def _orders(
+        self, snapshot: Snapshot, jobs: dict[str, Job], book: Chosen, refused: list[str], *, remember: bool, now: float
+    ) -> Decision:
+        orders = Orders(snapshot, now, whole=True)
+        kept = [uid for uid in jobs if uid not in book.chosen and uid not in book.rejected]
+        orders.give(dict.fromkeys(kept, 0) | {uid: asked_workers(jobs[uid]) for uid in book.chosen})
+        why = Verdict(Reason.REJECTED, f"worth less than {self.threshold:g} of its best")
+        verdicts = dict.fromkeys(book.rejected, why) | orders.verdicts
+        actions: list[Action] = [Reject(uid, Reason.REJECTED, why.detail) for uid in refused]
+        memory = [Remember(MEMORY, book)] if remember else []
+        return Decision((*actions, *orders.actions, *memory), verdicts)
+
+    # -- who runs --------------------------------------------------------------------------------
+
+    def _choose(
+        self, snapshot: Snapshot, jobs: dict[str, Job], before: Chosen, now: float
+    ) -> tuple[tuple[str, ...], list[str]]:
+        """Who runs, by rank, and who is refused. Those that run are never refused, only paused."""
+        pools = Pools(snapshot)
+        views = {uid: self._view(snapshot, job, pools, now) for uid, job in jobs.items()}
+        accepted = {uid for uid in jobs if uid in before.jobs}
+        hopeless = [uid for uid in accepted if not snapshot.gang(uid).admitted and not self._pays(views[uid], 0.0)]
+        refused = sorted(hopeless)
+        accepted -= set(hopeless)
+        for uid in sorted(jobs.keys() - before.jobs, key=lambda uid: (jobs[uid].arrival, uid)):
+            displaced = set(self._fill(snapshot, accepted, views)) - set(self._fill(snapshot, {*accepted, uid}, views))
+            cost = sum(views[other].loss(views[uid].left) for other in displaced)
+            if self._pays(views[uid], cost):
+                accepted.add(uid)
+            else:
+                refused.append(uid)
+        return self._fill(snapshot, accepted, views), refused
+
+    def _pays(self, view: View, cost: float) -> bool:
+        return view.worth - cost > self.threshold * view.utility.value
+
+    def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, View]) -> tuple[str, ...]:
+        """The best ones that fit together, by what they gain for what they take."""
+        pools, chosen = Pools(snapshot), []
+        for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
+            if pools.take(views[uid].job, 0, asked_workers(views[uid].job)):
+                chosen.append(uid)
+        return tuple(chosen)
+
+    def _view(self, snapshot: Snapshot, job: Job, pools: Pools, now: float) -> View:
+        training = job.training or Training(seconds=self.slot_seconds)
+        work, workers = training.worker_slots(self.slot_seconds), asked_workers(job)
+        left = max(TINY, work - self._done(snapshot, job, work, now)) / workers
+        share = max(TINY, pools.share(job, workers))
+        utility = training.utility or Utility(job.utility, 0.0, 0.0)
+        return View(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
+
+    def _done(self, snapshot: Snapshot, job: Job, work: int, now: float) -> float:
+        """Worker-slots that are behind the job: its last report, and what it has computed since if it runs."""
+        reports = [report for report in snapshot.reports.get(job.uid, ()) if report.done is not None]
+        gang = snapshot.gang(job.uid)
+        since = max(reports[-1].at if reports else 0.0, gang.admitted_at or now)
+        passed = (now - since) / self.slot_seconds * gang.workers if gang.admitted else 0.0
+        return (reports[-1].done or 0.0) * work + passed if reports else passed
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A job as it is ranked. age, left: slots since its arrival, and until its end if it runs from now on."""
+
+    job: Job
+    utility: Utility
+    age: float
+    left: float
+    share: float
+
+    @property
+    def worth(self) -> float:
+        """Its utility if it runs from now on."""
+        return self.utility.at(math.ceil(self.age + self.left - TINY) - 1)
+
+    def loss(self, slots: float) -> float:
+        """What so many slots of delay cost it."""
+        return self.worth - self.utility.at(math.ceil(self.age + self.left + slots - TINY) - 1)
+
+    @property
+    def score(self) -> float:
+        """Utility now and what one slot of waiting would cost, for each unit of share and time that it takes."""
+        return (self.worth + self.loss(1.0)) / (self.share * self.left)
