@@ -133,3 +133,70 @@ def job(
         training=training,
         ps_elastic=True,
     )
+
+
+def blind(traced: Trace) -> Trace:
+    """The same jobs, each said to be worth the same whenever it completes."""
+
+    def flat(spec: JobSpec) -> JobSpec:
+        training = spec.training
+        if training is None or training.utility is None:
+            return spec
+        return replace(spec, training=replace(training, utility=replace(training.utility, steepness=0.0)))
+
+    return replace(traced, jobs=tuple(flat(spec) for spec in traced.jobs))
+
+
+# -- the testbed of section V-B ----------------------------------------------------------------------
+
+TESTBED_SLOTS = 16
+# Megabytes of gradients: parameters of the model, four bytes each.
+MODELS = {
+    "alexnet": 244.0, "resnet-50": 102.0, "resnet-101": 178.0, "resnet-152": 241.0, "vgg-11": 531.0,
+    "inception-bn": 45.0,
+}  # fmt: skip
+
+
+def testbed(seed: int) -> Trace:
+    """Twelve jobs in the first nine slots on nine servers: two for ps, seven for workers, four of these with a GPU.
+
+    200 images in chunks of 20 or 30, mini-batches of 10. Epochs and speeds are lost: a job is drawn to need one to five
+    slots with all its workers.
+    """
+    chance = random.Random(f"oasis-testbed/{seed}")
+    nodes = (
+        *(_host(f"worker-{i}", WORKER, 32, 80, gpus=1 if i < 4 else 0) for i in range(7)),
+        *(_host(f"ps-{i}", PS, 8, 32, gpus=0) for i in range(2)),
+    )
+    slots = sorted(chance.randrange(9) for _ in range(12))
+    return Trace(nodes, tuple(_testbed_job(chance, index, slot) for index, slot in enumerate(slots)))
+
+
+def _host(name: str, pool: str, cores: int, memory: int, gpus: int) -> Node:
+    amounts = {"cpu": cores * 1000, "memory": memory * GIB, "pods": 110, "nvidia.com/gpu": gpus, BANDWIDTH: 22_000}
+    return Node(name, Resources({key: amount for key, amount in amounts.items() if amount}), labels={POOL: pool})
+
+
+def _testbed_job(chance: random.Random, index: int, slot: int) -> JobSpec:
+    images = chance.choice((20, 30))
+    chunks, batches, epochs = math.ceil(200 / images), images // 10, chance.randint(20, 100)
+    bandwidth = round(chance.uniform(0.5, 3.0), 3)
+    gradient = MODELS[chance.choice(sorted(MODELS))]
+    wire = 2 * 8 * gradient / (1000.0 * bandwidth)
+    steps = epochs * batches
+    seconds = max(chance.uniform(1.0, 5.0) * SLOT_SECONDS / steps - wire, 0.1 * SLOT_SECONDS / steps)
+    training = Training(
+        epochs=epochs, chunks=chunks, batches=batches, seconds=seconds, gradient=gradient, worker_bandwidth=bandwidth,
+        ps_bandwidth=round(chance.uniform(3.0, 8.0), 3), utility=_utility(chance, Draw(12)),
+    )  # fmt: skip
+    worker = _container(chance, chance.randint(0, 1), bandwidth)
+    return job(f"job-{index:02d}", slot, training, worker, _container(chance, 0, training.ps_bandwidth),
+               min(chunks, chance.randint(1, 8)))  # fmt: skip
+
+
+def _container(chance: random.Random, gpus: int, gigabits: float) -> Resources:
+    amounts = {
+        "cpu": chance.randint(1, 4) * 1000, "memory": chance.randint(2, 10) * GIB, "pods": 1, "nvidia.com/gpu": gpus,
+        BANDWIDTH: round(gigabits * 1000),
+    }  # fmt: skip
+    return Resources({key: amount for key, amount in amounts.items() if amount})

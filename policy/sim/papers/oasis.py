@@ -1,0 +1,255 @@
+"""OASiS's experiments (section V): utility by load, lateness, the ratio to the offline optimum, the testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from statistics import fmean, pstdev
+
+from policy.sim.papers.base import Bar, Experiment, Measure, Mutant, Row, mean
+from policy.sim.papers.oasis_figures import draw_lateness, draw_load
+from policy.sim.papers.oasis_jobs import TESTBED_SLOTS, Draw, blind, testbed, trace
+from policy.sim.papers.oasis_optimum import SMALL
+from policy.sim.papers.oasis_world import Earned, oasis, rivals, run
+from policy.sim.traces import Trace
+from policy.systems.base import Policy
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.prices import Floor
+
+LOADS = (25, 50, 100, 200, 400)
+SLOTS = 100
+SCARCE = 2e3  # the price ratio of the heaviest load
+# Dorm's solver takes its time: it is compared where the bars name it.
+DORM_AT = (100, 200)
+
+ASSUMED = (
+    "the text has lost its numbers: ranges of the printed paper as far as known; tau log-uniform in 2e-5 ... 5e-4 "
+    "slots, worker bandwidth from 0.5 Gbit/s, no job that needs more than 15 slots with all its workers",
+    "workers on P2 and G3 servers, ps on C4 (the text has them swapped); NIC 20-50 Gbit/s; arrivals in the first 80 "
+    "slots, one of them with twenty times the usual number",
+    "a job that completes after T is worth nothing; price ratio U / L 1e4",
+    "FIFO and RRH: 1 to 30 workers, fixed; RRH's threshold 0.05; Dorm's bounds 0.1 and 0.1, two seconds of solving",
+    "no time to start or to resize, as in the paper's simulation",
+)
+
+
+@cache
+def _rival(name: str, jobs: int, seed: int) -> float:
+    return run(trace(Draw(jobs), seed), rivals()[name], SLOTS).utility
+
+
+def by_load(seed: int, policy: Callable[[int], Oasis], seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
+    """Total utility by number of jobs. ``seen``: the jobs as OASiS is told of them."""
+    row: dict[str, float] = {}
+    for jobs in LOADS:
+        drawn = trace(Draw(jobs), seed)
+        told = run(seen(drawn), policy(jobs), SLOTS)
+        row[f"oasis_{jobs}"] = told.utility if seen(drawn) == drawn else _truly(drawn, told)
+        for name in rivals():
+            if name != "dorm" or jobs in DORM_AT:
+                row[f"{name}_{jobs}"] = _rival(name, jobs, seed)
+    return row
+
+
+def _truly(drawn: Trace, told: Earned) -> float:
+    """What a run under another description of the jobs was really worth."""
+    curves = {job.name: job.training.utility for job in drawn.jobs if job.training is not None}
+    worth = 0.0
+    for name, lateness in told.lateness.items():
+        curve = curves[name]
+        worth += curve.at(lateness + curve.target) if curve is not None else 0.0
+    return worth
+
+
+def loads(seed: int) -> Row:
+    """OASiS with the price ratio 1e4, and 2e3 for 400 jobs, against its rivals."""
+    row = by_load(seed, lambda jobs: oasis(SLOTS))
+    scarce = run(trace(Draw(LOADS[-1]), seed), oasis(SLOTS, price_ratio=SCARCE), SLOTS)
+    return {**row, "scarce_400": scarce.utility}
+
+
+def _mutant(policy: Callable[[int], Oasis], seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Measure:
+    def measure(seed: int) -> Row:
+        row = by_load(seed, policy, seen)
+        return {**row, "scarce_400": row["oasis_400"]}
+
+    return measure
+
+
+def _literal(jobs: int) -> Oasis:
+    return oasis(SLOTS, floor=Floor.PAPER)
+
+
+def _dear(jobs: int) -> Oasis:
+    return oasis(SLOTS, price_ratio=10.0)
+
+
+def _plain(jobs: int) -> Oasis:
+    return oasis(SLOTS)
+
+
+literal, dear, time_blind = _mutant(_literal), _mutant(_dear), _mutant(_plain, blind)
+
+
+def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
+    """Mean utility over mean utility."""
+    return lambda rows: mean(ours)(rows) / mean(rival)(rows)
+
+
+def _least(rival: str, loads: Sequence[int]) -> Callable[[Sequence[Row]], float]:
+    return lambda rows: min(_ratio(f"oasis_{jobs}", f"{rival}_{jobs}")(rows) for jobs in loads)
+
+
+def _lead(rows: Sequence[Row]) -> float:
+    """How many of the steps from one load to the next widen the lead over DRF (in utility)."""
+    leads = [mean(f"oasis_{jobs}")(rows) - mean(f"drf_{jobs}")(rows) for jobs in LOADS]
+    return float(sum(1 for less, more in pairwise(leads) if more > less))
+
+
+BEST = "OASiS performs the best, more so with more jobs (Figure 4)"
+BARS = (
+    Bar("utility over FIFO's, least of all loads", _least("fifo", LOADS), at_least=1.5, paper=BEST),
+    Bar("utility over FIFO with backfill's, least of all loads", _least("fifo-backfill", LOADS), at_least=1.3),
+    Bar("utility over DRF's, 25 and 50 jobs", _least("drf", LOADS[:2]), at_least=1.0, paper=BEST),
+    Bar("utility over DRF's, from 100 jobs", _least("drf", LOADS[2:]), at_least=1.4, paper=BEST),
+    Bar("utility over RRH's, 100 and 200 jobs", _least("rrh", LOADS[2:4]), at_least=1.1, paper=BEST),
+    Bar("utility over Dorm's, 100 and 200 jobs", _least("dorm", LOADS[2:4]), at_least=1.0, paper=BEST),
+    Bar("utility over RRH's, 400 jobs, price ratio 2e3", _ratio("scarce_400", "rrh_400"), at_least=1.2, paper=BEST),
+    Bar("loads at which the lead over DRF grows, of 4", _lead, at_least=4.0, paper="the gap grows with the jobs"),
+    Bar("utility over RRH's, 400 jobs, price ratio 1e4", _ratio("oasis_400", "rrh_400"), paper=BEST),
+)
+LOAD = Experiment(
+    name="oasis-load",
+    system="oasis",
+    title="25 to 400 jobs, T = 100, 50 + 50 servers",
+    source="OASiS, section V-A, Figure 4 (left)",
+    measure=loads,
+    bars=BARS,
+    mutants=(
+        Mutant("the paper's L", literal, ("utility over DRF's, from 100 jobs",)),
+        Mutant("idle resources at a tenth of their highest price", dear, ("utility over FIFO's, least of all loads",)),
+        Mutant("completion times are worth nothing", time_blind, ("utility over DRF's, from 100 jobs",)),
+    ),
+    figure=draw_load,
+    assumed=ASSUMED,
+)
+
+# -- lateness ----------------------------------------------------------------------------------------
+
+KINDS = {"sensitive": (0.0, 1.0, 0.0), "critical": (0.0, 0.0, 1.0)}
+WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")  # all but RRH, which refuses jobs as OASiS does
+
+
+def _spread(earned: Earned) -> dict[str, float]:
+    late = list(earned.lateness.values())
+    return {"mean": fmean(late) if late else 0.0, "std": pstdev(late) if late else 0.0}
+
+
+def _lateness(seed: int, ours: Policy, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
+    row: dict[str, float] = {}
+    for kind, kinds in KINDS.items():
+        drawn = trace(Draw(100, kinds=kinds), seed)
+        for name, policy in {"oasis": ours, **rivals()}.items():
+            found = run(seen(drawn) if name == "oasis" else drawn, policy, SLOTS, drain=name != "oasis")
+            row |= {f"{name}_{kind}_{what}": value for what, value in _spread(found).items()}
+    return row
+
+
+def lateness(seed: int) -> Row:
+    """Completion less target of 100 jobs that are all time-sensitive, or all time-critical; rivals finish them all."""
+    return _lateness(seed, oasis(SLOTS))
+
+
+def lateness_blind(seed: int) -> Row:
+    """OASiS is told that completion times are worth nothing."""
+    return _lateness(seed, oasis(SLOTS), blind)
+
+
+def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
+    """Of the four rivals that refuse nobody, how many are farther from the target (or wider spread) than OASiS."""
+
+    def value(rows: Sequence[Row]) -> float:
+        ours = abs(mean(f"oasis_{kind}_{what}")(rows))
+        return float(sum(abs(mean(f"{name}_{kind}_{what}")(rows)) > ours for name in WITHOUT_CHOICE))
+
+    return value
+
+
+CLOSEST = "closest to zero, with the smallest variance (Figure 4, right)"
+LATENESS = Experiment(
+    name="oasis-lateness",
+    system="oasis",
+    title="Completion less target of 100 time-sensitive and of 100 time-critical jobs",
+    source="OASiS, section V-A, Figure 4 (right)",
+    measure=lateness,
+    bars=(
+        *(
+            Bar(f"rivals but RRH {word}, {kind} jobs, of 4", _wins(kind, what), at_least=4.0, paper=CLOSEST)
+            for kind in KINDS
+            for what, word in (("mean", "farther from the target"), ("std", "of wider spread"))
+        ),
+        *(Bar(f"OASiS {what}, {kind} jobs", mean(f"oasis_{kind}_{what}"), unit="slots", paper=CLOSEST)
+          for kind in KINDS for what in ("mean", "std")),
+        *(Bar(f"RRH {what}, {kind} jobs", mean(f"rrh_{kind}_{what}"), unit="slots")
+          for kind in KINDS for what in ("mean", "std")),
+    ),
+    mutants=(
+        Mutant("completion times are worth nothing", lateness_blind,
+               ("rivals but RRH of wider spread, critical jobs, of 4",)),
+    ),
+    figure=draw_lateness,
+    assumed=ASSUMED,
+)  # fmt: skip
+
+# -- the testbed -------------------------------------------------------------------------------------
+
+
+def _testbed(seed: int, ours: Policy, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
+    drawn = testbed(seed)
+    row: dict[str, float] = {}
+    for name, policy in {"oasis": ours, **rivals()}.items():
+        told = seen(drawn) if name == "oasis" else drawn
+        found = run(told, policy, TESTBED_SLOTS)
+        row[name] = found.utility if told == drawn else _truly(drawn, found)
+        drained = run(told, policy, TESTBED_SLOTS, drain=name != "oasis")
+        row |= {f"{name}_{what}": value for what, value in _spread(drained).items()}
+    return row
+
+
+def testbed_run(seed: int) -> Row:
+    """Utility in time, and lateness of every job that completes at all."""
+    return _testbed(seed, oasis(TESTBED_SLOTS))
+
+
+def testbed_dear(seed: int) -> Row:
+    """Idle resources at a tenth of their highest price."""
+    return _testbed(seed, oasis(TESTBED_SLOTS, price_ratio=10.0))
+
+
+def _distance(rival: str) -> Callable[[Sequence[Row]], float]:
+    return lambda rows: abs(mean("oasis_mean")(rows)) / abs(mean(f"{rival}_mean")(rows))
+
+
+TESTBED = Experiment(
+    name="oasis-testbed",
+    system="oasis",
+    title="The testbed: 12 jobs in 9 slots on 9 servers",
+    source="OASiS, section V-B, Figures 8 and 9",
+    measure=testbed_run,
+    bars=(
+        *(Bar(f"utility over that of {name}", _ratio("oasis", name), at_least=1.0, paper="best")
+          for name in ("fifo", "drf", "rrh")),
+        *(Bar(f"mean lateness's distance from 0, over that of {name}", _distance(name),
+              at_most=1.0, paper="closest to zero") for name in ("fifo", "drf", "rrh")),
+        Bar("utility over that of dorm", _ratio("oasis", "dorm"), paper="best"),
+        Bar("utility over that of fifo-backfill", _ratio("oasis", "fifo-backfill")),
+    ),
+    mutants=(Mutant("idle resources at a tenth of their highest price", testbed_dear, ("utility over that of drf",)),),
+    assumed=(
+        f"T = {TESTBED_SLOTS} slots; one to five slots with all workers; ps 3-8 and workers 0.5-3 Gbit/s",
+        "4 GPUs on 4 of the 7 worker servers; 22 Gbit/s a server",
+    ),
+)  # fmt: skip
+
+EXPERIMENTS = (LOAD, LATENESS, SMALL, TESTBED)

@@ -1,0 +1,86 @@
+"""What an OASiS experiment runs on: every system gets the same jobs in the job-level simulator, and is paid to T only.
+
+A job is worth f of the slots from its arrival to its completion, 0 for the slot of its arrival; one that does not
+complete within the timespan is worth nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from policy.cluster.snapshot import Rules
+from policy.cluster.training import Utility
+from policy.sim.fluid.run import simulate
+from policy.sim.fluid.settings import FluidSettings
+from policy.sim.fluid.speeds import Linear
+from policy.sim.objects import JobSpec
+from policy.sim.papers.oasis_jobs import SLOT_SECONDS
+from policy.sim.report import JobOutcome, Result
+from policy.sim.rivals.dorm import Dorm
+from policy.sim.run import START
+from policy.sim.traces import Trace
+from policy.systems.base import Policy
+from policy.systems.baselines import Fifo, FifoBackfill
+from policy.systems.drf import Drf
+from policy.systems.oasis import Oasis
+from policy.systems.rrh import Rrh
+
+LATE = 1e-6  # slots: work that flows at a rate may end a rounding after its slot
+
+
+def oasis(slots: int, **parameters: object) -> Oasis:
+    """OASiS over a timespan of so many slots from the simulator's start."""
+    end = START + slots * SLOT_SECONDS
+    return Oasis(slot_seconds=SLOT_SECONDS, horizon=slots, end=end, **parameters)  # type: ignore[arg-type]
+
+
+def rivals() -> dict[str, Policy]:
+    """Section V-A's four, and FIFO with backfill."""
+    found: tuple[Policy, ...] = (Fifo(), FifoBackfill(), Drf(), Rrh(slot_seconds=SLOT_SECONDS), Dorm())
+    return {policy.name: policy for policy in found}
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """One run. utility: the sum over jobs that completed in time; lateness: completion less target (slots), of each."""
+
+    utility: float
+    lateness: dict[str, float]
+    rejected: int
+    finished: int
+
+
+def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Earned:
+    """``drain``: go on until every job has ended, so that all have a lateness; utility still counts to T only."""
+    settings = FluidSettings(
+        rules=Rules(largest_gang=10_000), speeds=Linear(), start_seconds=0.0, tick_seconds=SLOT_SECONDS,
+        report_seconds=SLOT_SECONDS if isinstance(policy, Rrh) else None, slot_seconds=SLOT_SECONDS,
+        horizon=(20 if drain else 1) * slots * SLOT_SECONDS, quiet_seconds=2 * slots * SLOT_SECONDS,
+    )  # fmt: skip
+    return earned(trace, simulate(trace, policy, settings), slots)
+
+
+def earned(trace: Trace, result: Result, slots: int) -> Earned:
+    """What the run was worth."""
+    specs = {job.name: job for job in trace.jobs}
+    done = {job.name: _completion(job) for job in result.jobs if job.finished}
+    worth = sum(_curve(specs[name]).at(slot - arrival(specs[name])) for name, slot in done.items() if slot < slots)
+    late = {name: slot - arrival(specs[name]) - _curve(specs[name]).target for name, slot in done.items()}
+    return Earned(worth, late, result.rejected, sum(1 for slot in done.values() if slot < slots))
+
+
+def arrival(job: JobSpec) -> int:
+    """The slot of its submission."""
+    return math.floor(job.arrival / SLOT_SECONDS + LATE)
+
+
+def _completion(job: JobOutcome) -> int:
+    return math.ceil(job.ended / SLOT_SECONDS - LATE) - 1
+
+
+def _curve(job: JobSpec) -> Utility:
+    curve = job.training.utility if job.training is not None else None
+    if curve is None:
+        raise ValueError(f"jobs: {job.name} has no utility curve")
+    return curve
