@@ -43,10 +43,7 @@ def optimum(trace: Trace, slot_seconds: float, slots: int, *, limit: float = 60.
 
     Raises TooLargeError, and ValueError for a job without a description of its training and its utility.
     """
-    model = _Model(trace, slot_seconds, slots)
-    if model.size > MOST_VARIABLES:
-        raise TooLargeError(f"{model.size} variables, at most {MOST_VARIABLES}: fewer jobs, nodes or slots")
-    return model.solve(limit, gap)
+    return _Model(trace, slot_seconds, slots).solve(limit, gap)
 
 
 class _Model:
@@ -72,6 +69,8 @@ class _Model:
         return len(self._gain)
 
     def _variable(self, gain: float, top: float) -> int:
+        if self.size >= MOST_VARIABLES:
+            raise TooLargeError(f"more than {MOST_VARIABLES} variables: fewer jobs, nodes or slots are needed")
         self._gain.append(gain)
         self._top.append(top)
         return len(self._gain) - 1

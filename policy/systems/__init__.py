@@ -10,11 +10,13 @@ from typing import Any
 from policy.systems.base import Policy
 from policy.systems.baselines import Fifo, FifoBackfill, FifoPod, KubeflowSpread, LocalityOnly, RoundRobin
 from policy.systems.dragon import Dragon
+from policy.systems.drf import Drf
 from policy.systems.drs import Drs
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.rebalanced import Rebalanced, Rebalancer
+from policy.systems.rrh import Rrh
 from policy.systems.specon import SpeCon
 
 SYSTEMS: dict[str, type[Any]] = {
@@ -30,6 +32,8 @@ SYSTEMS: dict[str, type[Any]] = {
     "specon": SpeCon,
     "guests": Guests,
     "oasis": Oasis,
+    "drf": Drf,
+    "rrh": Rrh,
 }
 POD_BY_POD = frozenset({"fifo-pod"})
 # What may move jobs under another system: ``kod2+specon``.

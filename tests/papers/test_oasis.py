@@ -1,0 +1,95 @@
+"""OASiS's experiments (policy/sim/papers/oasis.py): a few seeds here, every bar and mutant in the soak run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from extender.study import papers
+from extender.study.rows import Row
+from policy.cluster.invariants import violations
+from policy.cluster.snapshot import Rules
+from policy.sim.fluid.run import simulate
+from policy.sim.fluid.settings import FluidSettings
+from policy.sim.fluid.speeds import Linear
+from policy.sim.papers.base import Experiment
+from policy.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
+from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
+from policy.sim.papers.oasis_optimum import CASES, known
+from policy.sim.papers.oasis_world import oasis, run
+from policy.sim.service import Step
+from policy.systems.drf import Drf
+from policy.systems.oasis.prices import Floor
+
+pytestmark = pytest.mark.timeout(1800)
+SEEDS = range(1000, 1030)
+MUTANTS = [(experiment, mutant) for experiment in EXPERIMENTS for mutant in experiment.mutants]
+
+
+@cache
+def rows(name: str, variant: str = "") -> list[Row]:
+    few = name == "oasis-load" or variant
+    return [papers.measure(name, variant, seed) for seed in (SEEDS[:3] if few else SEEDS)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_every_bar_is_met(experiment: Experiment) -> None:
+    found = papers.judge(experiment.bars, rows(experiment.name))
+    missed = [(judged.bar.claim, judged.value) for judged in found if not judged.met and not judged.bar.reason]
+    assert missed == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("experiment", "variant"), [(e, m.name) for e, m in MUTANTS], ids=[f"{e.name}: {m.name}" for e, m in MUTANTS]
+)
+def test_every_mutant_misses_its_bars(experiment: Experiment, variant: str) -> None:
+    mutant = next(one for one in experiment.mutants if one.name == variant)
+    assert papers.mutant_outcome(experiment, mutant, rows(experiment.name, variant)).caught
+
+
+@pytest.mark.slow
+def test_one_seed_of_the_simulation_earns_more_than_drf() -> None:
+    drawn = trace(Draw(100), 1000)
+    assert run(drawn, oasis(SLOTS), SLOTS).utility > run(drawn, Drf(), SLOTS).utility
+
+
+@pytest.mark.slow
+def test_one_seed_of_the_testbed_has_every_measure_that_its_bars_ask_for() -> None:
+    row = papers.measure(TESTBED.name, "", 1000)
+    assert [bar.claim for bar in TESTBED.bars if bar.value([row]) != bar.value([row])] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1000, 1001])
+def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: int) -> None:
+    """Who is admitted completes, in the slot that its admission promised; nothing is promised twice."""
+    drawn, faults, promised = trace(Draw(60, 20, arrivals=20), seed), list[str](), dict[str, int]()
+
+    def look(step: Step) -> None:
+        faults.extend(violations(step.snapshot))
+        found = step.snapshot.memory.get("oasis")
+        for uid, plan in getattr(found, "plans", {}).items():
+            promised.setdefault(step.snapshot.jobs[uid].name, plan.last)
+
+    settings = FluidSettings(
+        rules=Rules(largest_gang=10_000), speeds=Linear(), start_seconds=0.0, tick_seconds=SLOT_SECONDS,
+        slot_seconds=SLOT_SECONDS, horizon=SLOTS * SLOT_SECONDS,
+    )  # fmt: skip
+    result = simulate(drawn, oasis(SLOTS), settings, on_step=look)
+    assert faults == []
+    ended = {job.name: round(job.ended / SLOT_SECONDS) for job in result.jobs if job.finished}
+    assert len(ended) == len(promised) > 10
+    begun = 250  # the simulator's start in slots of 4,000 s
+    assert {name: slot - begun + 1 for name, slot in promised.items()} == ended
+
+
+def test_the_papers_mode_takes_every_job_on_an_empty_cluster() -> None:
+    drawn = trace(CASES["3+3"], 7)
+    for job in drawn.jobs:
+        alone = type(drawn)(drawn.nodes, (job,))
+        if run(alone, oasis(SLOTS), SLOTS).finished:
+            made = oasis(SLOTS, floor=Floor.PAPER, known=known(alone))
+            assert run(alone, made, SLOTS).finished == 1, job.name

@@ -1,0 +1,264 @@
+"""OASiS as a policy: who is admitted, what each slot brings, and what happens when the world is not as planned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from policy.cluster.actions import Reject
+from policy.cluster.events import JobGone, Reported
+from policy.cluster.model import Node, Pod
+from policy.cluster.reasons import Reason
+from policy.cluster.training import Report, Training, Utility
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.policy import Pass
+from policy.systems.oasis.prices import Floor
+from policy.systems.oasis.schedule import MEMORY, Book, Plan
+from policy.systems.oasis.workload import POOL
+from tests.builders import JobBuilder, NodeGone, PodGone, State, World, job, members, node
+
+SLOT = 1000.0
+WORTH = Utility(100.0, 0.1, 20.0)
+
+
+def trains(name: str, slots: int, most: int = 4, utility: Utility = WORTH, **more: object) -> JobBuilder:
+    """A job of so many worker-slots: chunks of one slot each, epochs to fill them up."""
+    training = Training(epochs=-(-slots // most), chunks=most, seconds=SLOT, utility=utility, **more)  # type: ignore[arg-type]
+    return job(name, training=training).ps(1, cpu=1).workers(1, most, asked=1, cpu=2)
+
+
+def world(*nodes: str | Node, **parameters: object) -> World:
+    return World(Oasis(slot_seconds=SLOT, horizon=10, **parameters)).nodes(*(nodes or ("n1",)))  # type: ignore[arg-type]
+
+
+def book(made: World) -> Book:
+    found = made.snapshot.memory[MEMORY]
+    assert isinstance(found, Book)
+    return found
+
+
+def plan(made: World, name: str) -> Plan:
+    return book(made).plans[f"job-{name}"]
+
+
+def counts(made: World, name: str) -> dict[int, int]:
+    """Workers by slot after the first."""
+    first = int(made.now // SLOT)
+    return {shift.slot - first: shift.workers for shift in plan(made, name).shifts}
+
+
+def run(made: World, one: JobBuilder) -> None:
+    """It comes, is bound, and the operator follows."""
+    made.submit(one)
+    for _ in range(2):
+        if made.snapshot.gang(one.done().uid).admitted:
+            made.operate(one)
+
+
+def next_slot(made: World, *jobs: JobBuilder) -> None:
+    made.pass_time(SLOT - made.now % SLOT)
+    for _ in range(3):
+        for one in jobs:
+            if f"job-{one.done().name}" in made.snapshot.jobs:
+                gang = made.gang(one.done().name)
+                if gang.state is State.PAUSED:
+                    made.do(*(PodGone(p.uid) for p in list(made.snapshot.pods_of(gang.job_uid)) if p.holds_room))
+                    made.see(*(made.fresh(p) for p in members_of(made, one)))
+                elif gang.admitted:
+                    made.operate(one)
+
+
+def members_of(made: World, one: JobBuilder) -> list[Pod]:
+    this = made.snapshot.jobs[one.done().uid]
+    there = {p.slot for p in made.snapshot.pods_of(this.uid)}
+    return [p for p in members(this) if p.slot not in there]
+
+
+def test_a_job_that_pays_is_admitted_at_once_with_its_whole_schedule() -> None:
+    made = world()
+    run(made, trains("a", 8))
+    assert counts(made, "a") == {0: 4, 1: 4}
+    assert made.state("a") is State.RUNNING
+    assert made.gang("a").workers == 4
+
+
+def test_a_decision_is_made_once() -> None:
+    made = world()
+    run(made, trains("a", 8))
+    before = book(made)
+    made.pass_time(10.0)
+    assert book(made) is before
+
+
+def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
+    made = world(node("n1", cpu=20))
+    run(made, trains("a", 40))
+    effects = made.submit(trains("cheap", 4, utility=Utility(0.01, 0.0, 1.0)).done())
+    refused = next(effect for effect in effects if isinstance(effect, Reject))
+    assert refused.reason is Reason.REJECTED
+    assert "payoff -" in refused.detail
+    assert "price" in refused.detail
+    assert "cheapest slot is" in refused.detail
+    made.end(trains("a", 40))
+    made.pass_time(SLOT)
+    assert made.reason("cheap") == "JobRejected"
+    assert made.state("cheap") is State.WAITING
+
+
+def test_a_hopeless_job_is_refused_and_sets_no_price() -> None:
+    made = world()
+    made.submit(trains("late", 40, utility=Utility(100.0, 6.0, 1.0)).done())
+    assert made.reason("late") == "JobRejected"
+    assert book(made).seen == ()
+
+
+def test_a_job_larger_than_the_window_is_refused() -> None:
+    made = world()
+    effects = made.submit(trains("long", 100).done())
+    assert any(isinstance(e, Reject) and "does not fit into the 10 slots" in e.detail for e in effects)
+
+
+def test_what_is_forgotten_with_the_job() -> None:
+    made = world()
+    run(made, trains("a", 8))
+    made.do(JobGone("job-a"))
+    assert book(made).plans == {}
+
+
+def test_room_of_a_job_that_ends_early_is_planned_anew() -> None:
+    made = world()
+    run(made, trains("a", 40))
+    made.end(trains("a", 40))
+    run(made, trains("b", 8))
+    assert counts(made, "b") == {0: 4, 1: 4}
+
+
+def test_jobs_share_the_slots_and_nothing_is_promised_twice() -> None:
+    made = world(node("n1", cpu=6))
+    first, second = trains("a", 4, most=2), trains("b", 4, most=2)
+    run(made, first)
+    run(made, second)
+    both = {slot: counts(made, "a").get(slot, 0) + counts(made, "b").get(slot, 0) for slot in range(10)}
+    assert sum(both.values()) == 8
+    assert max(both.values()) <= 2  # 6 cores: a ps of one and two workers of two, of one job only
+    assert made.over() == []
+
+
+def test_an_empty_slot_is_a_pause_and_the_job_goes_on_in_the_next() -> None:
+    made = world(node("n1", cpu=6))
+    slow, urgent = trains("slow", 6, most=2, utility=Utility(100.0, 0.0, 1.0)), trains("b", 2, most=2)
+    run(made, slow)
+    shifts = tuple(replace(shift, slot=shift.slot + (i > 0)) for i, shift in enumerate(plan(made, "slow").shifts))
+    waits = replace(plan(made, "slow"), shifts=shifts)
+    made.snapshot = replace(made.snapshot, memory={MEMORY: replace(book(made), plans={"job-slow": waits})})
+    run(made, urgent)
+    assert counts(made, "b") == {1: 2}
+    next_slot(made, slow, urgent)
+    assert made.state("slow") is State.PAUSED
+    assert made.reason("slow") == "JobPaused"
+    assert made.state("b") is State.RUNNING
+    made.end(urgent)
+    next_slot(made, slow)
+    assert made.state("slow") is State.RUNNING
+
+
+def test_a_lost_node_has_its_plans_made_anew_whether_or_not_they_pay() -> None:
+    made = world("n1", "n2")
+    run(made, trains("a", 16))
+    home = next(iter(made.gang("a").nodes.values()))
+    made.do(NodeGone(home))
+    left = {node for shift in plan(made, "a").shifts for _, node, _ in shift.layout}
+    assert left == {"n1", "n2"} - {home}
+    assert plan(made, "a").left(0) >= 12
+
+
+def test_a_job_behind_its_plan_is_given_more_slots() -> None:
+    made = world()
+    run(made, trains("a", 8))
+    made.now += SLOT - made.now % SLOT - 1
+    made.do(Reported("job-a", Report(made.now, done=0.25)))
+    next_slot(made)
+    assert plan(made, "a").left(int(made.now // SLOT)) == 6
+
+
+def test_a_job_ahead_of_its_plan_gives_slots_back() -> None:
+    made = world()
+    run(made, trains("a", 12))
+    made.now += SLOT - made.now % SLOT - 1
+    made.do(Reported("job-a", Report(made.now, done=0.6)))
+    next_slot(made)
+    assert plan(made, "a").left(int(made.now // SLOT)) == 8
+
+
+def test_a_running_job_without_a_plan_gets_one() -> None:
+    made = world()
+    run(made, trains("a", 8))
+    made.snapshot = replace(made.snapshot, memory={})
+    made.pass_time(10.0)
+    assert "job-a" in book(made).plans
+    assert made.state("a") is State.RUNNING
+
+
+def test_a_gang_has_its_minimum_in_every_slot_or_nothing() -> None:
+    made = world(node("n1", cpu=10))
+    training = Training(epochs=2, chunks=4, seconds=SLOT, utility=WORTH)
+    run(made, job("a", training=training).ps(1, cpu=1).workers(3, 4, asked=3, cpu=2))
+    assert set(counts(made, "a").values()) <= {3, 4}
+
+
+def test_ps_come_and_go_with_the_workers_where_they_may() -> None:
+    made = world(node("n1", cpu=20))
+    this = trains("a", 5, most=4, worker_bandwidth=1.0, ps_bandwidth=2.0).with_(ps_elastic=True)
+    run(made, this)
+    shift = plan(made, "a").shifts[0]
+    assert (shift.workers, shift.count("ps")) == (4, 2)
+    assert made.gang("a").ps == 2
+
+
+def test_ps_that_may_not_change_are_planned_as_asked() -> None:
+    made = world(node("n1", cpu=20))
+    run(made, trains("a", 5, most=4, worker_bandwidth=1.0, ps_bandwidth=8.0))
+    assert {shift.count("ps") for shift in plan(made, "a").shifts} == {1}
+    assert made.gang("a").ps is None
+
+
+def test_pools_by_label_keep_workers_and_ps_apart() -> None:
+    made = world(node("n1", labels={POOL: "worker"}), node("n2", labels={POOL: "ps"}))
+    run(made, trains("a", 8))
+    places = {(role, where) for shift in plan(made, "a").shifts for role, where, _ in shift.layout}
+    assert places == {("worker", "n1"), ("ps", "n2")}
+
+
+def test_a_slot_that_has_begun_is_not_planned() -> None:
+    policy = Oasis(slot_seconds=SLOT, horizon=10)
+    assert policy.window(20 * SLOT + 49.0).first == 20
+    assert policy.window(20 * SLOT + 51.0).first == 21
+
+
+def test_nothing_is_planned_beyond_the_end_of_the_timespan() -> None:
+    policy = Oasis(slot_seconds=SLOT, horizon=10, end=23 * SLOT)
+    assert policy.window(20 * SLOT).last == 22
+    assert policy.window(30 * SLOT).slots == 0
+
+
+def test_in_the_papers_mode_an_empty_cluster_takes_every_job() -> None:
+    for value in (0.01, 1.0, 100.0):
+        made = world(floor=Floor.PAPER)
+        run(made, trains("a", 8, utility=Utility(value, 0.5, 5.0)))
+        assert made.state("a") is State.RUNNING
+
+
+def test_the_same_facts_give_the_same_decision() -> None:
+    made = world("n1", "n2")
+    run(made, trains("a", 8))
+    policy = made.policy
+    assert isinstance(policy, Oasis)
+    assert Pass(policy, made.snapshot, made.now + SLOT).run() == Pass(policy, made.snapshot, made.now + SLOT).run()
+
+
+@pytest.mark.parametrize("wrong", [{"slot_seconds": 0.0}, {"horizon": 0}, {"price_ratio": -1.0}, {"l_scale": math.nan}])
+def test_a_parameter_out_of_range_is_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=f"oasis: {next(iter(wrong))} is"):
+        Oasis(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,131 @@
+"""Algorithm 2: the prefix table against every schedule there is; the deployment against every deployment."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+from policy.systems.oasis.dp import Offer, Role, best_schedule, offer
+
+INSTANCES = 1000
+
+
+def costs_of(chance: random.Random) -> tuple[np.ndarray, int]:
+    """Up to four slots, three workers; some counts cannot be, as with a gang minimum or few ps."""
+    slots, most = chance.randint(1, 4), chance.randint(1, 3)
+    rows = []
+    for _ in range(slots):
+        steps = [
+            chance.choice((0.0, chance.uniform(0.1, 3.0), math.inf)) + chance.uniform(0.01, 2.0) for _ in range(most)
+        ]
+        rows.append([0.0, *itertools.accumulate(steps)])
+    made = np.array(rows)
+    if chance.random() < 0.3:
+        made[:, 1] = math.inf  # a gang of two at least
+    return made, chance.randint(1, slots * most + 1)
+
+
+def brute(costs: np.ndarray, work: int, worth: list[float]) -> tuple[float, int] | None:
+    """The best payoff, and the earliest completion with it."""
+    best: tuple[float, int] | None = None
+    for counts in itertools.product(range(costs.shape[1]), repeat=costs.shape[0]):
+        busy = [slot for slot, count in enumerate(counts) if count]
+        cost = sum(costs[slot, count] for slot, count in enumerate(counts))
+        if sum(counts) < work or not busy or math.isinf(cost):
+            continue
+        payoff = worth[busy[-1]] - cost
+        if best is None or payoff > best[0] + 1e-12 or (abs(payoff - best[0]) <= 1e-12 and busy[-1] < best[1]):
+            best = (payoff, busy[-1])
+    return best
+
+
+def test_the_table_finds_what_trying_every_schedule_finds() -> None:
+    feasible = 0
+    for seed in range(INSTANCES):
+        chance = random.Random(seed)
+        costs, work = costs_of(chance)
+        worth = sorted((chance.uniform(0, 8) for _ in range(costs.shape[0])), reverse=True)
+        found, expected = best_schedule(costs, work, worth.__getitem__), brute(costs, work, worth)
+        if expected is None or found is None:
+            assert found is expected, seed
+            continue
+        feasible += 1
+        assert found.payoff == pytest.approx(expected[0]), seed
+        assert sum(found.workers.values()) >= work
+        assert found.cost == pytest.approx(sum(costs[slot, count] for slot, count in found.workers.items()))
+        assert found.payoff == pytest.approx(found.worth - found.cost)
+    assert feasible > INSTANCES // 3
+
+
+def test_equal_payoffs_complete_early() -> None:
+    found = best_schedule(np.array([[0.0, 1.0], [0.0, 1.0]]), 1, lambda _: 5.0)
+    assert found is not None
+    assert found.workers == {0: 1}
+
+
+def test_work_that_does_not_fit_has_no_schedule() -> None:
+    assert best_schedule(np.array([[0.0, 1.0], [0.0, math.inf]]), 2, lambda _: 5.0) is None
+
+
+def test_a_gang_minimum_may_do_more_than_is_asked() -> None:
+    costs = np.array([[0.0, math.inf, math.inf, 1.0]] * 2)
+    found = best_schedule(costs, 5, lambda slot: 10.0 - slot)
+    assert found is not None
+    assert found.workers == {0: 3, 1: 3}
+
+
+def roles_of(chance: random.Random, *, apart: bool) -> tuple[Role, ...]:
+    nodes = 4
+    first = np.array([not apart or node < 2 for node in range(nodes)])
+    second = np.array([not apart or node >= 2 for node in range(nodes)])
+    most = 3
+    worker = Role("worker", np.array([chance.randint(1, 3), chance.randint(0, 2)], float), first, np.arange(most + 1))
+    counts = np.array([0, *(math.ceil(n / 2) for n in range(1, most + 1))])
+    return worker, Role("ps", np.array([chance.randint(1, 2), 0.0]), second, counts)
+
+
+def cheapest(free: np.ndarray, price: np.ndarray, roles: tuple[Role, ...], workers: int) -> float:
+    """Every way to put the members on nodes."""
+    members = [role for role in roles for _ in range(int(role.counts[workers]))]
+    best = math.inf
+    for nodes in itertools.product(range(len(free)), repeat=len(members)):
+        left = free.copy()
+        for role, node in zip(members, nodes, strict=True):
+            left[node] -= role.request
+        if (left >= 0).all() and all(role.open[node] for role, node in zip(members, nodes, strict=True)):
+            best = min(best, sum(float(price[node] @ role.request) for role, node in zip(members, nodes, strict=True)))
+    return best
+
+
+def drawn(chance: random.Random) -> tuple[np.ndarray, np.ndarray]:
+    free = np.array([[chance.randint(0, 6), chance.randint(0, 4)] for _ in range(4)], float)
+    return free, np.array([[chance.uniform(0.1, 2.0), chance.uniform(0.1, 2.0)] for _ in range(4)])
+
+
+def test_with_pools_apart_each_slot_is_deployed_at_the_least_price() -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        (free, price), roles = drawn(chance), roles_of(chance, apart=True)
+        found = offer(free, price, roles)
+        for workers in range(4):
+            assert found.cost[workers] == pytest.approx(cheapest(free, price, roles, workers)), (seed, workers)
+
+
+def test_with_one_pool_nothing_is_promised_twice_and_the_price_is_that_of_the_places() -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        (free, price), roles = drawn(chance), roles_of(chance, apart=False)
+        found = offer(free, price, roles)
+        for workers in np.flatnonzero(np.isfinite(found.cost)):
+            taken = _taken(found, roles, int(workers))
+            assert (taken <= free).all(), seed
+            assert found.cost[workers] == pytest.approx(float((taken * price).sum()))
+            assert found.cost[workers] >= cheapest(free, price, roles, int(workers)) - 1e-9
+
+
+def _taken(found: Offer, roles: tuple[Role, ...], workers: int) -> np.ndarray:
+    return sum(take[workers][:, None] * role.request for role, take in zip(roles, found.takes, strict=True))
