@@ -129,4 +129,5 @@ def test_with_one_pool_nothing_is_promised_twice_and_the_price_is_that_of_the_pl
 
 def _taken(found: Offer, roles: tuple[Role, ...], workers: int) -> np.ndarray:
     parts = [take[workers][:, None] * role.request for role, take in zip(roles, found.takes, strict=True)]
-    return np.array(parts).sum(axis=0)
+    taken: np.ndarray = np.array(parts).sum(axis=0)
+    return taken
