@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -24,27 +24,43 @@ class CodecError(ValueError):
 
 def plain(value: object) -> Any:
     """The value in JSON's types; what is a map is written in its order, a set sorted. Raises CodecError."""
-    if isinstance(value, Enum):
-        return {IS: _name(type(value)), "value": value.value}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {IS: "float", "value": repr(value)}  # JSON has no word for it
-    if isinstance(value, _PLAIN):
-        return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {IS: _name(type(value)), **{name: plain(getattr(value, name)) for name in _fields(type(value))}}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {IS: _name(type(value)), **{name: plain(part) for name, part in zip(value._fields, value, strict=True)}}
-    if isinstance(value, Mapping):
-        return {IS: "map", "items": [[plain(key), plain(item)] for key, item in value.items()]}
-    if isinstance(value, frozenset | set):
-        return {IS: "set", "items": sorted((plain(item) for item in value), key=repr)}
-    if isinstance(value, tuple | list):
-        return {IS: "tuple", "items": [plain(item) for item in value]} if isinstance(value, tuple) else _listed(value)
-    raise CodecError(f"{type(value).__module__}.{type(value).__qualname__} cannot be written")
+    kind: Any = type(value)
+    return _writer(kind)(value)
 
 
-def _listed(value: list[Any]) -> list[Any]:
-    return [plain(item) for item in value]
+@cache
+def _writer(kind: type) -> Callable[[Any], Any]:
+    """How values of that very class are written; looked up once, for a state has a hundred thousand of them."""
+    if issubclass(kind, Enum):
+        name = _name(kind)
+        return lambda value: {IS: name, "value": value.value}
+    if issubclass(kind, float):
+        # JSON has no word for what is not finite.
+        return lambda value: value if math.isfinite(value) else {IS: "float", "value": repr(value)}
+    if issubclass(kind, _PLAIN):
+        return _as_it_is
+    if is_dataclass(kind):
+        return _parts_writer(kind, _fields(kind))
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _parts_writer(kind, kind._fields)
+    if issubclass(kind, Mapping):
+        return lambda value: {IS: "map", "items": [[plain(key), plain(item)] for key, item in value.items()]}
+    if issubclass(kind, frozenset | set):
+        return lambda value: {IS: "set", "items": sorted((plain(item) for item in value), key=repr)}
+    if issubclass(kind, tuple):
+        return lambda value: {IS: "tuple", "items": [plain(item) for item in value]}
+    if issubclass(kind, list):
+        return lambda value: [plain(item) for item in value]
+    raise CodecError(f"{kind.__module__}.{kind.__qualname__} cannot be written")
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _parts_writer(kind: type, names: Iterable[str]) -> Callable[[Any], Any]:
+    head, parts = {IS: _name(kind)}, tuple(names)
+    return lambda value: head | {name: plain(getattr(value, name)) for name in parts}
 
 
 def value_of(written: Any) -> Any:
@@ -102,5 +118,5 @@ def _name(kind: type) -> str:
 
 @cache
 def _fields(kind: type) -> tuple[str, ...]:
-    """What the constructor takes. An index over other fields is made anew."""
-    return tuple(f.name for f in fields(kind) if f.init and f.name != "index")
+    """What the constructor takes."""
+    return tuple(f.name for f in fields(kind) if f.init)

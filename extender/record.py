@@ -13,7 +13,7 @@ import queue
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, get_args
 
@@ -22,6 +22,7 @@ import msgspec
 from extender.codec import CodecError, plain, value_of
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event
+from policy.cluster.model import Job, Node, Pod
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
@@ -30,6 +31,13 @@ BEHIND: Final = 4096  # steps that may wait to be written
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
+# The largest maps of a state; msgspec knows how to write what is in them.
+FACTS: Final[dict[str, Any]] = {
+    "nodes": list[tuple[str, Node]],
+    "jobs": list[tuple[str, Job]],
+    "pods": list[tuple[str, Pod]],
+}
+REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})  # an index is made anew
 _encoder: Final = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
 
@@ -59,7 +67,9 @@ class Beginning:
 
 def head(policy: Policy, snapshot: Snapshot) -> bytes:
     """The first line of a file. Raises CodecError for a policy or a memory that is not made of policy's values."""
-    return _encoder.encode({"kohort": FORMAT, "policy": plain(policy), "snapshot": plain(snapshot)}) + b"\n"
+    facts = {name: list(getattr(snapshot, name).items()) for name in FACTS}
+    rest = {name: plain(getattr(snapshot, name)) for name in REST}
+    return _encoder.encode({"kohort": FORMAT, "policy": plain(policy), "facts": facts, "rest": rest}) + b"\n"
 
 
 def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error: str = "") -> bytes:
@@ -92,8 +102,10 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         entry = msgspec.json.decode(line)
         if entry["kohort"] != FORMAT:
             raise RecordError(f"{path}, line 1: kohort: {entry['kohort']!r} is not allowed; allowed: {FORMAT}")
-        return Beginning(value_of(entry["policy"]), value_of(entry["snapshot"]))
-    except (msgspec.DecodeError, CodecError, KeyError, TypeError) as error:
+        parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST}
+        parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
+        return Beginning(value_of(entry["policy"]), Snapshot(**parts))
+    except (msgspec.MsgspecError, CodecError, KeyError, TypeError) as error:
         raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
 
 
@@ -173,8 +185,8 @@ class Recorder:
         try:
             while (step := self._queue.get()) is not None:
                 self._write(step)
-        except (OSError, CodecError) as error:
-            _log.error("the journal on disk has ended: %s", error)
+        except Exception as error:  # whatever it is: the service goes on without a record
+            _log.error("the journal on disk has ended: %s", error, exc_info=not isinstance(error, OSError))
             while self._queue.get() is not None:
                 pass  # so that nobody who hands a step over is kept
         finally:

@@ -61,12 +61,20 @@ def steps_of_a_run(seed: int = 1) -> list[Step]:
     return seen
 
 
+def keep_up(recorder: Recorder, behind: int) -> None:
+    """Wait until at most so many steps are still to be written."""
+    for _ in range(20_000):
+        if recorder._queue.qsize() <= behind:
+            return
+        threading.Event().wait(0.0005)
+    raise AssertionError("the journal is not written")
+
+
 def recorded(folder: Path, steps: list[Step], file_bytes: int, files: int) -> list[Path]:
     recorder = Recorder(folder, Kod2(), Snapshot(), file_bytes, files)
     for step in steps:
         recorder.write(step.at, step.events, step.effects, step.snapshot)
-        while recorder._queue.qsize():  # the disk keeps up
-            threading.Event().wait(0.0005)
+        keep_up(recorder, 0)
     recorder.close()
     return sorted(folder.iterdir())
 
@@ -152,12 +160,10 @@ def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it
     for step in steps[:100]:
         recorder.write(step.at, step.events, step.effects, step.snapshot)
     slow.set()
-    while recorder._queue.qsize():
-        threading.Event().wait(0.001)
+    keep_up(recorder, 0)
     for step in steps[100:]:
         recorder.write(step.at, step.events, step.effects, step.snapshot)
-        while recorder._queue.qsize() > 10:
-            threading.Event().wait(0.0005)
+        keep_up(recorder, 10)
     recorder.close()
     first, second = (replay.again(path) for path in sorted(tmp_path.iterdir()))
     assert first.steps in (20, 21)
