@@ -55,16 +55,16 @@ class Drs:
     """The article gives no value for any of these; seconds where it is a time.
 
     cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
-    one node. scale_up: where a job grows. in_turns: one worker for each job in turn; else each to its maximum.
-    behind_head: jobs are scaled up also while the head waits for room that nobody can give (main listing, line 26).
-    slot_seconds: the slot in which OASiS's curve counts a delay.
+    one node. scale_up: where a job grows (the listing: on any node). in_turns: one worker for each job in turn; else
+    each to its maximum. behind_head: jobs are scaled up also while the head waits for room that nobody can give (main
+    listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay.
     """
 
     worth: Worth = Worth.STATED
     requirement: Requirement = Requirement.MINIMUM
     victims: Victims = Victims.LOWER
     by_node: bool = True
-    scale_up: Where = Where.ANYWHERE
+    scale_up: Where = Where.HOSTS
     in_turns: bool = False
     cooldown: float = 15.0
     behind_head: bool = False

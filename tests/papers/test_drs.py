@@ -1,0 +1,39 @@
+"""DRS: E1 to E3 on a few seeds here, every bar and mutant on all of them in the soak."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy.sim.papers.base import Experiment
+from policy.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
+
+FIRST = 1000
+
+
+@pytest.mark.parametrize(("experiment", "seeds"), [(EQUAL, 5), (DRAWN, 4), (LATE, 4)], ids=["E1", "E2", "E3"])
+def test_every_bar_on_a_few_seeds(experiment: Experiment, seeds: int) -> None:
+    rows = [experiment.measure(seed) for seed in range(FIRST, FIRST + seeds)]
+    assert [f"{bar.claim}: {bar.value(rows)}" for bar in experiment.bars if not bar.met(rows)] == []
+
+
+def test_one_job_at_least_has_the_highest_utility_and_the_seed_decides_which() -> None:
+    drawn = [tuple(one.utility for one in drawn_utilities(seed).jobs) for seed in range(20)]
+    assert all(3.0 in worth for worth in drawn)
+    assert len(set(drawn)) > 1
+
+
+def test_the_late_job_is_the_only_one_of_high_utility() -> None:
+    jobs = late_large_job(FIRST).jobs
+    assert [one.name for one in jobs if one.utility > 1] == ["job-13"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_every_bar_is_met_and_every_mutant_caught(experiment: Experiment) -> None:
+    seeds = range(FIRST, FIRST + experiment.seeds)
+    rows = [experiment.measure(seed) for seed in seeds]
+    assert [f"{bar.claim}: {bar.value(rows)}" for bar in experiment.bars if not bar.met(rows)] == []
+    for mutant in experiment.mutants:
+        rows = [mutant.measure(seed) for seed in seeds]
+        assert [bar.claim for bar in experiment.bars if bar.claim in mutant.misses and bar.met(rows)] == [], mutant.name
