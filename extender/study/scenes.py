@@ -13,7 +13,7 @@ from extender.study.specs import Spec, Value
 from extender.study.tracefiles import read_trace, seeded
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Linear
-from policy.sim.papers import dragon, oasis_jobs, speconworld
+from policy.sim.papers import dragonworld, oasis_jobs, speconworld
 from policy.sim.traces import Trace, kod2
 
 SIM = "sim."
@@ -33,7 +33,7 @@ def _kod2(seed: int, **parameters: Value) -> Scene:
 
 def _dragon_table_1(seed: int) -> Scene:
     del seed  # there is no chance in it
-    return Scene(dragon.table_1(), dragon.SETTINGS)
+    return Scene(dragonworld.table_1(), dragonworld.SETTINGS)
 
 
 def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> Scene:
