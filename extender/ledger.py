@@ -194,7 +194,6 @@ class Ledger:
 
     def _next_deadline(self) -> float:
         """The nearest moment (seconds since the epoch) at which time alone changes something."""
-        gangs, now = self.snapshot.gangs.values(), self.now()
-        ends = [end for gang in gangs for end in (gang.window_ends, gang.deadline) if end is not None]
-        ends += [gang.not_before for gang in gangs if gang.not_before > now]
+        index, now = self.snapshot.index, self.now()
+        ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
         return min([*ends, *self.snapshot.not_offered.values()], default=float("inf"))

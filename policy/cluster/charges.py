@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from policy.cluster.gang import ADMITTED, Gang
+from policy.cluster.index import Facts
 from policy.cluster.model import Job, Phase, Pod, Slot
 from policy.cluster.resources import Resources
-from policy.cluster.snapshot import Charge, Snapshot, demand
+from policy.cluster.snapshot import Charge, demand
 
 NO_CHARGE: Charge = {}
 
@@ -15,22 +16,22 @@ def pod_charge(pod: Pod) -> Charge:
     return {pod.uid: (pod.node, pod.requests)} if pod.holds_room else NO_CHARGE
 
 
-def planned_charge(snapshot: Snapshot, job_uid: str) -> Charge:
+def planned_charge(facts: Facts, job_uid: str) -> Charge:
     """What a gang takes beyond its bound pods: planned slots, and bindings whose outcome is not known."""
-    job, gang = snapshot.jobs.get(job_uid), snapshot.gangs.get(job_uid)
+    job, gang = facts.jobs.get(job_uid), facts.gangs.get(job_uid)
     if job is None or gang is None:
         return NO_CHARGE
-    charge = _slots_charge(snapshot, job, gang) if gang.state in ADMITTED else {}
+    charge = _slots_charge(facts, job, gang) if gang.state in ADMITTED else {}
     for uid, node in gang.in_flight.items():
-        pod = snapshot.pods.get(uid)
+        pod = facts.pods.get(uid)
         if pod is not None and not pod.node and not pod.ended and not _charged_on(charge, pod, node):
             charge[uid] = (node, pod.requests)
     return charge
 
 
-def _slots_charge(snapshot: Snapshot, job: Job, gang: Gang) -> dict[object, tuple[str, Resources]]:
-    members, pods = snapshot.members.get(gang.job_uid, {}), snapshot.pods
-    handed_on = _handed_on(snapshot, gang.job_uid)
+def _slots_charge(facts: Facts, job: Job, gang: Gang) -> dict[object, tuple[str, Resources]]:
+    members, pods = facts.members.get(gang.job_uid, {}), facts.pods
+    handed_on = _handed_on(facts, gang.job_uid)
     charge: dict[object, tuple[str, Resources]] = {}
     for slot, node in gang.nodes.items():
         uid = members.get(slot)
@@ -45,9 +46,9 @@ def _takes_itself(pod: Pod | None, node: str) -> bool:
     return pod is not None and (pod.phase is Phase.SUCCEEDED or (pod.holds_room and pod.node == node))
 
 
-def _handed_on(snapshot: Snapshot, job_uid: str) -> frozenset[tuple[Slot | None, str]]:
+def _handed_on(facts: Facts, job_uid: str) -> frozenset[tuple[Slot | None, str]]:
     """Slots whose last pod still holds the room there that its successor will take."""
-    pods = (snapshot.pods[uid] for uid in snapshot.strays.get(job_uid, ()))
+    pods = (facts.pods[uid] for uid in facts.strays.get(job_uid, ()))
     return frozenset((pod.slot, pod.node) for pod in pods if pod.holds_room)
 
 

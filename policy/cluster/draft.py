@@ -51,20 +51,24 @@ class Draft:
     @property
     def index(self) -> Index:
         """Jobs by what is to be done about them, as the draft has them."""
-        return self.view().index
+        self._follow_nodes()
+        index: Index = self.read("index")
+        maps = self._maps()
+        if self._news or not index.made_from(maps):
+            news, self._news = self._news, News()
+            index = index.after(maps, news)
+            self.set("index", index)
+        return index
 
     def view(self) -> Snapshot:
         """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
-        self._follow_nodes()
-        if self._view is None or self._news:
-            self.set("index", self._filed())
+        self._own["index"] = self.index
+        if self._view is None:
             self._view = replace(self.base, **self._own)
         return self._view
 
-    def _filed(self) -> Index:
-        index: Index = self.read("index")
-        news, self._news = self._news, News()
-        return index.after(_Maps(*map(self.read, _Maps._fields)), news)
+    def _maps(self) -> _Maps:
+        return _Maps(*map(self.read, _Maps._fields))
 
     def freeze(self) -> Snapshot:
         """The next snapshot."""
@@ -174,9 +178,11 @@ class Draft:
 
     def settle(self) -> None:
         """Charge what the plans of changed gangs promise and no bound pod holds yet."""
-        snapshot = self.view()
+        if not self._stale:
+            return
+        maps = self._maps()
         for uid in sorted(self._stale):
-            self._recharge(uid, planned_charge(snapshot, uid))
+            self._recharge(uid, planned_charge(maps, uid))
         self._stale.clear()
 
     # -- a job's pods: the slot is its newest pod's, the others are strays ------------------------
