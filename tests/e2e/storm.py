@@ -156,6 +156,7 @@ class Killer:
     def kill(self, part: Part, wanted: Middle) -> None:
         """One kill in the middle of that, or of whatever there is after a few seconds."""
         found = self.middles.wait(wanted, 5)
+        assert not (ended := self.ended_by_themselves()), f"ended by themselves: {ended}"
         process = getattr(self.kohort, part)
         process.crash()
         began = time.monotonic()
@@ -166,6 +167,10 @@ class Killer:
             self.kohort.wait_ready()
             self.ready_seconds.append(time.monotonic() - began)
         self.kills[part, found] += 1
+
+    def ended_by_themselves(self) -> list[str]:
+        """The parts that do not run: no fault of the API server's is a reason to end."""
+        return [part for part in PARTS if not getattr(self.kohort, part).alive]
 
 
 def view(kohort: Kohort, namespace: str) -> Json:
@@ -178,6 +183,18 @@ def view(kohort: Kohort, namespace: str) -> Json:
         "jobs": {job["name"]: {key: value for key, value in job.items() if key not in skipped} for job in details},
         "nodes": {node["name"]: node for node in kohort.get("/v1/nodes")["nodes"]},
     }
+
+
+def differences(one: Json, other: Json, at: str = "") -> list[str]:
+    """Where two views differ, leaf by leaf."""
+    found = []
+    for key in sorted(one.keys() | other.keys()):
+        left, right = one.get(key), other.get(key)
+        if isinstance(left, dict) and isinstance(right, dict):
+            found += differences(left, right, f"{at}/{key}")
+        elif left != right:
+            found.append(f"{at}/{key}: {left!r} and {right!r}")
+    return found
 
 
 def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str], int], capacity: int) -> list[str]:
@@ -194,6 +211,18 @@ def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str],
             if used[seen.node] > capacity:
                 found.append(f"{seen.node}: {used[seen.node]} of {capacity} with {seen.job} {seen.role}-{seen.index}")
     return found
+
+
+def left_behind(plane: ControlPlane, namespace: str) -> list[str]:
+    """The pods of ended jobs that are still there and have not ended: the operator is not done."""
+    standing = set(by_end(plane, namespace)[""])
+    items = plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return [
+        pod["metadata"]["name"]
+        for pod in items
+        if pod["metadata"].get("labels", {}).get(JOB) not in standing
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+    ]
 
 
 def is_whole(observer: Observer, job: TFJob) -> bool:

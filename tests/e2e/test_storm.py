@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,16 +23,20 @@ from tests.e2e.storm import (
     Killer,
     Middles,
     by_end,
+    differences,
     is_whole,
     knows,
+    left_behind,
     overcommitted,
     view,
 )
 from tests.e2e.tfjobs import TFJob
 
+Json = dict[str, Any]
 NODES, CORES = 100, 2
 SEED = 7
 QUIET_LIMIT = 60.0  # seconds after the last fault in which everything comes to rest
+PARTIAL_LIMIT = 60.0  # httpTimeout, then barrier.repair_seconds, and a start of the extender between
 STALL_LIMIT = 75.0  # a silent watch is given up after 50
 
 
@@ -95,11 +100,14 @@ def storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, ki
         cores = {(job.name, role): int(cpu) for job in jobs for role, cpu in (("ps", "1"), ("worker", job.worker_cpu))}
         assert overcommitted(observer.sightings, cores, CORES) == []
         assert [job.name for job in standing if not is_whole(observer, job)] == []
+        assert partial <= PARTIAL_LIMIT
         assert not observer.problem
+    assert killer.ended_by_themselves() == []
     assert ends["Failed"] == []
     assert set(ends["Succeeded"]) == {job.name for job in arrivals.jobs}
     assert names <= knows(kohort, space)
     _assert_middles(killer, kills)
+    until(lambda: not left_behind(plane, space), "the ended jobs' pods gone", QUIET_LIMIT)
     _assert_rebuilt_is_fresh(kohort, space)
 
 
@@ -125,10 +133,10 @@ def _assert_rebuilt_is_fresh(kohort: Kohort, space: str) -> None:
     kohort.extender.crash()
     kohort.extender.start()
     kohort.wait_ready()
-    assert _settled(kohort, space) == settled
+    assert differences(settled, _settled(kohort, space)) == []
 
 
-def _settled(kohort: Kohort, space: str) -> dict[str, object]:
+def _settled(kohort: Kohort, space: str) -> Json:
     """The view once it is the same for two seconds."""
     seen, since = view(kohort, space), time.monotonic()
     deadline = since + 30

@@ -219,7 +219,7 @@ async def fuzz(cases: int, seed: int) -> Counter[int]:
 
 
 def _nothing_has_changed(service: Service, before: Json) -> None:
-    """Only the scheduler's own right was used: to have bound a pod that is not ours, or a member where it is already."""
+    """Only the scheduler's own right was used: to bind a pod that is not ours, or a member where it is already."""
     assert service.established() == before
     assert violations(service.snapshot) == []
     assert set(service.snapshot.reports) <= {RUNNING}
