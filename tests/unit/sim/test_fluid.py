@@ -16,7 +16,7 @@ from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
-from policy.cluster.model import PS, Slot
+from policy.cluster.model import PS, WORKER, Role, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
@@ -28,7 +28,7 @@ from policy.sim.objects import KOHORT, JobSpec
 from policy.sim.report import JobOutcome, Result
 from policy.sim.run import START
 from policy.sim.service import Step
-from policy.sim.traces import Trace, kod2, node, rigid
+from policy.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, Retry
@@ -310,3 +310,34 @@ def test_utility_is_the_curve_at_the_delay_in_slots() -> None:
     result = run(cluster(job), replace(AT_ONCE, slot_seconds=10.0))
     assert result.total_utility == pytest.approx(80.0 / (1 + math.exp(2.0)))
     assert only(result).lateness == pytest.approx(2.0)
+
+
+def test_room_is_held_from_the_binding_and_computes_after_the_start() -> None:
+    job = fixed("a", 4, work=600.0)
+    result = run(cluster(job, nodes=1), replace(AT_ONCE, start_seconds=65.0))
+    assert only(result).running_seconds == pytest.approx(195.0)
+    assert result.use["cpu"].held == pytest.approx(5 / 10)
+    assert result.use["cpu"].computing == result.utilisation == pytest.approx(5 / 10 * 195 / 260)
+    assert result.use["memory"].held == pytest.approx(10 / 32)
+
+
+def test_room_that_a_lost_node_took_with_it_is_not_counted() -> None:
+    job = fixed("a", 4, work=600.0)
+    lost = run(cluster(job, nodes=2), befalls=[(97.5, faults.NodeLost("n2"))])
+    assert lost.use["cpu"].held == pytest.approx(5 / 15)
+
+
+def test_free_room_in_which_no_further_worker_fits_is_fragmented() -> None:
+    """Two workers of 3 cores on 10: of the 4 that are left one is of no use to a third worker."""
+    worker = Role(WORKER, 2, pod_requests(3, 2))
+    job = replace(fixed("a", 2, ps=0, work=100.0), roles=(worker,))
+    assert run(cluster(job, nodes=1)).fragmentation == pytest.approx(1 / 4)
+    assert run(cluster(job, nodes=1, cores=9)).fragmentation == 0.0
+
+
+def test_fairness_is_jains_index_of_the_slowdowns() -> None:
+    """One after the other on the only node: slowdowns 1 and 2."""
+    jobs = [fixed(name, 9, work=900.0) for name in ("a", "b")]
+    result = run(cluster(*jobs, nodes=1))
+    assert [job.slowdown for job in result.jobs] == [pytest.approx(1.0), pytest.approx(2.0)]
+    assert result.fairness == pytest.approx(9 / 10)
