@@ -24,7 +24,9 @@ def draw_comparison(lines: Sequence[Line], figure: Any) -> None:
             below = [max(0.0, spread.mean - spread.p10) for spread in spreads]
             above = [max(0.0, spread.p90 - spread.mean) for spread in spreads]
             places = [x + (index - (len(policies) - 1) / 2) * width for x in range(len(traces))]
-            axes.bar(places, means, width, yerr=[below, above], label=policy)
+            axes.bar(
+                places, means, width, yerr=[below, above], label=policy, color=f"C{index}", hatch="//" * (index > 9)
+            )
         axes.set_xticks(range(len(traces)), traces, rotation=15, fontsize="small")
         axes.set_ylabel(measure.replace("_", " "))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize="small")

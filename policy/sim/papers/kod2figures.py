@@ -47,6 +47,7 @@ def draw_figure_7(rows: Sequence[Row], figure: Any) -> None:
         axes.set_title(model)
         axes.set_xlabel("batch size")
         axes.set_ylabel("mean JCT (min)")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2)
 
 
 def draw_figure_8(rows: Sequence[Row], figure: Any) -> None:
@@ -55,6 +56,7 @@ def draw_figure_8(rows: Sequence[Row], figure: Any) -> None:
     cells = [key.removeprefix("cpu/") for key in rows[0] if key.startswith("cpu/")]
     _pairs(axes, rows, "cpu", cells, [cell.split("/")[0] for cell in cells], 0.01)
     axes.set_ylabel("mean CPU utilisation (%)")
+    axes.legend()
 
 
 def _names(rows: Sequence[Row], measure: str) -> list[str]:
@@ -70,7 +72,6 @@ def _pairs(axes: Any, rows: Sequence[Row], measure: str, cells: list[str], label
         below, above = [low[0] for low, _ in spreads], [high[0] for _, high in spreads]
         axes.bar([x + shift for x in range(len(cells))], heights, 0.4, yerr=[below, above], label=label)
     axes.set_xticks(range(len(cells)), labels)
-    axes.legend()
 
 
 def _spread(rows: Sequence[Row], key: str, unit: float) -> list[list[float]]:
