@@ -25,7 +25,7 @@ from extender.ledger import Ledger
 from extender.server import disconnected
 from extender.strict import RequestError
 from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
-from policy.cluster.events import NodeNotOffered
+from policy.cluster.events import Event, JobSeen, NodeNotOffered
 from policy.cluster.reasons import Reason
 
 REPLANS: Final = 4
@@ -133,15 +133,21 @@ class Verbs:
         """A pod that the watch has not shown yet is a fact too; facts that wait may be the rest of its gang.
 
         Other facts can wait for the next step: an answer that waits for a decision holds every pod of the queue up.
-        That a pod is on a node, and so takes room, is not believed: kube-scheduler asks about no such pod.
+        That a pod is on a node, and so takes room, is not believed: kube-scheduler asks about no such pod. Nor that it
+        is a job of its own under the uid of one that is known.
         """
         known = self._ledger.snapshot.pods.get(args.pod.uid)
         if known is None:
             item = args.pod_dict()
             if not text(part(item, "spec"), "nodeName"):
-                self._ledger.step(*self._translator.pod_events(item))
+                self._add(self._translator.pod_events(item))
         elif self._ledger.tells_of(known.job_uid):
             self._ledger.step()
+
+    def _add(self, facts: list[Event]) -> None:
+        jobs = self._ledger.snapshot.jobs
+        if not any(isinstance(fact, JobSeen) and fact.job.uid in jobs for fact in facts):
+            self._ledger.step(*facts)
 
     def _says_nothing(self, args: wire.ExtenderArgs) -> bool:
         """kube-scheduler tries a nominated node alone first: that the plan is not there says nothing of the plan.

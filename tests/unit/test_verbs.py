@@ -354,6 +354,16 @@ async def test_a_body_takes_no_room_by_saying_that_its_pod_is_on_a_node() -> Non
 
 
 @virtual
+async def test_a_body_does_not_take_the_place_of_a_known_job() -> None:
+    """A pod without an owner is a job under its own uid, which a body could choose."""
+    stage = Scheduler()
+    stage.submit(job("a", uid="team/own").ps(1).workers(2))
+    (known,) = stage.ledger.snapshot.jobs.values()
+    await stage.post("filter", args(body_of(pod("x", uid="own", requests=res(1)))))
+    assert list(stage.ledger.snapshot.jobs.values()) == [known]
+
+
+@virtual
 async def test_facts_that_may_complete_the_gang_are_applied_before_the_answer() -> None:
     stage = Scheduler()
     made = A.done()
