@@ -32,9 +32,12 @@ def step(
         effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
     effects += expire(draft, now)
-    effects += settle(draft, now)
-    if draft.read("synced") and draft.read("leading"):
+    deciding = draft.read("synced") and draft.read("leading")
+    if deciding:
         effects += give_up_stolen(draft, now)
+    effects += settle(draft, now)
+    if deciding:
+        effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
         effects += repair(draft, now)
         draft.settle()
         effects += carry_out(draft, policy.decide(draft.view(), now), now)

@@ -9,7 +9,7 @@ from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import Pod, Slot
+from policy.cluster.model import Node, Pod, Slot, queued
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
 from policy.transitions.facts import land
@@ -59,7 +59,9 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
         return [bind(pod, pod.slot, gang)] if pod.node == node else [RefuseBind(uid, Reason.PLAN_CHANGED)]
     if not draft.read("leading"):
         return [RefuseBind(uid, Reason.NOT_LEADING)]
-    if gang.state not in ADMITTED or pod.slot not in gang.nodes or not _has_slot(draft, pod):
+    if gang.state not in ADMITTED or pod.slot not in gang.nodes or not _has_slot(draft, pod) or _is_barred(draft, gang):
+        return [RefuseBind(uid, Reason.PLAN_CHANGED)]
+    if not _is_usable(draft, node):
         return [RefuseBind(uid, Reason.PLAN_CHANGED)]
     if gang.waits_for:
         return [RefuseBind(uid, Reason.ROOM_BEING_FREED)]
@@ -71,6 +73,12 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     if gang.state is State.PLANNED and gang.whole:
         return _at_barrier(draft, gang, pod, pod.slot, now)
     return _straight_through(draft, gang, pod, pod.slot)
+
+
+def _is_barred(draft: Draft, gang: Gang) -> bool:
+    """What this very step was told of the job may end its plan: a malformed one asks for nobody, and looks complete."""
+    job = job_of(draft, gang.job_uid)
+    return job is None or not queued(job)
 
 
 def _has_slot(draft: Draft, pod: Pod) -> bool:
@@ -125,12 +133,23 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     """Create all bindings once the minimum is held or bound."""
     job = job_of(draft, gang.job_uid)
-    if job is None or not gang.held:
+    if job is None or not gang.held or _is_shaken(draft, gang):
         return []
     if not complete(job, set(gang.held.values()) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
     deadline = now + rules_of(draft).repair_seconds
     return send_held(draft, gang, Move.COMMIT, deadline=deadline)
+
+
+def _is_shaken(draft: Draft, gang: Gang) -> bool:
+    """Whether this step has lost a node of the plan, or seen room taken there, and has not settled it yet."""
+    nodes = {gang.nodes[slot] for slot in gang.held.values()}
+    return not nodes.isdisjoint(draft.filled) or not all(_is_usable(draft, name) for name in nodes)
+
+
+def _is_usable(draft: Draft, name: str) -> bool:
+    node: Node | None = draft.read("nodes").get(name)
+    return node is not None and node.usable
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:

@@ -1,6 +1,9 @@
 """Binds are held until the minimum has passed the scheduler's checks; then all are made, or none."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from policy.cluster.gang import State
 from policy.cluster.model import Phase
@@ -12,8 +15,12 @@ from tests.builders import (
     BindHeld,
     BindRefused,
     BindUnknown,
+    JobSeen,
+    NodeGone,
     NodeNotOffered,
+    NodeSeen,
     PodGone,
+    PodSeen,
     RefuseBind,
     Released,
     World,
@@ -118,6 +125,44 @@ def test_a_window_after_one_that_ended_is_a_whole_one() -> None:
     world.pass_time(9)
     world.hold(PODS[0])
     assert world.pass_time(7.9) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"invalid": "spec: no", "roles": (), "min_workers": 0},
+        {"suspended": True},
+        {"released": True},
+        {"finished": True},
+    ],
+    ids=["malformed", "suspended", "released", "finished"],
+)
+def test_a_bind_in_the_step_that_ends_the_plan_is_refused(change: dict[str, Any]) -> None:
+    """A malformed job has no roles, and so its gang looks complete."""
+    world = planned()
+    changed = replace(world.snapshot.jobs["job-a"], version=9, **change)
+    effects = world.do(JobSeen(changed), BindHeld(PODS[0], world.plan("a")["ps-0"]))
+    assert RefuseBind(PODS[0], Reason.PLAN_CHANGED) in effects
+    assert not [e for e in effects if isinstance(e, Bind)]
+
+
+LOST_IN_THAT_STEP = {
+    "its node is gone": NodeGone("n1"),
+    "its node is cordoned": NodeSeen(node("n1", unschedulable=True, version=9)),
+    "its room is stolen": PodSeen(guest("thief", "n1", cpu=9)),
+}
+
+
+@pytest.mark.parametrize("event", LOST_IN_THAT_STEP.values(), ids=LOST_IN_THAT_STEP.keys())
+def test_the_last_member_commits_nothing_in_the_step_that_loses_the_room(event: Any) -> None:
+    world = planned()
+    assert set(world.plan("a").values()) == {"n1"}
+    world.hold(PODS[0])
+    world.hold(PODS[1])
+    effects = world.do(event, BindHeld(PODS[2], "n1"))
+    assert not [e for e in effects if isinstance(e, Bind)]
+    assert {e.uid for e in effects if isinstance(e, RefuseBind)} == set(PODS)
+    assert (world.state("a"), set(world.plan("a").values())) == (State.PLANNED, {"n2"})
 
 
 def test_a_dropped_check_no_longer_counts() -> None:
