@@ -62,14 +62,14 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        memo = snapshot.index.memo
+        memo, key = snapshot.index.memo, f"weight, {self.weight_mode.value}"
         largest: list[tuple[tuple[str, int], ...]] = []  # not looked at where nobody is weighed
 
         def weight(job: Job) -> float:
-            found = memo.job(job.uid).get(self)
+            found = memo.job(job.uid).get(key)
             largest[:] = largest or [_largest(snapshot)]
             if found is None or found[0] is not job or found[1] is not largest[0]:
-                found = memo.job(job.uid)[self] = job, largest[0], self._weigh(job, largest[0])
+                found = memo.job(job.uid)[key] = job, largest[0], self._weigh(job, largest[0])
             weighed: float = found[2]
             return weighed
 
