@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
+FEW = 1_000
 T = TypeVar("T", bound=Hashable)
 
 
 class Memo:
     """``empty``: on the cluster without what runs, by gang. ``same``: equal values as one object, compared at once."""
 
-    __slots__ = ("_jobs", "empty", "same")
+    __slots__ = ("_jobs", "_tables", "empty", "same")
 
     MOST_SAME = 10_000
 
     def __init__(self) -> None:
         self._jobs: dict[str, dict[Hashable, Any]] = {}
+        self._tables: dict[Hashable, dict[str, Any]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
@@ -31,6 +33,16 @@ class Memo:
     def one(self, value: T) -> T:
         """The first one of all that are equal to this value."""
         found: T = self.same.setdefault(value, value)
+        return found
+
+    def table(self, question: Hashable, most: int) -> dict[str, Any]:
+        """Answers that say themselves what they were made from: whoever looks one up must compare that by identity.
+
+        They outlive every change, so a table that has grown beyond ``most`` and a few begins anew.
+        """
+        found = self._tables.get(question)
+        if found is None or len(found) > most + FEW:
+            found = self._tables[question] = {}
         return found
 
     def without(self, jobs: Iterable[str]) -> Memo:
@@ -49,6 +61,6 @@ class Memo:
 
     def _copy(self) -> Memo:
         other = Memo()
-        other._jobs, other.empty = self._jobs, self.empty
+        other._jobs, other._tables, other.empty = self._jobs, self._tables, self.empty
         other.same = self.same if len(self.same) < self.MOST_SAME else {}
         return other

@@ -62,14 +62,15 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        memo, key = snapshot.index.memo, f"weight, {self.weight_mode.value}"
+        known = snapshot.index.memo.table(self, most=2 * len(snapshot.jobs))
         largest: list[tuple[tuple[str, int], ...]] = []  # not looked at where nobody is weighed
 
         def weight(job: Job) -> float:
-            found = memo.job(job.uid).get(key)
-            largest[:] = largest or [_largest(snapshot)]
-            if found is None or found[0] is not job or found[1] is not largest[0]:
-                found = memo.job(job.uid)[key] = job, largest[0], self._weigh(job, largest[0])
+            found = known.get(job.uid)
+            if not largest:
+                largest.append(_largest(snapshot))
+            if found is None or found[0] is not job or found[1] != largest[0]:
+                found = known[job.uid] = job, largest[0], self._weigh(job, largest[0])
             weighed: float = found[2]
             return weighed
 
@@ -102,12 +103,13 @@ class Kod2:
 
 
 def _largest(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
-    """The same, and the same object until a node changes."""
-    known = snapshot.index.memo.empty
-    if largest_node not in known:
-        known[largest_node] = tuple(largest_node(snapshot).items())
-    found: tuple[tuple[str, int], ...] = known[largest_node]
-    return found
+    """The same, looked at once for all snapshots with these very nodes."""
+    known = snapshot.index.memo.table(largest_node, most=1)
+    found = known.get("largest")
+    if found is None or found[0] is not snapshot.nodes:
+        found = known["largest"] = snapshot.nodes, tuple(largest_node(snapshot).items())
+    largest: tuple[tuple[str, int], ...] = found[1]
+    return largest
 
 
 def largest_node(snapshot: Snapshot) -> dict[str, int]:
