@@ -19,6 +19,9 @@ from policy.desired import desired
 from policy.placement.after import room_after
 from policy.placement.gang import ask_of, place
 from policy.step import step
+from policy.systems.base import Policy
+from policy.systems.dragon import Dragon, Idle
+from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     START,
@@ -54,9 +57,9 @@ LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_secon
 
 @dataclass
 class Restless:
-    """KOD2, and on request one of the running gangs is moved to nodes where it has no member."""
+    """A system, and on request one of the running gangs is moved to nodes where it has no member."""
 
-    base: Kod2
+    base: Policy
     name: str = "restless"
     wish: int | None = None
 
@@ -101,9 +104,11 @@ class Pausing:
 class Cluster(RuleBasedStateMachine):
     """``api`` is the truth: what the API server holds. The snapshot learns it by events; on binds it may lag behind."""
 
+    system: Policy = Kod2(starve_limit=100.0, cooldown=20.0)
+
     def __init__(self) -> None:
         super().__init__()
-        self.policy = Pausing(Restless(Kod2(starve_limit=100.0, cooldown=20.0)))
+        self.policy = Pausing(Restless(self.system))
         self.now = START
         self.snapshot = Snapshot(rules=RULES)
         self.api_nodes: dict[str, Node] = {}
@@ -438,3 +443,20 @@ Cluster.TestCase.settings = settings(
     max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestCluster = Cluster.TestCase
+
+
+class UnderDrs(Cluster):
+    """The same world under DRS."""
+
+    system = Drs(cooldown=20.0)
+
+
+class UnderDragon(Cluster):
+    """The same world under DRAGON, which remembers since when each node's room is idle."""
+
+    system = Dragon(urgent_threshold=20.0, idle_threshold=20.0, idle=Idle.NODE)
+
+
+FEWER = settings(Cluster.TestCase.settings, max_examples=40)
+UnderDrs.TestCase.settings = UnderDragon.TestCase.settings = FEWER
+TestUnderDrs, TestUnderDragon = UnderDrs.TestCase, UnderDragon.TestCase

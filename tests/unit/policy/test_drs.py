@@ -67,9 +67,10 @@ def test_main_a_head_of_more_utility_than_all_that_runs_has_others_shrunk_at_onc
     assert world.state("head") is State.PLANNED
 
 
-def test_main_equal_utility_shrinks_nobody() -> None:
+def test_main_equal_utility_shrinks_nobody_and_stops_nobody() -> None:
     world = World(Drs()).nodes("n1").start(WIDE)
-    world.submit(job("a").workers(1, cpu=2).arrived(1))
+    world.submit(job("a").workers(1, cpu=2).arrived(1), job("small").workers(1, cpu=1).arrived(2))
+    assert world.state("small") is State.PLANNED
     assert (world.state("a"), world.gang("wide").workers, world.reason("a")) == (State.WAITING, 4, "WaitingForRoom")
 
 
