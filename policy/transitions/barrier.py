@@ -135,15 +135,20 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     job = job_of(draft, gang.job_uid)
     if job is None or not gang.held or _is_shaken(draft, gang):
         return []
-    if not complete(job, set(gang.held.values()) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
+    if not complete(job, _given(gang) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
     deadline = now + rules_of(draft).repair_seconds
     return send_held(draft, gang, Move.COMMIT, deadline=deadline)
 
 
+def _given(gang: Gang) -> set[Slot]:
+    """Held members that the plan still has a node for: workers beyond a count that was lowered meanwhile have none."""
+    return {slot for slot in gang.held.values() if slot in gang.nodes}
+
+
 def _is_shaken(draft: Draft, gang: Gang) -> bool:
     """Whether this step has lost a node of the plan, or seen room taken there, and has not settled it yet."""
-    nodes = {gang.nodes[slot] for slot in gang.held.values()}
+    nodes = {gang.nodes[slot] for slot in _given(gang)}
     return not nodes.isdisjoint(draft.filled) or not all(_is_usable(draft, name) for name in nodes)
 
 
@@ -153,12 +158,14 @@ def _is_usable(draft: Draft, name: str) -> bool:
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:
-    """Open the barrier: every held bind is made, in slot order."""
+    """Open the barrier: every held bind is made, in slot order; those of members without a node are refused."""
     pods = draft.read("pods")
-    held = sorted(gang.held.items(), key=lambda item: item[1])
+    held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
+    surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
     in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}
     move(draft, gang, how, held={}, window_ends=None, hold_ends=None, in_flight=in_flight, **changes)
-    return [bind(pods[uid], slot, gang) for uid, slot in held]
+    made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in held]
+    return made + [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in sorted(surplus)]
 
 
 def drop(draft: Draft, uid: str) -> None:

@@ -15,6 +15,7 @@ from tests.builders import (
     BindHeld,
     BindRefused,
     BindUnknown,
+    JobBuilder,
     JobSeen,
     NodeGone,
     NodeNotOffered,
@@ -163,6 +164,18 @@ def test_the_last_member_commits_nothing_in_the_step_that_loses_the_room(event: 
     assert not [e for e in effects if isinstance(e, Bind)]
     assert {e.uid for e in effects if isinstance(e, RefuseBind)} == set(PODS)
     assert (world.state("a"), set(world.plan("a").values())) == (State.PLANNED, {"n2"})
+
+
+def test_a_held_worker_beyond_a_lowered_maximum_neither_counts_nor_is_bound() -> None:
+    world = World().nodes("n1")
+    world.submit(job("a").ps().workers(2, 4, asked=4))
+    for slot in ("ps-0", "worker-3"):
+        world.hold(f"uid-a-{slot}")
+    world.see(JobBuilder(world.snapshot.jobs["job-a"]).with_(max_workers=2))
+    assert not [e for e in world.hold("uid-a-worker-0") if isinstance(e, Bind)]
+    effects = world.hold("uid-a-worker-1")
+    assert {e.uid for e in effects if isinstance(e, Bind)} == {"uid-a-ps-0", "uid-a-worker-0", "uid-a-worker-1"}
+    assert [e for e in effects if isinstance(e, RefuseBind)] == [RefuseBind("uid-a-worker-3", Reason.PLAN_CHANGED)]
 
 
 def test_a_dropped_check_no_longer_counts() -> None:
