@@ -7,6 +7,7 @@ the list); where a listing and the text differ the listing's reading is a settin
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -78,6 +79,20 @@ class Drs:
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
         return Pass(self, snapshot, now).run()
+
+    def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
+        """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
+        del snapshot
+        return lambda job: self.utility(job, job.arrival)
+
+    def published(self, weight: float) -> float:
+        """As it is."""
+        return weight
+
+    def starving(self, job: Job, now: float) -> bool:
+        """Nobody is: the article knows no starvation."""
+        del job, now
+        return False
 
     def utility(self, job: Job, since: float) -> float:
         """U. ``since``: when the job starts or has started."""

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from policy.answers.queue import places
 from policy.cluster.actions import Admit, Resize
 from policy.cluster.gang import State
 from policy.cluster.training import Training, Utility
@@ -25,6 +26,14 @@ def test_weighting_more_utility_then_the_larger_requirement_then_the_earlier() -
     first = job("first").workers(1, cpu=1)
     useful = job("useful").workers(1, cpu=1).with_(utility=2.0).arrived(4)
     assert admitted(world, first, late, large, useful) == ["job-useful", "job-large", "job-first", "job-late"]
+
+
+def test_people_see_the_waiting_jobs_by_utility() -> None:
+    world = World(Drs()).nodes(node("n1", cpu=1))
+    world.submit(job("first").workers(1, cpu=1), job("a").workers(1, cpu=1).arrived(1))
+    world.submit(job("useful").workers(1, cpu=1).with_(utility=2.0).arrived(2))
+    found = [(place.job.name, place.weight) for place in places(world.snapshot, world.policy, world.now)]
+    assert found == [("useful", 2.0), ("a", 1.0)]
 
 
 BY = {"the minimum": (Requirement.MINIMUM, "job-steady"), "what is asked for": (Requirement.ASKED, "job-eager")}
