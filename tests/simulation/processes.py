@@ -200,6 +200,7 @@ class ControllerProcess(Process):
     def __init__(self, around: Surroundings, extender: Extender) -> None:
         super().__init__("controller", around)
         self._extender = extender
+        self.looks = 0  # at the desired state, that were answered
         self.restart_seconds = (0.5, 8.0)
 
     def _make(self) -> Coroutine[Any, Any, None]:
@@ -231,6 +232,7 @@ class ControllerProcess(Process):
         if not done or asking.cancelled():
             asking.cancel()
             raise SourceError("ReadError")
+        self.looks += path == "/v1/desired"
         return bytes(asking.result())
 
     async def _asked(self, extender: Extender, path: str, query: Mapping[str, str]) -> bytes:

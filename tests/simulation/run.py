@@ -401,7 +401,8 @@ class Simulation:
 
     def _report(self, began: float, calm: float) -> Report:
         report = Report(self.scenario.seed)
-        report.steps = self._steps + self._asked + self.witness.writes.total()
+        # Of the ledger, calls of the verbs and of the controller, and writes.
+        report.steps = self._steps + self._asked + self.controller.looks + self.witness.writes.total()
         report.gangs = len(self.witness.gangs_bound)
         report.jobs = len(self.scenario.trace.jobs)
         report.seconds, report.calm = loop_time() - began, loop_time() - calm
