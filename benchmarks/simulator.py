@@ -21,7 +21,7 @@ from policy.cluster.model import WORKER, Role
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.objects import JobSpec
-from policy.sim.service import Step
+from policy.sim.pods.service import Step
 from policy.sim.traces import Trace, node, pod_requests
 from policy.sim.traces.philly import philly
 from policy.sim.traces.reading import numbered

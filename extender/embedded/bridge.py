@@ -18,7 +18,7 @@ from extender.kube.api import CONFIGMAPS, LEASES, NODES, PODS, TFJOBS, Json, Res
 from extender.kube.jobkinds import RELEASED, TFJOB
 from policy.cluster.model import Node
 from policy.sim.objects import Change, JobObject, Kind, Refusal, Verb
-from policy.sim.world import World
+from policy.sim.pods.world import World
 
 RESOURCE_OF: Final = {Kind.NODE: NODES, Kind.JOB: TFJOBS, Kind.POD: PODS}
 LONGEST_REST: Final = 3600.0

@@ -19,10 +19,10 @@ from extender.embedded.scheduler import Scheduler
 from extender.embedded.store import Store
 from extender.limits import Limits
 from extender.server import Endpoint, serve
-from policy.sim.ground import WorldSettings
 from policy.sim.objects import JobObject, JobSpec
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.world import World
 from policy.sim.traces import Trace
-from policy.sim.world import World
 
 LOOPBACK = "127.0.0.1"
 

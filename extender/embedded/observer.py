@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from extender.clock import Clock
 from extender.embedded.cluster import Cluster
-from policy.sim.meter import Meter
 from policy.sim.objects import Change, JobObject
+from policy.sim.pods.meter import Meter
 from policy.sim.report import Result
 
 LOOK_SECONDS = 1.0

@@ -12,9 +12,9 @@ from extender.study.scenes import Scene, scene
 from extender.study.specs import Spec, Value
 from policy.sim.fluid.run import simulate
 from policy.sim.objects import KOHORT
+from policy.sim.pods.run import HORIZON
+from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.report import Result
-from policy.sim.run import HORIZON
-from policy.sim.run import simulate as simulate_pods
 from policy.sim.traces import rigid
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy

@@ -1,5 +1,5 @@
-"""The discrete-event world: a cluster in memory and virtual time around the very code that decides live.
+"""Discrete-event simulation around the very code that decides live: ``step`` and ``desired``.
 
-``world`` holds what API server, training operator and kubelets would hold and do; ``run`` drives ``policy.step`` and
-``policy.desired`` against it. Chance is allowed in this room only, and only with the seed as an argument.
+``pods`` goes pod by pod, ``fluid`` job by job; ``traces`` says what is submitted, ``papers`` what each paper claims.
+Chance is allowed in this room only, and only with the seed as an argument.
 """

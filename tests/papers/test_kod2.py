@@ -12,10 +12,10 @@ from policy.cluster.invariants import violations
 from policy.sim.papers.base import Experiment
 from policy.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
 from policy.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
-from policy.sim.run import simulate
-from policy.sim.service import Step
+from policy.sim.pods.run import simulate
+from policy.sim.pods.service import Step
+from policy.sim.pods.world import World
 from policy.sim.traces import kod2
-from policy.sim.world import World
 from policy.systems.kod2 import Kod2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

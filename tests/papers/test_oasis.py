@@ -18,7 +18,7 @@ from policy.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
 from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
 from policy.sim.papers.oasis_optimum import CASES, known
 from policy.sim.papers.oasis_world import oasis, run
-from policy.sim.service import Step
+from policy.sim.pods.service import Step
 from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor
 

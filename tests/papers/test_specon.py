@@ -13,7 +13,7 @@ from policy.sim.fluid.run import simulate
 from policy.sim.papers import specon, speconmoves
 from policy.sim.papers.base import Experiment, Row
 from policy.sim.papers.speconworld import FIXED, MIXED, SETTINGS, Times, compare, run, trace_of
-from policy.sim.service import Step
+from policy.sim.pods.service import Step
 from policy.systems.baselines import RoundRobin
 from policy.systems.guests import Guests
 from policy.systems.rebalanced import Rebalanced

@@ -14,8 +14,8 @@ from typing import Final
 from extender.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Role
 from policy.sim.objects import JobSpec
+from policy.sim.pods.world import World
 from policy.sim.traces import Trace, node, pod_requests
-from policy.sim.world import World
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import Scenario, scheduler_of, settings_of
 

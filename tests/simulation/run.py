@@ -22,7 +22,7 @@ from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
-from policy.sim.world import World
+from policy.sim.pods.world import World
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash

@@ -12,8 +12,8 @@ from extender.kube.jobkinds import MIN_WORKERS
 from extender.lease import EVERYBODY
 from extender.settings import Settings
 from policy.cluster.model import PS, WORKER, Node, Role
-from policy.sim.ground import WorldSettings
 from policy.sim.objects import CleanPods, JobSpec
+from policy.sim.pods.ground import WorldSettings
 from policy.sim.traces import Trace, node, pod_requests
 
 IDENTITY = "replica-a"

@@ -13,8 +13,8 @@ from extender.kube.jobkinds import MIN_WORKERS
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
 from policy.sim.objects import KOHORT, JobObject, PodObject, Refusal
+from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
-from policy.sim.world import World
 from tests.simulation.scenario import BYSTANDER
 
 if TYPE_CHECKING:

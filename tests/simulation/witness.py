@@ -16,7 +16,7 @@ from extender.kube.jobs import identity
 from policy.cluster.model import WORKER, Phase, Slot
 from policy.cluster.resources import total
 from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
-from policy.sim.world import World
+from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
 from tests.simulation.network import Watcher

@@ -37,10 +37,10 @@ from policy.cluster.events import (
 from policy.cluster.model import Constraints, Requirement, Taint, Term, Toleration
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Goal, Report, Training, Utility
-from policy.sim.run import simulate
-from policy.sim.service import Step
+from policy.sim.pods.run import simulate
+from policy.sim.pods.service import Step
+from policy.sim.pods.world import World
 from policy.sim.traces import kod2
-from policy.sim.world import World
 from policy.systems.kod2 import Kod2
 from tests.builders import job, node, ps, w
 

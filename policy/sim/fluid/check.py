@@ -10,7 +10,7 @@ from policy.cluster.invariants import violations
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
-from policy.sim.service import Step
+from policy.sim.pods.service import Step
 
 
 class Checker:

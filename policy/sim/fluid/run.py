@@ -22,9 +22,9 @@ from policy.sim.fluid.flow import Do, Doing, Flow
 from policy.sim.fluid.meter import Meter
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.objects import JobSpec
+from policy.sim.pods.run import START
+from policy.sim.pods.service import Step
 from policy.sim.report import Result
-from policy.sim.run import START
-from policy.sim.service import Step
 from policy.sim.traces import Trace
 from policy.step import step
 from policy.systems.base import Foresees, Policy

@@ -11,8 +11,8 @@ from policy.sim.fluid.link import SharedLinks
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.objects import JobSpec
+from policy.sim.pods.service import Step
 from policy.sim.report import Result
-from policy.sim.service import Step
 from policy.sim.traces.base import Trace, node, pod_requests
 from policy.systems.base import Policy
 

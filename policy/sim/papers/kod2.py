@@ -14,8 +14,8 @@ from policy.sim.objects import KOHORT
 from policy.sim.papers import kod2cells
 from policy.sim.papers.base import Bar, Experiment, Mutant, Row, best, mean, quantile, share, worst
 from policy.sim.papers.kod2figures import draw_ten_jobs
+from policy.sim.pods.run import pod_by_pod, simulate
 from policy.sim.report import Result, reduction
-from policy.sim.run import pod_by_pod, simulate
 from policy.sim.traces import Trace, kod2, rigid
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, Retry

@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from policy.sim.ground import WorldSettings
 from policy.sim.objects import KOHORT
 from policy.sim.papers import kod2figures
 from policy.sim.papers.base import Bar, Experiment, Mutant, Row
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.run import pod_by_pod, simulate
 from policy.sim.report import Result, reduction
-from policy.sim.run import pod_by_pod, simulate
 from policy.sim.speed import training_rate
 from policy.sim.traces import Trace, kod2, rigid
 from policy.systems.baselines import FifoPod, Retry

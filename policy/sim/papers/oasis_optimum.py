@@ -13,7 +13,7 @@ from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean
 from policy.sim.papers.oasis_figures import draw_optimum
 from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, blind, trace
 from policy.sim.papers.oasis_world import oasis, run
-from policy.sim.run import START
+from policy.sim.pods.run import START
 from policy.sim.traces import Trace
 from policy.systems.oasis.planner import Window, seen_of
 from policy.systems.oasis.prices import Floor, Ground, Pricing

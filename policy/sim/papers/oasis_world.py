@@ -16,9 +16,9 @@ from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Linear
 from policy.sim.objects import JobSpec
 from policy.sim.papers.oasis_jobs import SLOT_SECONDS
+from policy.sim.pods.run import START
 from policy.sim.report import JobOutcome, Result
 from policy.sim.rivals.dorm import Dorm
-from policy.sim.run import START
 from policy.sim.traces import Trace
 from policy.systems.base import Policy
 from policy.systems.baselines import Fifo, FifoBackfill

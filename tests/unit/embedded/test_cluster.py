@@ -15,10 +15,10 @@ from extender.embedded.store import Store
 from extender.kube.api import CONFIGMAPS, NODES, PODS, TFJOBS, Done, Json, Ref, Refused
 from extender.kube.translate import Translator
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
-from policy.sim.ground import WorldSettings
 from policy.sim.objects import Change, facts
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.world import World
 from policy.sim.traces import kod2
-from policy.sim.world import World
 
 
 class HeldClock(Clock):

@@ -16,8 +16,8 @@ from extender.clock import Clock
 from extender.embedded.observer import Ending
 from extender.embedded.paced import paced
 from policy.sim.objects import Change
+from policy.sim.pods.run import simulate
 from policy.sim.report import JobOutcome, Result
-from policy.sim.run import simulate
 from policy.sim.traces import kod2
 from policy.systems import make_policy
 

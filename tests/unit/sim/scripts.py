@@ -10,7 +10,7 @@ from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobSpec
-from policy.sim.run import START
+from policy.sim.pods.run import START
 
 UID = "job-000000"  # of a trace's first job
 

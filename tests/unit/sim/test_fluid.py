@@ -25,9 +25,9 @@ from policy.sim.fluid import faults
 from policy.sim.fluid.run import RestlessError, simulate
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.objects import KOHORT, JobSpec
+from policy.sim.pods.run import START
+from policy.sim.pods.service import Step
 from policy.sim.report import JobOutcome, Result
-from policy.sim.run import START
-from policy.sim.service import Step
 from policy.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy

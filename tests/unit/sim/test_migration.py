@@ -10,11 +10,11 @@ from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
+from policy.sim.pods.run import START, simulate
+from policy.sim.pods.service import Step
+from policy.sim.pods.world import World
 from policy.sim.report import Result
-from policy.sim.run import START, simulate
-from policy.sim.service import Step
 from policy.sim.traces import Trace, node
-from policy.sim.world import World
 from policy.systems.kod2 import Kod2
 from tests.unit.sim.worlds import spec
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from policy.sim.meter import Meter
 from policy.sim.objects import Change
+from policy.sim.pods.meter import Meter
+from policy.sim.pods.world import World
 from policy.sim.report import JobOutcome, Result, reduction
-from policy.sim.world import World
 from tests.unit.sim.worlds import bind_all, job, spec, submitted, world
 
 OUTCOMES = (

@@ -16,13 +16,13 @@ from policy.cluster.actions import Bind, RefuseBind
 from policy.cluster.events import BindHeld
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
-from policy.sim.ground import WorldSettings
 from policy.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.run import START, Fault, pod_by_pod, simulate
+from policy.sim.pods.service import Gating, ServiceSettings, Step
+from policy.sim.pods.world import World
 from policy.sim.report import Result
-from policy.sim.run import START, Fault, pod_by_pod, simulate
-from policy.sim.service import Gating, ServiceSettings, Step
 from policy.sim.traces import Trace, kod2, node, pod_requests, rigid
-from policy.sim.world import World
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
 from tests.unit.sim.worlds import spec
@@ -208,7 +208,7 @@ def test_the_same_run_twice_is_the_same_to_the_last_digit() -> None:
 
 
 TELL = """
-from policy.sim.run import pod_by_pod, simulate
+from policy.sim.pods.run import pod_by_pod, simulate
 from policy.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []

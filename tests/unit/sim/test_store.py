@@ -1,7 +1,7 @@
 """Revisions and the watch history."""
 
 from policy.sim.objects import JobObject, Kind, PodObject, Verb
-from policy.sim.store import Store
+from policy.sim.pods.store import Store
 from policy.sim.traces import node
 from tests.unit.sim.worlds import spec, words
 

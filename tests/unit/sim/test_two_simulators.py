@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from policy.sim import run as pod_level
 from policy.sim.fluid import run as job_level
 from policy.sim.fluid.settings import FluidSettings
-from policy.sim.ground import WorldSettings
+from policy.sim.pods import run as pod_level
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.scheduler import SchedulerSettings
+from policy.sim.pods.service import Delays, ServiceSettings
 from policy.sim.report import Result
-from policy.sim.scheduler import SchedulerSettings
-from policy.sim.service import Delays, ServiceSettings
 from policy.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 

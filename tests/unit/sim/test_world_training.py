@@ -3,7 +3,7 @@
 import pytest
 
 from policy.sim.objects import JobPhase
-from policy.sim.world import World
+from policy.sim.pods.world import World
 from tests.unit.sim.worlds import SUCCEEDED, bind_all, done, job, running, slots, spec, submitted
 
 

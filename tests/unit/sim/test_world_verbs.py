@@ -6,7 +6,7 @@ import pytest
 
 from policy.cluster.events import JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.sim.objects import GATE, SCHEDULING_GATED, WAKE, Condition, PodObject, Refusal, facts, pod_fact
-from policy.sim.world import World
+from policy.sim.pods.world import World
 from tests.unit.sim.worlds import SMALL, bind_all, job, pod, running, spec, submitted, words, world
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from policy.cluster.model import PS, WORKER, Phase, Role, Slot
-from policy.sim.ground import WorldSettings
 from policy.sim.objects import Change, JobObject, JobSpec, PodObject
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.world import World
 from policy.sim.traces import node, pod_requests
-from policy.sim.world import World
 
 SMALL = pod_requests(1, 2)
 AT_ONCE = WorldSettings(operator_rate=0.0, reconcile_seconds=0.0)

@@ -13,7 +13,7 @@ from extender.study import cases
 from extender.study.scenes import Scene
 from policy.sim.fluid.run import simulate as simulate_fluid
 from policy.sim.fluid.settings import FluidSettings
-from policy.sim.run import simulate as simulate_pods
+from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.traces import kod2
 from policy.systems.kod2 import Gate, Kod2
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from policy.cluster.model import PS, WORKER, Node, Phase
-from policy.sim.ground import DONE, Ground
 from policy.sim.objects import JobObject, PodObject
+from policy.sim.pods.ground import DONE, Ground
 from policy.sim.speed import training_rate
 
 EVALUATOR = "evaluator"

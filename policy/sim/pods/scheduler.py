@@ -14,7 +14,7 @@ from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
 from policy.sim.engine import Engine
 from policy.sim.objects import Change, Kind, PodObject, Verb
-from policy.sim.world import World
+from policy.sim.pods.world import World
 
 NO_NODE = "0/n nodes are available"
 

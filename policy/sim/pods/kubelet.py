@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from policy.cluster.model import Node, Phase
-from policy.sim.ground import GONE, STARTED, Ground
 from policy.sim.objects import PodObject
+from policy.sim.pods.ground import GONE, STARTED, Ground
 
 
 class Kubelets:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from policy.cluster.model import WORKER, Phase
-from policy.sim.ground import OPERATOR, Do, Ground
 from policy.sim.objects import CleanPods, JobObject, JobPhase, Kind, PodObject
+from policy.sim.pods.ground import OPERATOR, Do, Ground
 
 REQUESTS_PER_POD = 2.0  # the pod and its service
 SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end

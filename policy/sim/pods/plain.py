@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from policy.sim.engine import Engine
 from policy.sim.objects import PodObject
-from policy.sim.scheduler import Chosen, KubeScheduler
-from policy.sim.world import World
+from policy.sim.pods.scheduler import Chosen, KubeScheduler
+from policy.sim.pods.world import World
 from policy.systems.baselines import Retry
 
 POINTS = 100

@@ -17,8 +17,8 @@ from policy.cluster.snapshot import Rules, Snapshot
 from policy.desired import Desired, desired
 from policy.sim.engine import Engine
 from policy.sim.objects import PLAN, SLOT, WAKE, Change, PodObject, Refusal, facts
-from policy.sim.scheduler import Chosen, KubeScheduler
-from policy.sim.world import World
+from policy.sim.pods.scheduler import Chosen, KubeScheduler
+from policy.sim.pods.world import World
 from policy.step import step
 from policy.systems.base import Policy
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from policy.cluster.model import Node
 from policy.sim.engine import Engine
 from policy.sim.objects import GATE, KOHORT, SCHEDULING_GATED, Condition, JobObject, PodObject
+from policy.sim.pods.store import Store
 from policy.sim.speed import REMOTE
-from policy.sim.store import Store
 
 # Ranks of what happens at one instant: work that is done frees room before anybody is placed.
 DONE, GONE, STARTED, OPERATOR = range(4)

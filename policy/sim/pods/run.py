@@ -11,15 +11,15 @@ from functools import partial
 from typing import Protocol
 
 from policy.sim.engine import Engine
-from policy.sim.ground import WorldSettings
-from policy.sim.meter import Meter
 from policy.sim.objects import KOHORT, Change, JobSpec
-from policy.sim.plain import Plain
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.pods.meter import Meter
+from policy.sim.pods.plain import Plain
+from policy.sim.pods.scheduler import KubeScheduler, SchedulerSettings
+from policy.sim.pods.service import Delays, Service, ServiceSettings, Step
+from policy.sim.pods.world import World
 from policy.sim.report import Result
-from policy.sim.scheduler import KubeScheduler, SchedulerSettings
-from policy.sim.service import Delays, Service, ServiceSettings, Step
 from policy.sim.traces import DEFAULT_SCHEDULER, Trace, rigid
-from policy.sim.world import World
 from policy.systems.base import Policy
 from policy.systems.baselines import Retry
 

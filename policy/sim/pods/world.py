@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from policy.cluster.model import WORKER, Node, Role
 from policy.cluster.resources import total
-from policy.sim.ground import Ground, WorldSettings
-from policy.sim.kubelet import Kubelets
 from policy.sim.objects import GATE, Change, Condition, JobObject, JobPhase, JobSpec, Kind, PodObject, Refusal
-from policy.sim.operator import Operator
-from policy.sim.store import Store
-from policy.sim.training import Progress, Training
+from policy.sim.pods.ground import Ground, WorldSettings
+from policy.sim.pods.kubelet import Kubelets
+from policy.sim.pods.operator import Operator
+from policy.sim.pods.store import Store
+from policy.sim.pods.training import Progress, Training
 
 
 class World:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from policy.cluster.model import PS, WORKER, Phase
 from policy.sim.objects import Change, JobObject, JobPhase, PodObject
+from policy.sim.pods.world import World
 from policy.sim.report import JobOutcome, Result
-from policy.sim.world import World
 
 
 @dataclass(frozen=True, slots=True)
