@@ -13,7 +13,7 @@ AT_CALLS: Final = {
     "bind-lost": 0.10, "bind-answer-lost": 0.10, "bind-conflict": 0.06, "bind-429": 0.10, "bind-500": 0.10,
     "bind-500-done": 0.10, "bind-forbidden": 0.08, "bind-slow": 0.10, "bind-lands-late": 0.05,
     "patch-lost": 0.15, "patch-answer-lost": 0.15, "patch-conflict": 0.15, "patch-429": 0.15, "patch-500": 0.15,
-    "delete-lost": 0.25, "delete-answer-lost": 0.25, "delete-500": 0.25,
+    "release-lost": 0.30, "release-answer-lost": 0.50, "release-500": 0.30,
     "get-500": 0.25, "get-lost": 0.10,
     "list-page-500": 0.20, "list-page-410": 0.15, "list-slow": 0.25,
     "watch-refused": 0.15, "watch-late": 0.05, "watch-duplicate": 0.05, "watch-reordered": 0.15,

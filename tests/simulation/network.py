@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 PAGE: Final = 7
 DEADLINE: Final = 4.0
+# What may befall a write, by what it does.
+FAULTS: Final = {
+    "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
+    "patch": ("lost", "answer-lost", "conflict", "429", "500"),
+    "release": ("lost", "answer-lost", "500"),
+}
 ERROR_500: Final = ClusterError(500, "InternalError")
 Write = Callable[[], Awaitable[Outcome]]
 
@@ -265,12 +271,8 @@ class Line:
 
     async def _travel(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome | None:
         """There and back; None where no answer comes."""
-        kinds = {
-            "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
-            "patch": ("lost", "answer-lost", "conflict", "429", "500"),
-            "delete": ("lost", "answer-lost", "500"),
-        }[verb]
-        fault = self._faults.strikes(*(f"{verb}-{kind}" for kind in kinds)).removeprefix(f"{verb}-")
+        what = "release" if _gives_room_up(verb, told) else verb
+        fault = self._faults.strikes(*(f"{what}-{kind}" for kind in FAULTS[what])).removeprefix(f"{what}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
         await asyncio.sleep(self._chance.uniform(*slow) if slow else self._latency())
         if slow and self.dead:
@@ -387,3 +389,10 @@ class Wire:
                 unseen = self._faults.strikes("hang-up-unseen")
                 after = self._chance.uniform(0.5, 6.0) if unseen else 0.001
                 asyncio.get_running_loop().call_later(after, hung_up.set)
+
+
+def _gives_room_up(verb: str, told: Mapping[str, Any]) -> bool:
+    """Whether the write takes a gang's members away, by whichever way its kind allows."""
+    patch = told.get("patch")
+    suspends = isinstance(patch, Mapping) and "suspend" in patch.get("spec", {}).get("runPolicy", {})
+    return suspends or verb in ("delete", "evict")

@@ -15,7 +15,7 @@ from tests.simulation.many import run_seeds, shortfall
 from tests.simulation.run import Report
 
 ROOT = Path(__file__).parents[2]
-FIRST, SEEDS = 1, 120
+FIRST, SEEDS = 1, 300
 SOAK_FIRST, SOAK_SEEDS = 100_001, 20_000
 DIGEST = """
 from tests.simulation.many import run_seed
