@@ -27,7 +27,10 @@ from policy.systems.queue import Feasible, bar
 
 @dataclass
 class Slotwork:
-    """One slot's orders. ``plans`` are changed where a job's members stay elsewhere than the plan had them."""
+    """One slot's orders. ``plans`` are changed where a job's members stay elsewhere than the plan had them.
+
+    ``righted``: jobs that were paused in this slot because they were not where the plan has them.
+    """
 
     snapshot: Snapshot
     plans: dict[str, Plan]
@@ -35,6 +38,7 @@ class Slotwork:
     slot: int
     slot_seconds: float
     now: float
+    righted: set[str]
     actions: list[Action] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
@@ -84,7 +88,7 @@ class Slotwork:
         if not _within(kept, shift):
             changed = self._stay(job, shift, kept)
             if changed is None:
-                self._pause(job.uid)  # a member has to move: the whole gang starts again where the plan has it
+                self._put_right(job, gang, shift)
                 return
             shift = changed
         missing = self._assign(shift, kept)
@@ -93,6 +97,17 @@ class Slotwork:
         if not (missing or not same) or (missing and not self._take(job, missing)):
             return
         self.actions.append(Resize(job.uid, shift.workers, missing, ps=servers))
+
+    def _put_right(self, job: Job, gang: Gang, shift: Shift) -> None:
+        """A member has to move: the whole gang starts again where the plan has it, once in a slot.
+
+        Where its planned place is not given up, it starts elsewhere and stays there: it would pause and start for ever.
+        """
+        if job.uid not in self.righted:
+            self.righted.add(job.uid)
+            self._pause(job.uid)
+        elif shift.workers < gang.workers:
+            self.actions.append(Resize(job.uid, shift.workers, ps=gang.ps))
 
     def _pause(self, uid: str) -> None:
         self.actions.append(Resize(uid, 0))

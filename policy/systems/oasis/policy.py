@@ -116,11 +116,11 @@ class Pass:
             self.plans = {uid: plan.since(self.slot) for uid, plan in self.plans.items()}
         orders = Slotwork(
             self.snapshot, self.plans, {node.name: (node, room) for node, room in self.nodes}, self.slot,
-            self.policy.slot_seconds, self.now,
+            self.policy.slot_seconds, self.now, set() if began else set(self.book.righted),
         )  # fmt: skip
         orders.run()
         verdicts = {**self._told(), **self.verdicts, **orders.verdicts}
-        book = Book(self.plans, self.rejected, self.seen, self.slot, ground)
+        book = Book(self.plans, self.rejected, self.seen, self.slot, ground, tuple(sorted(orders.righted)))
         remember = [Remember(MEMORY, book)] if book != self.book else []
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 

@@ -93,6 +93,7 @@ class Book:
 
     plans, rejected: by job uid; a rejection's text. seen: submitted jobs of the window, for the bounds of the prices.
     slot: whose beginning was dealt with last. ground: the usable nodes and what they had for jobs at that time.
+    righted: jobs that were paused in this slot to start again where their plan has them.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
@@ -100,3 +101,4 @@ class Book:
     seen: tuple[Seen, ...] = ()
     slot: int = -1
     ground: tuple[tuple[str, Resources], ...] = ()
+    righted: tuple[str, ...] = ()

@@ -192,6 +192,43 @@ def test_a_job_ahead_of_its_plan_gives_slots_back() -> None:
     assert plan(made, "a").left(int(made.now // SLOT)) == 8
 
 
+def planned_on(made: World, name: str, where: str) -> None:
+    """The job's plan has all of it on that node."""
+    plans = dict(book(made).plans)
+    old = plans[f"job-{name}"]
+    there = (replace(one, layout=tuple((role, where, count) for role, _, count in one.layout)) for one in old.shifts)
+    plans[f"job-{name}"] = replace(old, shifts=tuple(there))
+    memory = {**made.snapshot.memory, MEMORY: replace(book(made), plans=plans)}
+    made.snapshot = replace(made.snapshot, memory=memory)
+
+
+def swapped() -> World:
+    """Two jobs, each where the other one is planned."""
+    made = world("n1", "n2")
+    run(made, trains("a", 12))
+    run(made, trains("b", 12))
+    assert (made.plan("a")["ps-0"], made.plan("b")["ps-0"]) == ("n1", "n2")
+    planned_on(made, "a", "n2")
+    planned_on(made, "b", "n1")
+    return made
+
+
+def test_jobs_beside_their_plans_start_again_where_they_are_planned() -> None:
+    made = swapped()
+    made.pass_time(1.0)
+    assert (made.state("a"), made.state("b")) == (State.PAUSED, State.PAUSED)
+
+
+def test_a_job_that_starts_beside_its_plan_again_stays_for_the_slot_and_does_not_pause_for_ever() -> None:
+    made = swapped()
+    righted = replace(book(made), righted=("job-a", "job-b"), slot=int(made.now // SLOT))
+    made.snapshot = replace(made.snapshot, memory={**made.snapshot.memory, MEMORY: righted})
+    assert [effect for _ in range(3) for effect in made.pass_time(1.0)] == []
+    assert (made.state("a"), made.state("b")) == (State.RUNNING, State.RUNNING)
+    made.pass_time(SLOT)
+    assert (made.state("a"), made.state("b")) == (State.PAUSED, State.PAUSED)
+
+
 def test_a_running_job_without_a_plan_gets_one() -> None:
     made = world()
     run(made, trains("a", 8))
