@@ -44,6 +44,7 @@ def kohort(plane: ControlPlane, port: int) -> Iterator[Kohort]:
 @pytest.fixture(scope="module")
 def jobs(plane: ControlPlane, kohort: Kohort) -> tuple[TFJob, TFJob]:
     plane.kubectl("create", "namespace", "team")
+    until(partial(plane.api.ok, "/api/v1/namespaces/team/serviceaccounts/default"), "given its account", 30)
     account = {"serviceAccountName": "default"}  # which the admission plugin, not on here, would fill in
     made = TFJob("team", "a", workers=1, extra=account), TFJob("team", "b", workers=1, extra=account)
     for job in made:
