@@ -21,10 +21,10 @@ from starlette.responses import Response
 from benchmarks import scenes
 from extender.app import Live, limits_of
 from extender.clock import Clock
+from extender.config.settings import Settings
+from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Json, Outcome, Ref, Resource
-from extender.server import Endpoint, serve
-from extender.settings import Settings
-from extender.verbs import too_long
+from extender.routes.verbs import too_long
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Pod
 from tests.builders import guest, job, members, node

@@ -13,25 +13,26 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from extender import metrics, rest
 from extender.barrier import Barrier
 from extender.clock import Clock
-from extender.election import lease_of
-from extender.journal import Journal
+from extender.config.settings import Settings
+from extender.http.limits import HeldBinds, Limits, of_probes, of_reports
+from extender.http.server import Endpoint
+from extender.http.server import serve as serve_endpoints
+from extender.http.tls import RotatingContext, only
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi, load_configuration
 from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
-from extender.ledger import Ledger
-from extender.limits import HeldBinds, Limits, of_probes, of_reports
-from extender.progress import Progress, Reviewer
-from extender.record import Recorder
-from extender.server import Endpoint
-from extender.server import serve as serve_endpoints
-from extender.settings import Settings
-from extender.tls import RotatingContext, only
-from extender.verbs import Verbs, too_long
+from extender.leading.election import lease_of
+from extender.observe import metrics
+from extender.routes import rest
+from extender.routes.progress import Progress, Reviewer
+from extender.routes.verbs import Verbs, too_long
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
+from extender.state.record import Recorder
 from policy.cluster.events import Event, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import POD_BY_POD, make_policy

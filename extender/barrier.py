@@ -10,11 +10,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import PLAN, SLOT
-from extender.ledger import Ledger
-from extender.limits import HeldBinds
+from extender.state.ledger import Ledger
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason

@@ -10,10 +10,10 @@ from typing import Any
 
 from extender.barrier import Barrier
 from extender.clock import Clock
-from extender.journal import Journal
+from extender.http.limits import HeldBinds, Limits
 from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref, Resource
-from extender.ledger import Ledger
-from extender.limits import HeldBinds, Limits
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Pod
 from policy.cluster.snapshot import Rules

@@ -88,7 +88,7 @@ def controller(config: ConfigOption = None) -> None:
         from extender.cli import processes
 
         settings = processes.start(config)
-        from extender import sidecar
+        from extender.control import sidecar
 
         processes.run("controller", sidecar.serve, settings)
 
@@ -104,8 +104,8 @@ def demo(
 ) -> None:
     """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
     with _errors():
-        from extender import demo as shown
         from extender.cli.service import CliError
+        from extender.demo import run as shown
 
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live)
@@ -123,7 +123,7 @@ def queue(context: typer.Context, server: ServerOption = None, output: OutputOpt
     """Which jobs wait, in which order, for what, and why; and what keeps the whole queue from moving."""
     with _errors():
         from extender.cli import tables
-        from extender.views import QueueView
+        from extender.present.views import QueueView
 
         view = _ask(context, server, output, "/v1/queue", {}, QueueView, tables.show_queue)
         for warning in view.warnings:
@@ -135,7 +135,7 @@ def jobs(context: typer.Context, server: ServerOption = None, output: OutputOpti
     """Every job that opted in: workers now, minimum and maximum, state."""
     with _errors():
         from extender.cli import tables
-        from extender.views import JobsView
+        from extender.present.views import JobsView
 
         _ask(context, server, output, "/v1/jobs", {}, JobsView, tables.show_jobs)
 
@@ -145,7 +145,7 @@ def nodes(context: typer.Context, server: ServerOption = None, output: OutputOpt
     """Every node: what is free on it, and each ps and worker by job."""
     with _errors():
         from extender.cli import tables
-        from extender.views import NodesView
+        from extender.present.views import NodesView
 
         _ask(context, server, output, "/v1/nodes", {}, NodesView, tables.show_nodes)
 
@@ -155,7 +155,7 @@ def plans(context: typer.Context, server: ServerOption = None, output: OutputOpt
     """What is intended for each admitted gang: its nodes, what it waits for, its place at the barrier."""
     with _errors():
         from extender.cli import tables
-        from extender.views import PlansView
+        from extender.present.views import PlansView
 
         _ask(context, server, output, "/v1/plans", {}, PlansView, tables.show_plans)
 
@@ -170,7 +170,7 @@ def decisions(
     """What was decided, when and for which job, oldest first."""
     with _errors():
         from extender.cli import tables
-        from extender.views import DecisionsView
+        from extender.present.views import DecisionsView
 
         query = {"since": str(since)}
         _ask(context, server, output, "/v1/decisions", query, DecisionsView, tables.show_decisions)
@@ -190,7 +190,7 @@ def explain(
     with _errors():
         from extender.cli import tables
         from extender.cli.service import path_of
-        from extender.views import ExplainView
+        from extender.present.views import ExplainView
 
         path = path_of("explain", *_job_of(job, namespace))
         _ask(context, server, output, path, {"unblock": "true"}, ExplainView, tables.show_explanation)
@@ -219,7 +219,7 @@ def what_if(
     with _errors():
         from extender.cli import tables
         from extender.cli.service import manifest, more_nodes, post
-        from extender.views import WhatIfView
+        from extender.present.views import WhatIfView
 
         question = {
             "job": manifest(file) if file is not None else None,
@@ -285,8 +285,8 @@ def check_config(
 ) -> None:
     """Say what in a KubeSchedulerConfiguration would break the gang, why, and how to mend it; exit 1 if so."""
     with _errors():
-        from extender.checkconfig import check_file, refused, render
         from extender.cli.processes import settings_of
+        from extender.kubescheduler.checkconfig import check_file, refused, render
 
         found = check_file(file, settings_of(config))
         typer.echo(render(found))

@@ -14,9 +14,9 @@ import uvloop
 
 from extender import logs
 from extender.cli.service import CliError
+from extender.config.settings import Settings
+from extender.config.settingsfile import SettingsError, load_settings
 from extender.kube.api import ClusterError
-from extender.settings import Settings
-from extender.settingsfile import SettingsError, load_settings
 
 
 def start(config: Path | None) -> Settings:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
-from extender.views import (
+from extender.present.views import (
     Amounts,
     DecisionsView,
     ExplainView,

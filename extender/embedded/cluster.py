@@ -17,8 +17,8 @@ from extender.embedded.config import SchedulerConfig
 from extender.embedded.http import http_app, kubeconfig
 from extender.embedded.scheduler import Scheduler
 from extender.embedded.store import Store
-from extender.limits import Limits
-from extender.server import Endpoint, serve
+from extender.http.limits import Limits
+from extender.http.server import Endpoint, serve
 from policy.sim.objects import JobObject, JobSpec
 from policy.sim.pods.ground import WorldSettings
 from policy.sim.pods.world import World

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from extender.schedulerconfig import DEFAULT_HTTP_TIMEOUT, Extender, Profile, go_duration_seconds, parse_config
+from extender.kubescheduler.schedulerconfig import (
+    DEFAULT_HTTP_TIMEOUT,
+    Extender,
+    Profile,
+    go_duration_seconds,
+    parse_config,
+)
 
 DEFAULT_PREEMPTION = "DefaultPreemption"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from extender.config.plainyaml import YamlError, parse_yaml
 from extender.kube.fields import Json, ObjectError, boolean, mapping, whole_number
 from extender.kube.jobkinds import TRAINING
-from extender.plainyaml import YamlError, parse_yaml
 from policy.cluster.training import Goal, Training, Utility
 
 LONGEST: Final = 4096  # characters

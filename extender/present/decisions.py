@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from extender.journal import Entry
 from extender.present.names import named, rigid_first
-from extender.resizes import Direction, Workers
-from extender.views import DecisionView, JobName
+from extender.present.views import DecisionView, JobName
+from extender.state.journal import Entry
+from extender.state.resizes import Direction, Workers
 from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Remember, Resize
 from policy.cluster.snapshot import Snapshot
 

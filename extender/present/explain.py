@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.present.jobs import job_detail
-from extender.views import AheadView, ChangeView, ExplainView, HeldView, NeedView, NodeRoomView, amounts
+from extender.present.views import AheadView, ChangeView, ExplainView, HeldView, NeedView, NodeRoomView, amounts
 from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain
 from policy.answers.unblock import unblock
 from policy.cluster.model import Job

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from extender.present.names import named, rigid_first
-from extender.views import JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
+from extender.present.views import JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
 from policy.answers.explain import verdict_of
 from policy.answers.queue import Place, places, weights
 from policy.cluster.gang import Gang, State

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from extender.present.names import api_uid
-from extender.views import DesiredView, NoteOrderView, PodOrderView, ReplicaOrderView, SuspendOrderView
+from extender.present.views import DesiredView, NoteOrderView, PodOrderView, ReplicaOrderView, SuspendOrderView
 from policy.cluster.snapshot import Snapshot
 from policy.desired import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from extender.record import head, line_of
+from extender.state.record import head, line_of
 from extender.study import files, plots, show
 from extender.study.cases import policy_of, result_of
 from extender.study.comparison import Line, Plan, compare

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from extender.record import Beginning, RecordError, Step, effects_of, read
+from extender.state.record import Beginning, RecordError, Step, effects_of, read
 from extender.study.errors import StudyError
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
 from policy.cluster.snapshot import Snapshot

@@ -8,8 +8,8 @@ from typing import Any
 
 from extender.app import Live
 from extender.clock import Clock
+from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS, TFJOBS, Resource
-from extender.settings import Settings
 from policy.cluster.events import Led, Synced
 from policy.cluster.snapshot import Snapshot
 from tests.stage import FakeApi

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from extender.config.settings import Progress as ProgressSettings
+from extender.http.limits import Limits
+from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Outcome
-from extender.limits import Limits
-from extender.progress import POD_UID, Progress
-from extender.server import Endpoint, serve
-from extender.settings import Progress as ProgressSettings
-from extender.verbs import VERBS, too_long
+from extender.routes.progress import POD_UID, Progress
+from extender.routes.verbs import VERBS, too_long
 from policy.cluster.invariants import violations
 from tests.fuzz.mutations import JUNK, hurt, spoilt, written
 from tests.fuzz.service import RUNNING, Service, stranger

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.lease import EVERYBODY
+from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Role
 from policy.sim.objects import JobSpec
 from policy.sim.pods.world import World

@@ -11,9 +11,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from extender import app, barrier, calls, controller, ledger
+from extender import app, barrier
+from extender.control import calls, controller
 from extender.kube import jobs, reflector, translate
 from extender.kube.api import Done, Refused
+from extender.state import ledger
 from policy import desired
 from policy.cluster import draft as drafts
 from policy.cluster.actions import Bind

@@ -13,16 +13,16 @@ from typing import Any
 from starlette.requests import Request
 
 from extender import app
-from extender.controller import Controller
+from extender.config.settings import Settings
+from extender.control.controller import Controller
+from extender.control.source import SourceError
 from extender.embedded.apiserver import ApiServer
 from extender.embedded.config import SchedulerConfig
 from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
-from extender.lease import Lease
-from extender.rest import DecisionsParameters, DesiredParameters, Rest
-from extender.settings import Settings
-from extender.source import SourceError
-from extender.views import CONTROLLER
+from extender.leading.lease import Lease
+from extender.present.views import CONTROLLER
+from extender.routes.rest import DecisionsParameters, DesiredParameters, Rest
 from tests.simulation.clocks import ProcessClock, loop_time
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash, Line, Watcher, Wire, forever

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from extender.embedded.cluster import Cluster
-from extender.journal import Journal
 from extender.kube.api import LEASES, NODES, PODS, TFJOBS, Json, Ref
 from extender.kube.translate import Translator
-from extender.ledger import Ledger
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import State

@@ -6,11 +6,11 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from extender.demo import scheduler_config
+from extender.config.settings import Settings
+from extender.demo.run import scheduler_config
 from extender.embedded.config import ProfileConfig, SchedulerConfig
 from extender.kube.jobkinds import MIN_WORKERS
-from extender.lease import EVERYBODY
-from extender.settings import Settings
+from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.sim.objects import CleanPods, JobSpec
 from policy.sim.pods.ground import WorldSettings

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.checkconfig import check_file, findings, refused, render
-from extender.finding import Finding
-from extender.schedulerconfig import go_duration_seconds
-from extender.settings import Settings
+from extender.config.settings import Settings
+from extender.kubescheduler.checkconfig import check_file, findings, refused, render
+from extender.kubescheduler.finding import Finding
+from extender.kubescheduler.schedulerconfig import go_duration_seconds
 
 GOOD = """
 apiVersion: kubescheduler.config.k8s.io/v1

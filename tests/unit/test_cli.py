@@ -12,12 +12,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from extender import demo
 from extender.cli import commands, processes
 from extender.cli.service import CliError, path_of
 from extender.cli.tables import clean
+from extender.config.settings import Settings
+from extender.demo import run as demo
 from extender.kube.api import ClusterError
-from extender.settings import Settings
 
 WAITS = {
     "reason": "WaitingForRoom", "text": "kohort: the gang waits for room", "detail": "[red]3\x1b[2J cpu", "behind": "",

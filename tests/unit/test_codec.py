@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.codec import CodecError, plain, value_of
+from extender.state.codec import CodecError, plain, value_of
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from extender.calls import Nominate, Release, SetGate, SetReplicas, Suspend, Ungate, Wake, calls, perform
 from extender.clock import Clock
-from extender.controller import Controller
+from extender.config.settings import Settings
+from extender.control.calls import Nominate, Release, SetGate, SetReplicas, Suspend, Ungate, Wake, calls, perform
+from extender.control.controller import Controller
+from extender.control.pace import Pace
+from extender.control.source import SourceError
+from extender.control.story import WaitingStory, event_of
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
 from extender.kube.jobkinds import GATE, RELEASED
-from extender.pace import Pace
-from extender.settings import Settings
-from extender.source import SourceError
-from extender.story import WaitingStory, event_of
-from extender.views import (
+from extender.present.views import (
     DecisionsView,
     DecisionView,
     DesiredView,

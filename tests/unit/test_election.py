@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from extender.clock import Clock
-from extender.election import Election, lease_of
+from extender.config.settings import Lease as LeaseSettings
 from extender.kube.api import LEASES, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.lease import Lease
-from extender.settings import Lease as LeaseSettings
+from extender.leading.election import Election, lease_of
+from extender.leading.lease import Lease
 
 SETTINGS = LeaseSettings(name="kohort-extender", elect=True)
 

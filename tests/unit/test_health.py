@@ -6,12 +6,12 @@ import httpx
 import pytest
 
 from extender.clock import Clock
-from extender.health import Check, Heartbeat, Readiness, extender_readiness, probes
-from extender.journal import Journal
-from extender.ledger import Ledger
-from extender.metrics import ControllerMetrics, Metrics, health_app
-from extender.resizes import Workers
-from extender.settings import Settings
+from extender.config.settings import Settings
+from extender.observe.health import Check, Heartbeat, Readiness, extender_readiness, probes
+from extender.observe.metrics import ControllerMetrics, Metrics, health_app
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
+from extender.state.resizes import Workers
 from policy.cluster.actions import Admit, Effect, Released, Resize
 from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Pod, Role, Slot

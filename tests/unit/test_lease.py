@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from extender.clock import Clock
+from extender.config.settings import Lease as LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
-from extender.lease import Lease
-from extender.settings import Lease as LeaseSettings
+from extender.leading.lease import Lease
 from policy.cluster.events import Event, Led
 
 

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from extender.journal import Journal
-from extender.ledger import Ledger, LedgerStoppedError
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Decision, Effect, Remember
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot

@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from extender.app import Live, resources
+from extender.config.settings import Settings
 from extender.kube.api import PODS
 from extender.kube.reflector import Batch
-from extender.settings import Settings
 from tests.stage import FakeApi, LoopClock, virtual
 
 

@@ -113,8 +113,8 @@ def test_what_cannot_be_formatted_is_counted_and_told_nobody(capsys: pytest.Capt
 SERVE = """
 import asyncio, logging
 from extender import logs
-from extender.limits import Limits
-from extender.server import Endpoint, serve
+from extender.http.limits import Limits
+from extender.http.server import Endpoint, serve
 logs.set_up("info")
 async def app(scope, receive, send):
     assert scope["type"] == "http"

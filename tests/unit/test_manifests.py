@@ -12,12 +12,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from extender.checkconfig import check_file
+from extender.config.plainyaml import parse_yaml
+from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
 from extender.kube.jobkinds import KINDS
 from extender.kube.jobs import read_job
-from extender.plainyaml import parse_yaml
-from extender.settings import Settings
+from extender.kubescheduler.checkconfig import check_file
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "manifests" / "base"

@@ -7,11 +7,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from extender.clock import Clock
-from extender.health import Heartbeat, extender_readiness
-from extender.journal import Journal
-from extender.ledger import Ledger
-from extender.metrics import ControllerMetrics, Metrics
-from extender.settings import Settings
+from extender.config.settings import Settings
+from extender.observe.health import Heartbeat, extender_readiness
+from extender.observe.metrics import ControllerMetrics, Metrics
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import make_policy
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from extender import record
 from extender.clock import Clock
-from extender.codec import CodecError
-from extender.journal import Journal
-from extender.ledger import Ledger
-from extender.record import Recorder, RecordError, effects_of, head, line_of, read
+from extender.state import record
+from extender.state.codec import CodecError
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
+from extender.state.record import Recorder, RecordError, effects_of, head, line_of, read
 from extender.study import replay
 from policy.cluster.actions import Admit, Decision, Remember
 from policy.cluster.events import (

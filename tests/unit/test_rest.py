@@ -9,13 +9,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from extender import rest
 from extender.clock import Clock
-from extender.health import Check, Heartbeat, Readiness
-from extender.journal import Journal
-from extender.ledger import Ledger
-from extender.settings import Settings
-from extender.views import amounts, quantity
+from extender.config.settings import Settings
+from extender.observe.health import Check, Heartbeat, Readiness
+from extender.present.views import amounts, quantity
+from extender.routes import rest
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
 from policy.cluster.actions import Admit, Effect, Resize
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot

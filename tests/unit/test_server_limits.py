@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request, Response
 
-from extender import limits
-from extender.limits import HeldBinds, Limits, of_probes
-from extender.server import Endpoint, disconnected, serve
+from extender.http import limits
+from extender.http.limits import HeldBinds, Limits, of_probes
+from extender.http.server import Endpoint, disconnected, serve
 
 LIMITS = Limits(
     body_bytes=1000,
@@ -379,8 +379,8 @@ async def test_an_address_in_use_is_an_error_at_the_start() -> None:
 
 SERVE = """
 import asyncio, sys, uvloop
-from extender.limits import Limits
-from extender.server import Endpoint, serve
+from extender.http.limits import Limits
+from extender.http.server import Endpoint, serve
 async def app(scope, receive, send):
     assert scope["type"] == "http"
     await receive()

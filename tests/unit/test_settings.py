@@ -13,8 +13,8 @@ import yaml
 from pydantic import BaseModel
 
 from extender.app import policy_of, rules_of
-from extender.settings import Settings, is_loopback, least_http_timeout_seconds
-from extender.settingsfile import SettingsError, load_settings
+from extender.config.settings import Settings, is_loopback, least_http_timeout_seconds
+from extender.config.settingsfile import SettingsError, load_settings
 from policy.cluster.snapshot import Rules
 from policy.systems import SYSTEMS, make_policy
 

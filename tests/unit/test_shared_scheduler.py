@@ -9,9 +9,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from extender.checkconfig import check_file
-from extender.plainyaml import parse_yaml
-from extender.settings import Settings
+from extender.config.plainyaml import parse_yaml
+from extender.config.settings import Settings
+from extender.kubescheduler.checkconfig import check_file
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 OVERLAY = MANIFESTS / "overlays" / "shared-scheduler"

@@ -13,10 +13,10 @@ import pytest
 import trustme
 import uvloop
 
-from extender import tls
-from extender.limits import Limits
-from extender.server import Endpoint, serve
-from extender.tls import RotatingContext, names_in, only
+from extender.http import tls
+from extender.http.limits import Limits
+from extender.http.server import Endpoint, serve
+from extender.http.tls import RotatingContext, names_in, only
 
 NAME = "kohort.kohort-system.svc"
 PEER = "system:kube-scheduler"
@@ -236,7 +236,7 @@ def test_at_the_start_files_that_cannot_be_used_are_an_error(files: Files) -> No
 
 
 async def test_a_handshake_that_stalls_is_ended(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.server.HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr("extender.http.server.HANDSHAKE_SECONDS", 0.3)
     assert tls.HANDSHAKE_SECONDS == 5
     async with running(files) as server:
         stalled = [await server.connect(None) for _ in range(50)]

@@ -13,10 +13,10 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from extender.barrier import UNKNOWN_OUTCOME
+from extender.http.limits import BodyLimit
 from extender.kube.api import Refused, Unknown
 from extender.kube.translate import Translator
-from extender.limits import BodyLimit
-from extender.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, refusal, too_long
+from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, refusal, too_long
 from policy.cluster.events import JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations

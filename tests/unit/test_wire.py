@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extender import wire
-from extender.strict import RequestError
+from extender.http.strict import RequestError
+from extender.kubescheduler import wire
 
 POD: dict[str, Any] = {
     "metadata": {"name": "a-worker-0", "namespace": "ns", "uid": "u1", "resourceVersion": "7", "labels": {"x": "y"}},

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from extender import demo, demo_view
 from extender.clock import Clock
+from extender.demo import run as demo
+from extender.demo import view as demo_view
 from extender.embedded.observer import Ending
 from extender.embedded.paced import paced
 from policy.sim.objects import Change

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import httpx
 
 from extender.clock import Clock
-from extender.controller import Controller
-from extender.health import probes
+from extender.config.settings import Settings
+from extender.control.controller import Controller
+from extender.control.source import Fetch, SourceError
+from extender.http.limits import Limits, of_probes
+from extender.http.server import Endpoint
+from extender.http.server import serve as serve_endpoints
 from extender.kube.client import KubeApi, load_configuration
-from extender.lease import Lease
-from extender.limits import Limits, of_probes
-from extender.server import Endpoint
-from extender.server import serve as serve_endpoints
-from extender.settings import Settings
-from extender.source import Fetch, SourceError
-from extender.views import CLIENT_HEADER, CONTROLLER
+from extender.leading.lease import Lease
+from extender.observe.health import probes
+from extender.present.views import CLIENT_HEADER, CONTROLLER
 
 
 def http_fetch(client: httpx.AsyncClient) -> Fetch:

@@ -11,7 +11,7 @@ from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, RELEASED, REPORTS, WAKE
-from extender.views import DesiredView
+from extender.present.views import DesiredView
 
 GATES: Final = "/spec/schedulingGates"
 ON: Final = "on"

@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from extender.config.settings import Progress as Settings
 from extender.kube.api import Done, Outcome
-from extender.ledger import Ledger
-from extender.settings import Progress as Settings
+from extender.state.ledger import Ledger
 from policy.cluster.events import Reported
 from policy.cluster.model import Job, Pod
 from policy.cluster.training import Report

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from extender.kube.jobkinds import KINDS, LONE_POD
-from extender.views import DecisionView, JobName, QueuedJob, QueueView
+from extender.present.views import DecisionView, JobName, QueuedJob, QueueView
 from policy.answers.explain import MENDS
 from policy.cluster.reasons import Reason
 

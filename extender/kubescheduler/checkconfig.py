@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from extender.checkextender import check_extenders
-from extender.finding import Finding, shown
-from extender.plainyaml import YamlError
-from extender.schedulerconfig import (
+from extender.config.plainyaml import YamlError
+from extender.config.settings import BACKOFF_MARGIN_SECONDS, Settings
+from extender.kubescheduler.checkextender import check_extenders
+from extender.kubescheduler.finding import Finding, shown
+from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
     DEFAULT_LEASE,
     KIND,
@@ -26,7 +27,6 @@ from extender.schedulerconfig import (
     load_config,
     parse_config,
 )
-from extender.settings import BACKOFF_MARGIN_SECONDS, Settings
 
 
 def check_file(path: str | Path, settings: Settings) -> list[Finding]:

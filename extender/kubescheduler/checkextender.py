@@ -6,9 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from extender.finding import Finding, shown
-from extender.schedulerconfig import DEFAULT_HTTP_TIMEOUT, Configuration, Extender, Tls, go_duration_seconds
-from extender.settings import Settings, is_loopback
+from extender.config.settings import Settings, is_loopback
+from extender.kubescheduler.finding import Finding, shown
+from extender.kubescheduler.schedulerconfig import (
+    DEFAULT_HTTP_TIMEOUT,
+    Configuration,
+    Extender,
+    Tls,
+    go_duration_seconds,
+)
 
 VERBS_PATH: Final = "/scheduler/v1"
 SERVICE: Final = "kohort-extender"  # of manifests/overlays/shared-scheduler

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from extender.codec import CodecError, plain, value_of
+from extender.state.codec import CodecError, plain, value_of
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event
 from policy.cluster.model import Job, Node, Pod

@@ -11,8 +11,8 @@ import socket
 from typing import Final, Protocol
 
 from extender.clock import Clock
+from extender.config.settings import Lease as LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
-from extender.settings import Lease as LeaseSettings
 from policy.cluster.events import Event, Led
 
 EVERYBODY: Final = "*"

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from extender.plainyaml import YamlError, parse_yaml, read_yaml
+from extender.config.plainyaml import YamlError, parse_yaml, read_yaml
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
+from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
 
 MIN_SCORE: Final = 0  # MinExtenderPriority
 MAX_SCORE: Final = 10  # MaxExtenderPriority

@@ -19,8 +19,8 @@ from typing import Any, cast
 import uvicorn
 from starlette.requests import Request
 
-from extender.limits import App, BodyLimit, Limits, Refuse, limited
-from extender.tls import HANDSHAKE_SECONDS, Guard
+from extender.http.limits import App, BodyLimit, Limits, Refuse, limited
+from extender.http.tls import HANDSHAKE_SECONDS, Guard
 
 BACKLOG = 1024
 

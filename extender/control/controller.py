@@ -14,17 +14,17 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from extender.announce import Announcer
-from extender.calls import KINDS_OF_CALLS, Call, Key, Nominate, SetGate, Ungate, Wake, calls, key, perform
 from extender.clock import Clock
-from extender.health import Check, Heartbeat, Readiness
+from extender.config.settings import Settings
+from extender.control.announce import Announcer
+from extender.control.calls import KINDS_OF_CALLS, Call, Key, Nominate, SetGate, Ungate, Wake, calls, key, perform
+from extender.control.pace import Pace
+from extender.control.source import Fetch, SourceError, read
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
-from extender.lease import Leads
-from extender.metrics import ControllerMetrics
-from extender.pace import Pace
-from extender.settings import Settings
-from extender.source import Fetch, SourceError, read
-from extender.views import DesiredView
+from extender.leading.lease import Leads
+from extender.observe.health import Check, Heartbeat, Readiness
+from extender.observe.metrics import ControllerMetrics
+from extender.present.views import DesiredView
 
 AT_ONCE: Final = 32  # calls on their way
 BREATH_SECONDS: Final = 0.05  # between two answers: a burst of changes makes one

@@ -16,8 +16,8 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
-from extender.health import Heartbeat, Readiness, gated_pods
-from extender.ledger import Ledger
+from extender.config.settings import Settings
+from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present import (
     decisions_view,
     desired_view,
@@ -30,8 +30,7 @@ from extender.present import (
     queue_view,
     unblock_views,
 )
-from extender.settings import Settings
-from extender.views import (
+from extender.present.views import (
     CLIENT_HEADER,
     CONTROLLER,
     DecisionsView,
@@ -45,7 +44,8 @@ from extender.views import (
     QueueView,
     WhatIfView,
 )
-from extender.whatif import WhatIf, WrongQuestionError, answer
+from extender.routes.whatif import WhatIf, WrongQuestionError, answer
+from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.cluster.model import Job
 from policy.desired import desired

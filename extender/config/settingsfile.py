@@ -17,8 +17,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError as EnvironmentValueError
 
-from extender.plainyaml import YamlError, read_yaml
-from extender.settings import DELIMITER, PREFIX, Settings
+from extender.config.plainyaml import YamlError, read_yaml
+from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
 # Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from extender.clock import Clock
+from extender.config.settings import Controller as Settings
+from extender.control.pace import Pace
+from extender.control.source import Fetch, SourceError, read
+from extender.control.story import WaitingStory, event_of
 from extender.kube.api import Api
-from extender.lease import Leads
-from extender.metrics import ControllerMetrics
-from extender.pace import Pace
-from extender.settings import Controller as Settings
-from extender.source import Fetch, SourceError, read
-from extender.story import WaitingStory, event_of
-from extender.views import DecisionsView, QueueView
+from extender.leading.lease import Leads
+from extender.observe.metrics import ControllerMetrics
+from extender.present.views import DecisionsView, QueueView
 
 LOOK_SECONDS: Final = 10.0  # between two looks at the queue
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from extender.tls import Guard
+from extender.http.tls import Guard
 
 _log = logging.getLogger(__name__)
 Scope = MutableMapping[str, Any]

@@ -23,18 +23,18 @@ from typing import Any, Final
 import httpx
 
 from extender import app as service
-from extender import demo_view as view
 from extender.clock import Clock
-from extender.controller import Controller
+from extender.config.settings import Settings
+from extender.control.controller import Controller
+from extender.control.sidecar import http_fetch
+from extender.demo import view
 from extender.embedded.cluster import LOOPBACK, Cluster, served
 from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
 from extender.embedded.observer import Observer
 from extender.embedded.paced import paced
+from extender.http.server import serve
 from extender.kube.client import KubeApi, load_configuration
-from extender.lease import EVERYBODY
-from extender.server import serve
-from extender.settings import Settings
-from extender.sidecar import http_fetch
+from extender.leading.lease import EVERYBODY
 from policy.sim.report import Result
 from policy.sim.traces import kod2, rigid
 

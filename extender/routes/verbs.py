@@ -16,14 +16,14 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from extender import wire
 from extender.barrier import UNKNOWN_OUTCOME, Barrier, look_again
+from extender.http.server import disconnected
+from extender.http.strict import RequestError
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused
 from extender.kube.fields import part, text
 from extender.kube.translate import Translator
-from extender.ledger import Ledger
-from extender.server import disconnected
-from extender.strict import RequestError
+from extender.kubescheduler import wire
+from extender.state.ledger import Ledger
 from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.events import Event, JobSeen, NodeNotOffered
 from policy.cluster.reasons import Reason

@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 
 from extender import logs
 from extender.clock import Clock
-from extender.health import Heartbeat, Readiness, Watch, extender_readiness, gated_pods, probes
-from extender.resizes import Workers
-from extender.settings import Settings
+from extender.config.settings import Settings
+from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, gated_pods, probes
+from extender.state.resizes import Workers
 from policy.cluster.actions import Admit, Effect, Released, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.snapshot import Snapshot

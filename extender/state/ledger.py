@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 
 from extender.clock import Clock
-from extender.journal import Journal
+from extender.state.journal import Journal
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.snapshot import Rules, Snapshot

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from extender.clock import Clock
+from extender.config.settings import Lease as LeaseSettings
 from extender.kube.api import Api, ClusterError, Done, Json
-from extender.lease import DURATION_SECONDS, RENEW_SHARE, Lease
-from extender.settings import Lease as LeaseSettings
+from extender.leading.lease import DURATION_SECONDS, RENEW_SHARE, Lease
 
 _log = logging.getLogger(__name__)
 TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"

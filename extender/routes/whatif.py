@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from extender.kube.jobkinds import KINDS
 from extender.kube.jobs import read_job
 from extender.present import what_if_view
-from extender.views import ErrorView, WhatIfView
+from extender.present.views import ErrorView, WhatIfView
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
 from policy.cluster.model import Job, Node

@@ -1,0 +1,1 @@
+"""Settings: every knob, where its value comes from, and how a file is read."""

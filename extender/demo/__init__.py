@@ -1,0 +1,1 @@
+"""``kohort demo``: the main job on the embedded cluster, shown."""

@@ -1,0 +1,1 @@
+"""Listeners: limits of connection and request, TLS, and strict reading of bodies."""
