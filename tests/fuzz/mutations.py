@@ -31,6 +31,11 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [way, *(place for key, part in inner for place in places(part, (*way, key)))]
 
 
+def junk(chance: random.Random) -> Any:
+    """A piece of junk of one's own: what is hurt further must not change what the next case gets."""
+    return copy.deepcopy(chance.choice(JUNK))
+
+
 def hurt(value: Json, chance: random.Random, most: int = 3) -> Any:
     """A copy with up to ``most`` parts replaced by junk or by another part of it, taken away, or added."""
     result: Any = copy.deepcopy(value)
@@ -38,7 +43,7 @@ def hurt(value: Json, chance: random.Random, most: int = 3) -> Any:
         way = chance.choice(places(result))
         if not way:
             if chance.random() < 0.1:
-                return chance.choice(JUNK)
+                return junk(chance)
             continue
         at = result
         for key in way[:-1]:
@@ -57,9 +62,9 @@ def _hurt_one(at: Any, key: Any, whole: Any, chance: random.Random) -> None:
                 other = other[step]
             at[key] = copy.deepcopy(other)
         case 2 if isinstance(at, dict):
-            at[chance.choice(("", "a", "name", "uid", "kohort.dev/plan", "\u0000"))] = chance.choice(JUNK)
+            at[chance.choice(("", "a", "name", "uid", "kohort.dev/plan", "\u0000"))] = junk(chance)
         case _:
-            at[key] = chance.choice(JUNK)
+            at[key] = junk(chance)
 
 
 def written(value: Any, chance: random.Random) -> bytes:

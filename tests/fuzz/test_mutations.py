@@ -1,0 +1,17 @@
+"""What the cases are made of stays as it is: else a case depends on those before it and cannot be replayed."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from tests.fuzz.mutations import JUNK, hurt
+from tests.fuzz.service import tfjob
+
+
+def test_hurting_a_value_again_and_again_changes_neither_it_nor_the_junk() -> None:
+    value = tfjob("runs")
+    before = repr(value), repr(JUNK)
+    for seed in range(300):
+        json.dumps(hurt(value, random.Random(seed), most=30))  # what holds itself cannot be written
+    assert (repr(value), repr(JUNK)) == before
