@@ -34,6 +34,7 @@ NO_HELP = frozenset(
         Reason.NOT_A_MEMBER,
         Reason.UNSUPPORTED,
         Reason.TOO_LARGE,
+        Reason.ROOM_OF_OTHERS,
         Reason.WINDOW_TOO_SHORT,
         Reason.REJECTED,
     }

@@ -20,6 +20,7 @@ MENDS: dict[Reason, str] = {
     Reason.WAITING_FOR_PODS: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
     Reason.NO_ROOM: "lower kohort.dev/min-workers or the requests, or wait for a job to end",
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
+    Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
     Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
     Reason.TOO_LARGE: "lower kohort.dev/min-workers or the requests, or add nodes",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",

@@ -27,7 +27,15 @@ from policy.systems.base import Policy
 from policy.systems.queue import weigher
 
 CAN_BE_UNBLOCKED = frozenset(
-    {Reason.NO_ROOM, Reason.BEHIND, Reason.TOO_LARGE, Reason.ROOM_HELD, Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED}
+    {
+        Reason.NO_ROOM,
+        Reason.BEHIND,
+        Reason.TOO_LARGE,
+        Reason.ROOM_HELD,
+        Reason.ROOM_OF_OTHERS,
+        Reason.BACKING_OFF,
+        Reason.NODE_NOT_OFFERED,
+    }
 )
 MOST_NODES = 64
 MOST_LOOKS = 2000

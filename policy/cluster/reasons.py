@@ -24,6 +24,7 @@ class Reason(Enum):
     WAITING_FOR_PODS = "WaitingForPods"
     NO_ROOM = "WaitingForRoom"
     ROOM_HELD = "RoomHeldByFinishedJobs"
+    ROOM_OF_OTHERS = "RoomHeldByOtherPods"
     ROOM_BEING_FREED = "RoomBeingFreed"
     BEHIND = "BehindHeavierJob"
     TOO_LARGE = "GangExceedsCluster"
@@ -62,6 +63,7 @@ TEXTS: dict[Reason, str] = {
     Reason.WAITING_FOR_PODS: "kohort: the gang waits for pods to be created",
     Reason.NO_ROOM: "kohort: the gang waits for room",
     Reason.ROOM_HELD: "kohort: pods of finished jobs hold the room that the gang needs; see cleanPodPolicy",
+    Reason.ROOM_OF_OTHERS: "kohort: pods that are not kohort's hold the room that the gang needs",
     Reason.ROOM_BEING_FREED: "kohort: room for the gang is being freed",
     Reason.BEHIND: "kohort: the gang waits behind a job that comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",

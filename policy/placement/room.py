@@ -58,6 +58,16 @@ class Room:
         return cls(snapshot.index.emptied)
 
     @classmethod
+    def bare(cls, snapshot: Snapshot) -> Room:
+        """Room if nobody had any: what the nodes are built with. Made anew only when a node has changed."""
+        known = snapshot.index.memo.table("bare nodes", 1)
+        nodes, capacity = known.get("", (None, None))
+        if nodes is not snapshot.nodes:
+            capacity = Capacity.of(snapshot.nodes, {})
+            known[""] = snapshot.nodes, capacity
+        return cls(capacity)
+
+    @classmethod
     def without_running(cls, snapshot: Snapshot) -> Room:
         """Room once all that runs has ended; finished jobs that keep their pods (cleanPodPolicy None) hold theirs."""
         room = cls.without_jobs(snapshot)

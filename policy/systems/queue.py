@@ -97,7 +97,9 @@ class Feasible:
             return None
         if fits(self._empty, ask):
             return Reason.ROOM_HELD
-        return Reason.NODE_NOT_OFFERED if ask.barred else Reason.TOO_LARGE
+        if ask.barred:
+            return Reason.NODE_NOT_OFFERED
+        return Reason.ROOM_OF_OTHERS if fits(Room.bare(self._snapshot), ask) else Reason.TOO_LARGE
 
     @cached_property
     def _running(self) -> Room:

@@ -113,7 +113,7 @@ MISHAPS: dict[str, tuple[Mishap, str, str]] = {
     "its node is cordoned": (cordoned, "PlannedNodeNotOffered", "GangExceedsCluster"),
     "its node is deleted": (deleted, "PlannedNodeNotOffered", "GangExceedsCluster"),
     "a member is deleted": (without_a_member, "WaitingForPods", "WaitingForPods"),
-    "its room is stolen": (stolen, "RoomTaken", "GangExceedsCluster"),
+    "its room is stolen": (stolen, "RoomTaken", "RoomHeldByOtherPods"),
 }
 
 

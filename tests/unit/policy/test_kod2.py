@@ -284,6 +284,18 @@ def test_room_held_by_finished_jobs_is_named_and_blocks_nobody() -> None:
     assert (world.reason("head"), world.state("small")) == ("RoomHeldByFinishedJobs", State.PLANNED)
 
 
+def test_room_that_pods_of_other_schedulers_hold_is_named_and_blocks_nobody() -> None:
+    world = World(Kod2(starve_limit=1)).nodes("n1")
+    world.see(guest("other", "n1", cpu=4))
+    world.submit(job("head").workers(1, cpu=7).arrived(1), job("giant").workers(1, cpu=11).arrived(1))
+    world.pass_time(10)
+    world.submit(job("small").workers(1, cpu=1).arrived(2))
+    assert (world.reason("head"), world.state("small")) == ("RoomHeldByOtherPods", State.PLANNED)
+    assert world.reason("giant") == "GangExceedsCluster"
+    world.see(node("n1", cpu=11.5))  # the nodes have changed: what they are built with is looked at again
+    assert (world.reason("head"), world.reason("giant")) == ("WaitingForRoom", "RoomHeldByOtherPods")
+
+
 def test_scale_out_gives_all_to_the_heaviest_first_up_to_its_maximum() -> None:
     world = World(Kod2(scale_out=Where.ANYWHERE)).nodes("n1")
     first = job("first").workers(1, 3, cpu=2, memory=2)

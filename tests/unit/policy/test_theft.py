@@ -27,7 +27,7 @@ def test_where_no_node_is_left_it_waits_says_so_and_is_planned_when_the_thief_go
     world = World().nodes("n1")
     world.submit(GANG)
     assert stolen(world.see(guest("thief", "n1", cpu=5))) == ["job-a"]
-    assert (world.state("a"), world.reason("a")) == (State.WAITING, "GangExceedsCluster")
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "RoomHeldByOtherPods")
     world.do(PodGone("uid-thief"))
     assert world.state("a") is State.PLANNED
 
