@@ -19,7 +19,7 @@ from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
-from policy.systems.base import Policy
+from policy.systems.base import Policy, next_moment
 
 Carrier = Callable[[tuple[Effect, ...]], None]
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]  # at, in, out, state after, error
@@ -182,7 +182,8 @@ class Ledger:
     async def tick(self, seconds: float) -> None:
         """Let time pass for ever: deadlines run out and waiting jobs starve without any event.
 
-        Every step sees what time has done, so this one only comes when none did for ``seconds``, or at a deadline.
+        Every step sees what time has done, so this one only comes when none did for ``seconds``, at a deadline, or at a
+        moment that the policy keeps.
         Raises LedgerStoppedError after a step that failed.
         """
         while True:
@@ -196,4 +197,4 @@ class Ledger:
         """The nearest moment (seconds since the epoch) at which time alone changes something."""
         index, now = self.snapshot.index, self.now()
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
-        return min([*ends, *self.snapshot.not_offered.values()], default=float("inf"))
+        return min([*ends, *self.snapshot.not_offered.values(), next_moment(self.policy, now)])

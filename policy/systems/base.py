@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol, runtime_checkable
 
 from policy.cluster.actions import Decision
@@ -38,3 +39,17 @@ class Foresees(Protocol):
         a decision without actions.
         """
         ...
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A system with moments of its own, the beginnings of its slots: a step is made then, and not at the next tick."""
+
+    def next_moment(self, now: float) -> float:
+        """The first of them after ``now``. Seconds since the epoch; infinite where there is none."""
+        ...
+
+
+def next_moment(policy: Policy, now: float) -> float:
+    """When that system wants to be asked next, whatever happens until then; infinite where it does not say."""
+    return policy.next_moment(now) if isinstance(policy, KeepsTime) else math.inf

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from policy.cluster.actions import Action, Decision
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Policy
+from policy.systems.base import Policy, next_moment
 
 
 class Rebalancer(Protocol):
@@ -34,6 +34,10 @@ class Rebalanced:
     def name(self) -> str:
         """Both names, ``kod2+specon``."""
         return f"{self.base.name}+{self.rebalancer.name}"
+
+    def next_moment(self, now: float) -> float:
+        """The base's."""
+        return next_moment(self.base, now)
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """What the base decides, and then the moves."""

@@ -243,6 +243,25 @@ async def test_a_back_off_ends_with_a_tick() -> None:
     ticking.cancel()
 
 
+class Punctual(Script):
+    """It wants to be asked at every full hundred seconds."""
+
+    def next_moment(self, now: float) -> float:
+        return (now // 100 + 1) * 100
+
+
+@virtual
+async def test_a_moment_that_the_policy_keeps_does_not_wait_for_the_tick() -> None:
+    policy = Punctual()
+    held = ledger(policy)
+    ticking = asyncio.create_task(held.tick(3600))
+    await asyncio.sleep(150)
+    held.step()
+    await asyncio.sleep(100)
+    ticking.cancel()
+    assert [at % 1000 for at in policy.at] == [pytest.approx(at, abs=0.1) for at in (100, 150, 200)]
+
+
 @virtual
 async def test_deleted_pods_are_remembered_up_to_a_bound() -> None:
     held = ledger(Script())

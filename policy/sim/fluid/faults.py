@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from policy.cluster.model import Slot
@@ -44,3 +45,14 @@ class JobDeleted:
 
 
 Fault = NodeLost | NodeBack | NodeCordoned | PodEvicted | JobDeleted
+
+
+def check(fault: Fault, nodes: Container[str], jobs: Container[str]) -> None:
+    """Raises ValueError where the fault names what the trace does not have."""
+    match fault:
+        case NodeLost(node) | NodeBack(node) | NodeCordoned(node):
+            if node not in nodes:
+                raise ValueError(f"fault: node is {node!r}, must be one of the trace's")
+        case PodEvicted(job=job) | JobDeleted(job=job):
+            if job not in jobs:
+                raise ValueError(f"fault: job is {job!r}, must be one of the trace's")

@@ -27,7 +27,7 @@ from policy.sim.pods.service import Step
 from policy.sim.report import Result
 from policy.sim.traces import Trace
 from policy.step import step
-from policy.systems.base import Foresees, Policy
+from policy.systems.base import Foresees, Policy, next_moment
 
 EARLY = 1e-6  # seconds: a moment that the policy names may have been rounded up
 ROUNDS = 1000  # steps of one instant: a policy that wants more will never be content
@@ -86,10 +86,11 @@ class Run:
             self._events.schedule(START + spec.arrival, partial(self._arrive, spec))
         if settings.report_seconds is not None:
             self._clock.schedule(START + settings.report_seconds, partial(self._report, settings.report_seconds))
+        self._await_moment()
 
     def let_happen(self, seconds: float, fault: befalls.Fault) -> None:
         """Plan a fault. Raises ValueError where it names a node or job that the trace does not have."""
-        _check(fault, self._cluster, self._uids)
+        befalls.check(fault, self._cluster.known, self._uids)
         self._events.schedule(START + seconds, partial(self._befall, fault))
 
     def until_done(self) -> Result:
@@ -163,6 +164,17 @@ class Run:
         if self._stepped + self._settings.tick_seconds <= self._now:
             self._inbox.append(Tick())
             self._ticked = True
+
+    def _await_moment(self) -> None:
+        """Be there when the policy wants to be asked, whatever the tick."""
+        at = next_moment(self._policy, self._now)
+        if at < math.inf:
+            self._clock.schedule(at, self._keep_moment)
+
+    def _keep_moment(self) -> None:
+        self._inbox.append(Tick())
+        self._ticked = True
+        self._await_moment()
 
     def _set_timer(self) -> None:
         """The next tick. Those of which the policy knows that it would do nothing are left out."""
@@ -284,13 +296,3 @@ def _uids(trace: Trace) -> dict[str, str]:
             raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}")
         uids[spec.name] = f"job-{number:06d}"
     return uids
-
-
-def _check(fault: befalls.Fault, cluster: Cluster, uids: dict[str, str]) -> None:
-    match fault:
-        case befalls.NodeLost(node) | befalls.NodeBack(node) | befalls.NodeCordoned(node):
-            if node not in cluster.known:
-                raise ValueError(f"fault: node is {node!r}, must be one of the trace's")
-        case befalls.PodEvicted(job=job) | befalls.JobDeleted(job=job):
-            if job not in uids:
-                raise ValueError(f"fault: job is {job!r}, must be one of the trace's")

@@ -20,7 +20,7 @@ from policy.sim.objects import PLAN, SLOT, WAKE, Change, PodObject, Refusal, fac
 from policy.sim.pods.scheduler import Chosen, KubeScheduler
 from policy.sim.pods.world import World
 from policy.step import step
-from policy.systems.base import Policy
+from policy.systems.base import Policy, next_moment
 
 
 class Gating(Enum):
@@ -111,9 +111,9 @@ class Service:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Step again when the next deadline has come, or at the tick."""
+        """Step again when the next deadline or a moment of the policy has come, or at the tick."""
         now = self._world.now
-        dues = [now + self._settings.delays.tick_seconds]
+        dues = [now + self._settings.delays.tick_seconds, next_moment(self._policy, now)]
         for gang in self.snapshot.gangs.values():
             dues += [at for at in (gang.window_ends, gang.deadline, gang.not_before) if at is not None and at > now]
         if self._timer is not None:

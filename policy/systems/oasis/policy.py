@@ -68,6 +68,12 @@ class Oasis:
         """Mend the plans, decide about the new jobs in order of arrival, and give every job what its plan says."""
         return Pass(self, snapshot, now).run()
 
+    def next_moment(self, now: float) -> float:
+        """The beginning of the next slot; a rounding later where it would still be counted to this one."""
+        slot = math.floor(now / self.slot_seconds)
+        at = (slot + 1) * self.slot_seconds
+        return at if math.floor(at / self.slot_seconds) > slot else math.nextafter(at, math.inf)
+
     def window(self, now: float) -> Window:
         """The slots that may still be planned; the one that has begun is not among them."""
         slot = math.floor(now / self.slot_seconds)

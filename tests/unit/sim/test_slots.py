@@ -1,0 +1,110 @@
+"""OASiS in both simulators with ticks longer than its slots: counts follow the plan at the beginning of each slot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.training import Training, Utility
+from policy.sim.fluid import run as fluid
+from policy.sim.fluid.settings import FluidSettings
+from policy.sim.fluid.speeds import Linear
+from policy.sim.objects import JobSpec
+from policy.sim.pods import run as pods
+from policy.sim.pods.run import START
+from policy.sim.pods.service import Delays, ServiceSettings, Step
+from policy.sim.traces import Trace, node, pod_requests
+from policy.systems.base import next_moment
+from policy.systems.kod2 import Kod2
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.schedule import MEMORY, Book
+from policy.systems.rebalanced import Rebalanced
+from policy.systems.specon import SpeCon
+
+SLOT, LONG = 500.0, 3600.0
+SOON = 5.0  # seconds for the operator and the bindings
+
+
+def trains(name: str, slots: int, most: int, priority: float, arrival: float = 0.0) -> JobSpec:
+    """So many worker-slots, in chunks of one."""
+    training = Training(epochs=-(-slots // most), chunks=most, seconds=SLOT, utility=Utility(priority, 0.2, 8.0))
+    roles = (Role(PS, 1, pod_requests(1, 1)), Role(WORKER, 1, pod_requests(2, 1)))
+    return JobSpec(name, roles, 1, most, slots * SLOT, arrival=arrival, training=training, contention=0.0)
+
+
+def crowded() -> Trace:
+    """Four workers fit on the node, so the first one's ten worker-slots are uneven; the second one comes behind it."""
+    return Trace((node("n1", 10, 32),), (trains("a", 10, 5, 50.0), trains("b", 6, 3, 50.0, arrival=SLOT)))
+
+
+class Watch:
+    """The plan's and the real number of workers of each job, ``SOON`` after the beginning of each slot."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def __call__(self, step: Step, *_: object) -> None:
+        self.steps.append(step)
+
+    def beside_plan(self) -> list[str]:
+        found, looked = [], 0
+        last = int(self.steps[-1].at // SLOT)
+        for slot in range(int(START // SLOT), last):
+            due = [step for step in self.steps if slot * SLOT <= step.at <= slot * SLOT + SOON]
+            if not due:
+                found.append(f"slot {slot}: no step")
+                continue
+            snapshot = due[-1].snapshot
+            book = snapshot.memory[MEMORY]
+            assert isinstance(book, Book)
+            for uid, plan in book.plans.items():
+                shift, gang = plan.at(slot), snapshot.gang(uid)
+                wanted, has = (shift.workers if shift else 0), (gang.workers if gang.admitted else 0)
+                looked += 1
+                if wanted != has and plan.left(slot):
+                    found.append(f"slot {slot}: {uid} has {has}, not {wanted}")
+        assert looked > 5
+        return found
+
+
+def changes(watch: Watch) -> int:
+    """How often a job's number of workers changed in its plan."""
+    counts: dict[str, list[int]] = {}
+    for step in watch.steps:
+        book = step.snapshot.memory.get(MEMORY)
+        for uid, plan in book.plans.items() if isinstance(book, Book) else ():
+            counts[uid] = [shift.workers for shift in plan.shifts] if uid not in counts else counts[uid]
+    return sum(len(set(workers)) - 1 for workers in counts.values())
+
+
+def test_the_job_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
+    watch = Watch()
+    settings = FluidSettings(speeds=Linear(), start_seconds=0.0, tick_seconds=LONG)
+    result = fluid.simulate(crowded(), Oasis(slot_seconds=SLOT), settings, on_step=watch)
+    assert result.finished == 2
+    assert changes(watch) > 0
+    assert watch.beside_plan() == []
+
+
+def test_the_pod_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
+    watch = Watch()
+    settings = ServiceSettings(delays=replace(Delays(), tick_seconds=LONG))
+    pods.simulate(crowded(), Oasis(slot_seconds=SLOT), settings, horizon=8 * SLOT, on_step=watch)
+    assert watch.beside_plan() == []
+
+
+@pytest.mark.parametrize("slot_seconds", [600.0, 0.7, 1 / 3, 4000.1])
+def test_the_next_moment_is_the_first_of_the_next_slot(slot_seconds: float) -> None:
+    policy, now = Oasis(slot_seconds=slot_seconds), 1_763_000_000.123
+    for _ in range(1000):
+        at = next_moment(policy, now)
+        assert at > now
+        assert at // slot_seconds == now // slot_seconds + 1 or int(at / slot_seconds) == int(now / slot_seconds) + 1
+        now = at
+
+
+def test_who_keeps_time_beneath_another_system_still_does() -> None:
+    assert next_moment(Rebalanced(Oasis(slot_seconds=SLOT), SpeCon()), 700.0) == 2 * SLOT
+    assert next_moment(Kod2(), 700.0) == float("inf")
