@@ -126,7 +126,7 @@ async def follow(
             yield [_bookmark(resource, version)]
         try:
             async with clock.timeout(left if bookmarked else left - BOOKMARK_BEFORE_END):
-                await store.changed()
+                await store.changed(resource)
         except TimeoutError:
             pass
 

@@ -6,8 +6,10 @@ for the few kinds that Kohort touches; it must not know where objects are kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from extender.embedded.patches import PatchError, json_patch, merge_patch
@@ -45,6 +47,11 @@ class RefusedError(Exception):
 
 def timestamp(seconds: float) -> str:
     """Write a time as Kubernetes does in metadata: RFC 3339, whole seconds."""
+    return _timestamp(math.floor(seconds))
+
+
+@lru_cache(maxsize=4096)
+def _timestamp(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

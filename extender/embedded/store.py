@@ -47,7 +47,7 @@ class Store:
         self._log: deque[Change] = deque()
         self._snapshots: dict[tuple[Resource, int], list[Json]] = {}
         self._listeners: list[Listener] = []
-        self._changed = asyncio.Event()
+        self._changed: dict[Resource, asyncio.Event] = {}
 
     def listen(self, listener: Listener) -> None:
         """Have ``listener`` called with each change and the object before it, within the write."""
@@ -90,9 +90,9 @@ class Store:
                 found.append(change)
         return found[::-1]
 
-    async def changed(self) -> None:
-        """Return after the next write."""
-        await self._changed.wait()
+    async def changed(self, resource: Resource) -> None:
+        """Return after the next write of an object of that resource."""
+        await self._changed.setdefault(resource, asyncio.Event()).wait()
 
     # Writes
 
@@ -127,8 +127,8 @@ class Store:
         self._log.append(change)
         if len(self._log) > LOG:
             self.compacted = self._log.popleft().version
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if (waiting := self._changed.pop(change.resource, None)) is not None:
+            waiting.set()
         for listener in self._listeners:
             listener(change, before)
 

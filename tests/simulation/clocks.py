@@ -4,38 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from heapq import heappop, heappush
 from typing import Any
 
 from extender.clock import Clock
 
 START = 10_000.0  # an hour back is still after the epoch
-TIE = 4e-12  # one step of a float at that size: timers of one instant run in the order in which they were made
+Timer = tuple[float, int, asyncio.TimerHandle]
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """No sockets, no waiting: time jumps to the next timer. Two runs of one program take the same way."""
+    """No sockets, no waiting: time jumps to the next timer. Two runs of one program take the same way.
+
+    Timers of one instant run in the order in which they were made.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._now = START
-        self._timers = 0
-        self._selector.select = self._jump  # type: ignore[attr-defined]
+        self._made = 0
+        self._timers: list[Timer] = []
+        self._waiting: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
 
-    def _jump(self, timeout: float | None) -> list[Any]:
-        assert timeout is not None, "everybody waits for ever"
-        self._now += timeout
-        return []
+    def _run_once(self) -> None:
+        """One turn, as asyncio's own, without a look at sockets."""
+        timers, waiting = self._timers, self._waiting
+        if not waiting and not self._stopping:  # type: ignore[attr-defined]
+            while timers and timers[0][2].cancelled():
+                heappop(timers)
+            assert timers, "everybody waits for ever"
+            self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            waiting.append(heappop(timers)[2])
+        for _ in range(len(waiting)):
+            handle = waiting.popleft()
+            if not handle.cancelled():
+                handle._run()
 
     def time(self) -> float:
         return self._now
 
-    def call_at(  # type: ignore[override]  # its type variables are newer than our oldest Python
+    def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        made = asyncio.Handle(callback, args, self, context)
+        self._waiting.append(made)
+        return made
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        self._timers += 1
-        return super().call_at(when + self._timers * TIE, callback, *args, context=context)
+        self._made += 1
+        made = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._timers, (when, self._made, made))
+        return made
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Nothing: it is passed over when its time comes."""
 
 
 def loop_time() -> float:

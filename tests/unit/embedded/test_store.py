@@ -76,7 +76,7 @@ def test_a_version_before_compaction_is_too_old_and_that_of_it_is_not() -> None:
 
 async def test_a_write_wakes_who_waits() -> None:
     store = filled()
-    waiting = asyncio.create_task(store.changed())
+    waiting = asyncio.create_task(store.changed(PODS))
     await asyncio.sleep(0)
     assert not waiting.done()
     store.put(PODS, item("a"))
