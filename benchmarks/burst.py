@@ -103,7 +103,8 @@ def _whole(seen: live.Bindings) -> int:
 
 
 def _filters(parts: Kohort) -> float:
-    return live.series(parts.health, "kohort_verb_requests_total").get('{verb="filter"}', 0.0)
+    calls = live.series(parts.health, "kohort_verb_requests_total")
+    return sum(value for labels, value in calls.items() if 'verb="filter"' in labels)
 
 
 @contextmanager

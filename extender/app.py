@@ -89,9 +89,9 @@ class Live:
         self.recorder = recorder_of(settings, policy, rules)
         record = self.recorder.write if self.recorder else None
         self.ledger = Ledger(policy, rules, clock, Journal(), settings.coalesce_seconds, record)
-        self.ledger.carry_with(self.metrics.observe_effects)
+        self.ledger.record_with(self.metrics.observe_step)
         places = HeldBinds(limits_of(settings))
-        self.barrier = Barrier(self.ledger, api, places, self.metrics.observe_binding)
+        self.barrier = Barrier(self.ledger, api, places, self.metrics.observe_binding, self.metrics.observe_hold)
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
         self.lease = lease_of(api, settings.lease, clock)
@@ -212,6 +212,7 @@ async def serve(settings: Settings) -> None:
         running = asyncio.create_task(live.run())
         stop = asyncio.Event()
         running.add_done_callback(lambda _: stop.set())
+        pulse = asyncio.create_task(_pulse(live, api))
         closing = asyncio.create_task(_close_at(stop, live.barrier))
         try:
             await serve_endpoints(list(endpoints(live, api)), stop=stop)
@@ -219,11 +220,19 @@ async def serve(settings: Settings) -> None:
             stop.set()
             await closing
             running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            pulse.cancel()
+            await asyncio.gather(running, pulse, return_exceptions=True)
             live.close()
             await live.lease.release()
     if not running.cancelled() and (error := running.exception()) is not None:
         raise error
+
+
+async def _pulse(live: Live, api: KubeApi) -> None:
+    """Measure the event loop and the ledger's drift until cancelled; metrics only, so a fault ends nothing else."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(live.metrics.pulse.beat(live.clock))
+        tasks.create_task(live.metrics.pulse.count(api, lambda: live.ledger.snapshot, live.clock))
 
 
 async def _close_at(stop: asyncio.Event, barrier: Barrier) -> None:

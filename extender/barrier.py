@@ -31,16 +31,23 @@ _log = logging.getLogger(__name__)
 class Barrier:
     """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound.
 
-    Each held call has one of ``places``. ``observe`` is told the outcome of every binding: done, refused or unknown.
+    Each held call has one of ``places``. ``observe`` is told the outcome of every binding: done, refused or unknown;
+    ``observe_hold``, for how many seconds each call was held.
     """
 
     def __init__(
-        self, ledger: Ledger, api: Api, places: HeldBinds, observe: Callable[[str], None] = lambda outcome: None
+        self,
+        ledger: Ledger,
+        api: Api,
+        places: HeldBinds,
+        observe: Callable[[str], None] = lambda outcome: None,
+        observe_hold: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._places = places
         self._ledger = ledger
         self._api = api
         self._observe = observe
+        self._observe_hold = observe_hold
         self._held: dict[str, asyncio.Future[str]] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
         self._asking: set[asyncio.Task[None]] = set()  # about bindings whose answer was lost
@@ -56,10 +63,12 @@ class Barrier:
         """Wait for the outcome of a member's bind. ``gone`` ends when the caller has closed its connection."""
         leaving = asyncio.ensure_future(gone)
         leaving.add_done_callback(_retrieve)
+        began = self._ledger.clock.monotonic()
         try:
             return await self._hold(uid, node, leaving)
         finally:
             leaving.cancel()
+            self._observe_hold(self._ledger.clock.monotonic() - began)
 
     async def _hold(self, uid: str, node: str, leaving: asyncio.Future[None]) -> str:
         if self._closed:

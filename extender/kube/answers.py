@@ -42,6 +42,18 @@ def decode_page(body: bytes) -> Page:
     return Page(items, meta.resourceVersion or "", meta.continue_ or "")
 
 
+def decode_count(body: bytes) -> int:
+    """How many objects a list of one object stands for; ClusterError where it does not say."""
+    try:
+        page = _COUNT.decode(body)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(0, "Unreadable", text(error)) from error
+    more = page.metadata.remainingItemCount
+    if page.metadata.continue_ and more is None:
+        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
+    return len(page.items or ()) + (more or 0)
+
+
 def decode_event(line: bytes) -> Json:
     """Read one line of a watch; what is no event at all comes as an ERROR, since something was missed."""
     try:
@@ -115,6 +127,15 @@ class _Page(msgspec.Struct):
     items: list[Any] | None = None
 
 
+class _CountMeta(_ListMeta):
+    remainingItemCount: int | None = None  # noqa: N815
+
+
+class _Count(msgspec.Struct):
+    metadata: _CountMeta
+    items: list[msgspec.Raw] | None = None
+
+
 class _RawPage(msgspec.Struct):
     metadata: _ListMeta | None = None
     items: list[msgspec.Raw] | None = None
@@ -138,6 +159,7 @@ class _Headed(msgspec.Struct):
 
 _ANY: Final = msgspec.json.Decoder()
 _PAGE: Final = msgspec.json.Decoder(_Page)
+_COUNT: Final = msgspec.json.Decoder(_Count)
 _RAW_PAGE: Final = msgspec.json.Decoder(_RawPage)
 _RAW_EVENT: Final = msgspec.json.Decoder(_RawEvent)
 _HEADED: Final = msgspec.json.Decoder(_Headed)

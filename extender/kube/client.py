@@ -104,6 +104,10 @@ class KubeApi:
                 return
             query["continue"] = page.continues
 
+    async def count(self, resource: Resource) -> int:
+        """How many objects there are: the list of one tells how many more would follow."""
+        return answers.decode_count(await self._read(answers.path(resource), {"limit": "1"}))
+
     async def watch(
         self, resource: Resource, resource_version: str, timeout: float
     ) -> AsyncGenerator[list[Json], None]:

@@ -19,21 +19,38 @@ from starlette.applications import Starlette
 from extender import logs
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, gated_pods, probes
-from extender.state.resizes import Workers
+from extender.observe.figures import figures, gauge
+from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, probes
+from extender.observe.passage import Passage
+from extender.observe.pulse import Pulse
+from extender.state.resizes import Workers, cause_of
 from policy.cluster.actions import Admit, Effect, Released, Resize
-from policy.cluster.gang import Gang, State
+from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 GANG_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0)
+WAIT_SECONDS: Final = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+JOB_SECONDS: Final = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800)
+FAULTS: Final = ("RequestError", "InternalError")
 
 
 class Holds(Protocol):
     """The ledger, as far as metrics go."""
 
     snapshot: Snapshot
+    policy: Policy
     clock: Clock
+
+    @property
+    def took(self) -> float:
+        """Seconds that the last step took."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
 
 
 class HoldsBinds(Protocol):
@@ -73,26 +90,35 @@ class Metrics(Collector):
         self._barrier: HoldsBinds | None = None
         self._lease: Leads | None = None
         self._must_lead = False
-        self._admitted_at: dict[str, float] = {}  # job uid -> clock.monotonic(), until it runs
         self._workers = Workers()
+        self._passage = Passage(self)
         make: Any = {"registry": self.registry}
-        self._requests = Counter("kohort_verb_requests", "Calls of kube-scheduler.", ["verb"], **make)
+        self._requests = Counter(
+            "kohort_verb_requests", "Calls of kube-scheduler, by how they were answered.", ["verb", "result"], **make
+        )
         self._seconds = Histogram(
             "kohort_verb_duration_seconds", "Time to answer; bind includes its time at the barrier.", ["verb"],
             buckets=SECONDS, **make,
         )  # fmt: skip
         self._refusals = Counter("kohort_verb_refusals", "Calls refused, by reason.", ["verb", "reason"], **make)
         self._decisions = Counter("kohort_decisions", "Effects of decisions, by action.", ["action"], **make)
+        text = "Time of one step of the ledger: facts, deadlines and the policy's decision."
+        self._steps = Histogram("kohort_decision_duration_seconds", text, buckets=SECONDS, **make)
         self._admissions = Counter("kohort_gangs_admitted", "Gangs given a plan.", **make)
         self._releases = Counter("kohort_gangs_released", "Plans given up, by reason.", ["reason"], **make)
-        self._to_bound = Histogram(
-            "kohort_gang_admission_to_bound_seconds", "From the plan of a gang to its minimum being bound.",
-            buckets=GANG_SECONDS, **make,
-        )  # fmt: skip
-        self._resizes = Counter(
-            "kohort_resizes", "Resizes decided: in takes workers, out gives, none moves members.", ["direction"], **make
-        )
+        text = "From the plan of a gang to its minimum being bound."
+        self._to_bound = Histogram("kohort_gang_admission_to_bound_seconds", text, buckets=GANG_SECONDS, **make)
+        text = "From the creation of a job to its first admission."
+        self._waits = Histogram("kohort_job_wait_seconds", text, buckets=WAIT_SECONDS, **make)
+        text = "From the creation of a job to its end, whatever the end."
+        self._completions = Histogram("kohort_job_completion_seconds", text, buckets=JOB_SECONDS, **make)
+        text = "Time that a member's bind call was held until its answer."
+        self._barrier_waits = Histogram("kohort_barrier_wait_seconds", text, buckets=GANG_SECONDS, **make)
+        text = "Resizes decided: in takes workers, out gives, none moves members; and what for."
+        self._resizes = Counter("kohort_resizes", text, ["direction", "cause"], **make)
+        self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
+        self.pulse = Pulse(self.registry)
         self.registry.register(self)
 
     def watch(
@@ -107,7 +133,8 @@ class Metrics(Collector):
 
     def observe_verb(self, verb: str, seconds: float, refusal: str) -> None:
         """Count one call; ``refusal``: the reason's code, empty when it was granted."""
-        self._requests.labels(verb).inc()
+        result = "error" if refusal in FAULTS else "refused" if refusal else "granted"
+        self._requests.labels(verb, result).inc()
         self._seconds.labels(verb).observe(seconds)
         if refusal:
             self._refusals.labels(verb, refusal).inc()
@@ -116,34 +143,47 @@ class Metrics(Collector):
         """Count one binding: done, refused or unknown."""
         self._bindings.labels(outcome).inc()
 
-    def observe_effects(self, effects: Iterable[Effect]) -> None:
-        """Count what one step decided. Call it for every step: one without effects may be where a gang got bound."""
+    def observe_hold(self, seconds: float) -> None:
+        """One bind call was held so long."""
+        self._barrier_waits.observe(seconds)
+
+    def observe_step(
+        self, at: float, events: Sequence[Event], effects: Sequence[Effect], after: Snapshot, error: str = ""
+    ) -> None:
+        """Count what one step saw and decided. Call it for every step (`Ledger.record_with`)."""
+        if self._ledger is not None and not error:
+            self._steps.observe(self._ledger.took)
         for effect in effects:
             way = self._workers.follow(effect)
             self._decisions.labels(type(effect).__name__).inc()
             match effect:
                 case Admit():
                     self._admissions.inc()
-                    self._admitted_at[effect.job_uid] = self._now()
                 case Resize():
-                    self._resizes.labels(way or "none").inc()
+                    self._resizes.labels(way or "none", cause_of(effect, way)).inc()
                 case Released():
                     self._releases.labels(effect.reason.value).inc()
                 case _:
                     pass
-        if self._admitted_at and self._ledger is not None:
-            self._follow_admitted(self._ledger.snapshot)
+        self._passage.follow(at, events, effects, after)
 
-    def _follow_admitted(self, snapshot: Snapshot) -> None:
-        for uid in list(self._admitted_at):
-            state = snapshot.gangs.get(uid, Gang(uid)).state
-            if state is State.RUNNING:
-                self._to_bound.observe(self._now() - self._admitted_at[uid])
-            if state not in (State.PLANNED, State.BINDING):
-                del self._admitted_at[uid]
+    # What Passage tells.
 
-    def _now(self) -> float:
-        return self._ledger.clock.monotonic() if self._ledger is not None else 0.0
+    def waited(self, seconds: float) -> None:
+        """A job was admitted for the first time."""
+        self._waits.observe(seconds)
+
+    def bound(self, seconds: float) -> None:
+        """A gang's minimum is bound."""
+        self._to_bound.observe(seconds)
+
+    def completed(self, seconds: float) -> None:
+        """A job has ended."""
+        self._completions.observe(seconds)
+
+    def moved(self, arrived: bool) -> None:
+        """A migration has ended."""
+        self._migrations.labels("arrived" if arrived else "given-up").inc()
 
     # -- when asked ----------------------------------------------------------------------------
 
@@ -165,33 +205,16 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the figures off the current state."""
-        yield _gauge("kohort_leader", "1 while this replica leads.", self._leads())
+        yield gauge("kohort_leader", "1 while this replica leads.", self._leads())
         yield _dropped_lines()
         if self._ledger is None:
             return
-        yield from _snapshot_metrics(self._ledger.snapshot)
-        yield _gauge("kohort_barrier_held_binds", "Bind calls held now.", self._barrier.held if self._barrier else 0)
+        yield from figures(self._ledger.snapshot, self._ledger.policy, self._ledger.now())
+        yield gauge("kohort_barrier_held_binds", "Bind calls held now.", self._barrier.held if self._barrier else 0)
         yield from _watch_metrics(self._watches, self._ledger.clock.monotonic())
         if self.controller is not None:
             text = "Time since the controller last asked what to do; gated pods wait for it."
-            yield _gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
-
-
-def _snapshot_metrics(snapshot: Snapshot) -> Iterator[Metric]:
-    gangs = GaugeMetricFamily("kohort_gangs", "Gangs by state.", labels=["state"])
-    counts = dict.fromkeys(State, 0)
-    for uid, job in snapshot.jobs.items():
-        if not job.invalid:
-            counts[snapshot.gang(uid).state] += 1
-    for state, count in counts.items():
-        gangs.add_metric([state.value], count)
-    yield gangs
-    invalid = sum(1 for job in snapshot.jobs.values() if job.invalid)
-    yield _gauge("kohort_invalid_jobs", "Jobs that were refused as malformed.", invalid)
-    yield _gauge("kohort_gated_pods", "Pods behind the admission gate.", gated_pods(snapshot))
-    yield _gauge("kohort_queue_jobs", "Jobs that wait.", sum(1 for _ in snapshot.waiting()))
-    yield _gauge("kohort_nodes", "Nodes known.", len(snapshot.nodes))
-    yield _gauge("kohort_ledger_generation", "Steps of the ledger since the start.", snapshot.generation)
+            yield gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
 
 
 def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
@@ -204,10 +227,6 @@ def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
         ages.add_metric([str(watch.resource)], now - watch.last_seen)
     yield restarts
     yield ages
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=float(value))
 
 
 def _dropped_lines() -> Metric:

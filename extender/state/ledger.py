@@ -50,7 +50,7 @@ class Ledger:
         self.clock = clock
         self.journal = journal
         self._coalesce = coalesce
-        self._record = record
+        self._records = [record] if record else []
         self._queued: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
         self._carriers: list[Carrier] = []
@@ -58,7 +58,7 @@ class Ledger:
         self._carrying = False
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
-        self._took = 0.0  # seconds, the last step
+        self.took = 0.0  # seconds, the last step
         self._failure: Exception | None = None
         self._zero = clock.now() - clock.monotonic()
 
@@ -69,6 +69,10 @@ class Ledger:
     def carry_with(self, carrier: Carrier) -> None:
         """Have ``carrier`` called with the effects of every step, in the order of the steps."""
         self._carriers.append(carrier)
+
+    def record_with(self, record: Record) -> None:
+        """Have ``record`` told of every step, before its effects are carried out."""
+        self._records.append(record)
 
     @property
     def dirty(self) -> bool:
@@ -96,7 +100,7 @@ class Ledger:
         """
         self._queued += events
         if self._timer is None and self._queued:
-            rest = max(self._coalesce, min(LONGEST_REST, self._took))
+            rest = max(self._coalesce, min(LONGEST_REST, self.took))
             self._timer = asyncio.get_running_loop().call_later(rest / self.clock.speed, self._step_late)
 
     def step(self, *events: Event) -> tuple[Effect, ...]:
@@ -115,7 +119,7 @@ class Ledger:
             self._write_down(now, batch, (), repr(error))
             self._wake()
             raise
-        self._took = self.clock.monotonic() - began
+        self.took = self.clock.monotonic() - began
         self._remember_gone(batch)
         self.journal.write(now, self.snapshot.generation, [type(event).__name__ for event in batch], effects)
         self._write_down(now, batch, effects)
@@ -124,8 +128,11 @@ class Ledger:
         return effects
 
     def _write_down(self, now: float, batch: Sequence[Event], effects: Sequence[Effect], error: str = "") -> None:
-        if self._record is not None:
-            self._record(now, batch, effects, self.snapshot, error)
+        for record in self._records:
+            try:
+                record(now, batch, effects, self.snapshot, error)
+            except Exception:
+                _log.exception("a record of a step failed")  # the step itself stands, and its effects are to be made
 
     def _step_late(self) -> None:
         """Step for ``post``, where nobody is there to catch; ``tick`` raises what went wrong."""

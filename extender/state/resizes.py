@@ -7,6 +7,7 @@ from typing import Literal
 from policy.cluster.actions import Admit, Effect, Released, Resize
 
 Direction = Literal["", "in", "out"]
+Cause = Literal["rival", "pause", "room", "plan", "repair"]
 
 
 class Workers:
@@ -39,3 +40,14 @@ def _direction(resize: Resize, before: int | None) -> Direction:
     if before == resize.workers:
         return ""
     return "out" if resize.workers > before else "in"
+
+
+def cause_of(resize: Resize, way: Direction) -> Cause:
+    """Why: for a job that waits, to pause, into idle room, by the policy's own plan, or to give members other nodes."""
+    if resize.workers == 0:
+        return "pause"
+    if resize.on_behalf_of:
+        return "rival"
+    if way == "out":
+        return "room"
+    return "plan" if way == "in" else "repair"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from policy.cluster.actions import Decision
@@ -53,3 +54,18 @@ class KeepsTime(Protocol):
 def next_moment(policy: Policy, now: float) -> float:
     """When that system wants to be asked next, whatever happens until then; infinite where it does not say."""
     return policy.next_moment(now) if isinstance(policy, KeepsTime) else math.inf
+
+
+@runtime_checkable
+class Prices(Protocol):
+    """A system that sells room: what it costs now can be told."""
+
+    def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
+        """Resource -> price of one unit of it (a millicore, a byte, a piece); empty while nothing has a price."""
+        ...
+
+
+def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, float]:
+    """The prices of the policy, or of the one that decides beneath a rebalancer; none where it has no prices."""
+    deciding = getattr(policy, "base", policy)
+    return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}

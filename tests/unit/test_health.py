@@ -142,19 +142,23 @@ def test_calls_are_counted_by_verb_and_refusals_by_reason() -> None:
     metrics = Metrics()
     metrics.observe_verb("filter", 0.004, "")
     metrics.observe_verb("filter", 0.3, Reason.NO_ROOM.value)
-    assert value(metrics, "kohort_verb_requests_total", verb="filter") == 2
+    metrics.observe_verb("filter", 0.3, "RequestError")
+    for result in ("granted", "refused", "error"):
+        assert value(metrics, "kohort_verb_requests_total", verb="filter", result=result) == 1
     assert value(metrics, "kohort_verb_refusals_total", verb="filter", reason="WaitingForRoom") == 1
     assert value(metrics, "kohort_verb_duration_seconds_bucket", verb="filter", le="0.005") == 1
 
 
 def test_decisions_are_counted_by_action_direction_and_reason() -> None:
     metrics = Metrics()
-    metrics.observe_effects([Admit("j", 4, {}), Resize("j", 2), Resize("j", 3), Released("j", "p", Reason.BIND_FAILED)])
+    shrunk, grown, paused = Resize("j", 2, on_behalf_of="k"), Resize("j", 3), Resize("j", 0)
+    effects: list[Effect] = [Admit("j", 4, {}), shrunk, grown, paused, Released("j", "p", Reason.BIND_FAILED)]
+    metrics.observe_step(0.0, [], effects, Snapshot())
     metrics.observe_binding("refused")
-    assert value(metrics, "kohort_decisions_total", action="Resize") == 2
+    assert value(metrics, "kohort_decisions_total", action="Resize") == 3
     assert value(metrics, "kohort_gangs_admitted_total") == 1
-    assert value(metrics, "kohort_resizes_total", direction="in") == 1
-    assert value(metrics, "kohort_resizes_total", direction="out") == 1
+    for direction, cause in (("in", "rival"), ("out", "room"), ("in", "pause")):
+        assert value(metrics, "kohort_resizes_total", direction=direction, cause=cause) == 1
     assert value(metrics, "kohort_gangs_released_total", reason="BindFailed") == 1
     assert value(metrics, "kohort_bindings_total", outcome="refused") == 1
 
@@ -181,7 +185,7 @@ def test_which_way_a_resize_goes(effects: list[Effect], want: list[str]) -> None
 def live(clock: HandClock) -> tuple[Metrics, Ledger, Part]:
     metrics, part = Metrics(), Part()
     ledger = Ledger(make_policy("kod2"), Rules(), clock, Journal())
-    ledger.carry_with(metrics.observe_effects)
+    ledger.record_with(metrics.observe_step)
     metrics.watch(ledger, [Watch(last_seen=97.0, restarts=2)], part, part)
     return metrics, ledger, part
 
@@ -202,7 +206,7 @@ def test_a_job_that_goes_before_it_is_bound_is_forgotten(clock: HandClock) -> No
     metrics, ledger, _ = live(clock)
     ledger.step(NodeSeen(Node("n1", Resources({"cpu": 4000}))), JobSeen(LONE), PodSeen(MEMBER), Synced())
     ledger.step(JobGone(LONE.uid))
-    assert metrics._admitted_at == {}
+    assert len(metrics._passage) == 0
     assert value(metrics, "kohort_gang_admission_to_bound_seconds_count") == 0
 
 
@@ -212,13 +216,14 @@ def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
     part.held, part.leads = 7, False
     clock.time += 30
     names = {
-        "kohort_barrier_held_binds": 7, "kohort_leader": 0, "kohort_gated_pods": 1, "kohort_queue_jobs": 1,
-        "kohort_nodes": 1, "kohort_controller_last_heard_seconds": 30, "kohort_log_lines_dropped_total": 0,
+        "kohort_barrier_held_binds": 7, "kohort_leader": 0, "kohort_gated_pods": 1, "kohort_nodes": 1,
+        "kohort_controller_last_heard_seconds": 30, "kohort_log_lines_dropped_total": 0,
     }  # fmt: skip
     assert {name: value(metrics, name) for name in names} == names
     assert value(metrics, "kohort_watch_last_seen_seconds", resource="pods") == 33
     assert value(metrics, "kohort_watch_restarts_total", resource="pods") == 2
     assert value(metrics, "kohort_gangs", state="waiting") == 1
+    assert value(metrics, "kohort_queue_jobs", reason="WaitingForPods") == 1
 
 
 async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(clock: HandClock) -> None:
@@ -234,5 +239,5 @@ async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(
 def test_every_process_has_metrics_of_its_own() -> None:
     one, other = Metrics(), Metrics()
     one.observe_verb("bind", 1.0, "")
-    assert value(other, "kohort_verb_requests_total", verb="bind") is None
+    assert value(other, "kohort_verb_requests_total", verb="bind", result="granted") is None
     assert value(ControllerMetrics(), "kohort_leader") == 0

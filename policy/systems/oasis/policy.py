@@ -6,6 +6,7 @@ Section numbers are those of the paper; docs/policies/oasis.md says where we dif
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import barred
 from policy.systems.oasis.execute import Slotwork
+from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Planner, Quote, Window, hopeless, seen_of
 from policy.systems.oasis.prices import Floor, Pricing, usable
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Seen
@@ -73,6 +75,13 @@ class Oasis:
         slot = math.floor(now / self.slot_seconds)
         at = (slot + 1) * self.slot_seconds
         return at if math.floor(at / self.slot_seconds) > slot else math.nextafter(at, math.inf)
+
+    def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
+        """What one unit of each resource costs in this slot, as the mean over the nodes."""
+        book = snapshot.memory.get(MEMORY)
+        slot = math.floor(now / self.slot_seconds)
+        held = book if isinstance(book, Book) else Book()
+        return prices_now(self.pricing, usable(snapshot), held, self.known, slot, self.horizon)
 
     def window(self, now: float) -> Window:
         """The slots that may still be planned; the one that has begun is not among them."""

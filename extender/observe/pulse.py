@@ -1,0 +1,63 @@
+"""What only asking tells: whether the event loop comes round in time, and whether the ledger has lost objects.
+
+Both run beside the service (``kohort serve``), not in it: nothing waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+from extender.clock import Clock
+from extender.kube.api import NODES, PODS, ClusterError, Resource
+from policy.cluster.snapshot import Snapshot
+
+LAG_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+BEAT_SECONDS: Final = 0.5
+COUNT_SECONDS: Final = 30.0
+COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
+    NODES: lambda snapshot: len(snapshot.nodes),
+    PODS: lambda snapshot: len(snapshot.pods),
+}
+
+
+class Counts(Protocol):
+    """The API server, as far as counting goes."""
+
+    async def count(self, resource: Resource) -> int:
+        """How many objects there are; ClusterError where it does not say."""
+        ...
+
+
+class Pulse:
+    """The two figures."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Make both series."""
+        text = "How late the event loop woke a timer of half a second."
+        self.lag = Histogram("kohort_event_loop_lag_seconds", text, buckets=LAG_SECONDS, registry=registry)
+        text = "Objects of the API server minus those of the ledger, at the last count; changes on their way count."
+        self.drift = Gauge("kohort_ledger_drift_objects", text, ["resource"], registry=registry)
+
+    async def beat(self, clock: Clock) -> None:
+        """Measure the lag for ever, by the clock's own seconds."""
+        while True:
+            due = clock.monotonic() + BEAT_SECONDS
+            await clock.sleep(BEAT_SECONDS)
+            self.lag.observe(max(0.0, clock.monotonic() - due))
+
+    async def count(self, api: Counts, look: Callable[[], Snapshot], clock: Clock) -> None:
+        """Compare for ever: a list of one object tells how many more there are, whatever their number.
+
+        An API server that cannot be asked leaves the figure as it was; the age of the watches tells of that.
+        """
+        while True:
+            await clock.sleep(COUNT_SECONDS)
+            for resource, known in COUNTED.items():
+                try:
+                    there = await api.count(resource)
+                except ClusterError:
+                    continue
+                self.drift.labels(str(resource)).set(there - known(look()))
