@@ -57,6 +57,7 @@ def rules_of(settings: Settings) -> Rules:
         gangs_at_once=settings.barrier.gangs_at_once,
         ranked=settings.answer == "ranked",
         gangs=settings.policy not in POD_BY_POD,
+        stores=True,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.index import waits
-from policy.cluster.model import PS, WORKER, Job, Pod, releasing
+from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
@@ -90,13 +90,18 @@ class SuspendOrder:
 
 @dataclass(frozen=True, slots=True)
 class NoteOrder:
-    """Write what must survive a restart on the job object: its newest reports, as an annotation's value."""
+    """Write what must survive a restart on the job object, as annotations' values; None: leave it.
+
+    reports: its newest reports. memory: what the policy remembers of it. ``version`` as in ReplicaOrder.
+    """
 
     uid: str
     namespace: str
     name: str
     kind: str
-    reports: str
+    version: int
+    reports: str | None = None
+    memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +315,15 @@ def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
 
 
 def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
-    """Reports that the job object lacks, once a minute's worth of them has come."""
-    for uid, reports in sorted(snapshot.reports.items()):
+    """What job objects lack: reports, once a minute's worth of them has come, and what the policy remembers."""
+    for uid in sorted({*snapshot.reports, *snapshot.texts}):
         job = snapshot.jobs.get(uid)
-        if job is not None and queued(job) and reports[-1].at - job.reported >= NOTED_SECONDS:
-            yield NoteOrder(uid, job.namespace, job.name, job.kind, write_reports(reports))
+        if job is not None and job.holds_notes and lives(job):
+            reports, text = snapshot.reports.get(uid), snapshot.texts.get(uid, job.memory)
+            due = reports and reports[-1].at - job.reported >= NOTED_SECONDS
+            note = NoteOrder(
+                uid, job.namespace, job.name, job.kind, job.version,
+                write_reports(reports) if reports and due else None, text if text != job.memory else None,
+            )  # fmt: skip
+            if (note.reports, note.memory) != (None, None):
+                yield note

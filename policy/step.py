@@ -8,6 +8,7 @@ from policy.cluster.actions import Effect
 from policy.cluster.draft import Draft
 from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
+from policy.keep import keep, recall
 from policy.systems.base import Policy
 from policy.transitions.barrier import apply_bind_event
 from policy.transitions.carry import carry_out
@@ -33,6 +34,8 @@ def step(
         effects += apply_bind_event(draft, event, now)
     effects += expire(draft, now)
     deciding = draft.read("synced") and draft.read("leading")
+    if deciding and not (snapshot.synced and snapshot.leading):
+        recall(draft, policy)
     if deciding:
         effects += give_up_stolen(draft, now)
     effects += settle(draft, now)
@@ -40,5 +43,5 @@ def step(
         effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
         effects += repair(draft, now)
         draft.settle()
-        effects += carry_out(draft, policy.decide(draft.view(), now), now)
+        effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)
     return draft.freeze(), tuple(effects)

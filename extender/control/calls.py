@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MIN_WORKERS, RELEASED, REPORTS, WAKE
+from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MEMORY, MIN_WORKERS, RELEASED, REPORTS, WAKE
 from extender.present.views import DesiredView
 
 GATES: Final = "/spec/schedulingGates"
@@ -45,13 +45,15 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write a job's newest reports into its annotation."""
+    """Write a job's newest reports and what the policy remembers of it into its annotations; None leaves one."""
 
     uid: str
     namespace: str
     name: str
     kind: str
-    reports: str
+    version: int
+    reports: str | None = None
+    memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,9 @@ def key(call: Call) -> Key:
 def calls(desired: DesiredView) -> Iterator[Call]:
     """The calls in the order in which they should be made.
 
-    What frees room comes first, since others wait for it; the gate next, since pods are being created meanwhile. A
-    nomination precedes the pod's first attempt. Gates go in the extender's order: gang by gang, rigid members first.
+    What frees room comes first, since others wait for it; then decisions that must stand on the job before it starts;
+    the gate next, since pods are being created meanwhile. A nomination precedes the first attempt. Gates go in the
+    extender's order: gang by gang, rigid members first.
     """
     for order in desired.release:
         yield Release(order.uid, order.namespace, order.name)
@@ -140,6 +143,8 @@ def calls(desired: DesiredView) -> Iterator[Call]:
             wanted.uid, wanted.namespace, wanted.name, wanted.kind, wanted.workers, wanted.version,
             wanted.min_workers, wanted.max_workers,
         )  # fmt: skip
+    for note in desired.note:
+        yield Note(note.uid, note.namespace, note.name, note.kind, note.version, note.reports, note.memory)
     if desired.gate is not None:
         yield SetGate(desired.gate)
     for order in desired.nominate:
@@ -148,8 +153,6 @@ def calls(desired: DesiredView) -> Iterator[Call]:
         yield Ungate(order.uid, order.namespace, order.name)
     for order in desired.wake:
         yield Wake(order.uid, order.namespace, order.name, order.value)
-    for note in desired.note:
-        yield Note(note.uid, note.namespace, note.name, note.kind, note.reports)
 
 
 async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
@@ -197,9 +200,11 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
 async def _note(api: Api, call: Note) -> Outcome:
     kind = KINDS.get(call.kind)
     if kind is None:
-        return Refused(0, "NoObject", f"jobs of kind {call.kind} hold no reports")
-    notes = {"metadata": {"annotations": {REPORTS: call.reports}}}
-    return await api.patch(Ref(kind.resource, call.namespace, call.name), notes, uid=call.uid)
+        return Refused(0, "NoObject", f"jobs of kind {call.kind} hold no notes")
+    written = {name: value for name, value in ((REPORTS, call.reports), (MEMORY, call.memory)) if value is not None}
+    notes = {"metadata": {"annotations": written}}
+    ref = Ref(kind.resource, call.namespace, call.name)
+    return await api.patch(ref, notes, uid=call.uid, resource_version=str(call.version))
 
 
 async def _suspend(api: Api, call: Suspend) -> Outcome:

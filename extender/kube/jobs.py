@@ -24,7 +24,7 @@ from extender.kube.fields import (
     whole,
     whole_number,
 )
-from extender.kube.jobkinds import MIGRATABLE, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
+from extender.kube.jobkinds import MEMORY, MIGRATABLE, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.training import read_training
 from policy.cluster.model import WORKER, Job, Role
@@ -74,6 +74,8 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         suspends=kind.suspends,
         released=released,
         deleting=bool(meta.get("deletionTimestamp")),
+        memory=text(part(meta, "annotations"), MEMORY),
+        holds_notes=True,
         keeps_pods=(text(run, "cleanPodPolicy") or text(part(item, "spec"), "cleanPodPolicy")) in ("", "None"),
         version=whole(meta, "resourceVersion"),
     )

@@ -47,7 +47,7 @@ def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
 def _note_order(order: NoteOrder) -> NoteOrderView:
     return NoteOrderView(
         uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
-        reports=order.reports,
+        version=order.version, reports=order.reports, memory=order.memory,
     )  # fmt: skip
 
 

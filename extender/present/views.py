@@ -299,13 +299,15 @@ class SuspendOrderView(View):
 
 
 class NoteOrderView(View):
-    """Write the job's newest reports into its annotation, so that they survive a restart."""
+    """Write what must survive a restart into the job's annotations, if it still has that resourceVersion."""
 
     uid: str
     namespace: str
     name: str
     kind: str
-    reports: str
+    version: int
+    reports: str | None = Field(None, description="The newest reports; null: leave them.")
+    memory: str | None = Field(None, description="What the policy remembers of the job; null: leave it.")
 
 
 class DesiredView(View):

@@ -112,7 +112,8 @@ class Job:
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
     which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
     ``ps_elastic``: its ps may come and go; else it holds all that it asks for whenever it runs. ``reported``: time of
-    the newest report that its object holds, 0 where it holds none.
+    the newest report that its object holds, 0 where it holds none. ``memory``: what a policy wrote there of this job;
+    ``holds_notes``: it has an object of its own that we can write such annotations on.
     ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
     """
 
@@ -132,6 +133,8 @@ class Job:
     elastic: bool = False
     ps_elastic: bool = False
     reported: float = 0.0
+    memory: str = ""
+    holds_notes: bool = False
     finished: bool = False
     suspended: bool = False
     suspends: bool = False
@@ -192,6 +195,11 @@ def queued(job: Job) -> bool:
 def releasing(job: Job) -> bool:
     """Whether the job is suspended until the pods of its released gang are gone; then it is queued again."""
     return job.released and not (job.invalid or job.finished or job.deleting)
+
+
+def lives(job: Job) -> bool:
+    """Whether the job is still ours to bring to its end: it is queued, or suspended by us for a while."""
+    return queued(job) or releasing(job)
 
 
 class Phase(Enum):

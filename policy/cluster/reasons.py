@@ -33,6 +33,7 @@ class Reason(Enum):
     RELEASING = "GangBeingReleased"
     PAUSED = "JobPaused"
     REJECTED = "JobRejected"
+    STORING = "DecisionBeingStored"
     SURPLUS = "MoreWorkersThanGiven"
     NODE_NOT_OFFERED = "PlannedNodeNotOffered"
     BARRIER_TIMEOUT = "BarrierTimedOut"
@@ -71,6 +72,7 @@ TEXTS: dict[Reason, str] = {
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
     Reason.PAUSED: "kohort: the job's schedule has no work for it now; it goes on in a later slot",
     Reason.REJECTED: "kohort: the job is not worth the room that it would take; kohort explain shows the prices",
+    Reason.STORING: "kohort: the decision about the job is being written on its object",
     Reason.RELEASING: "kohort: the gang is being released as a whole",
     Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
     Reason.NODE_NOT_OFFERED: "kohort: the planned node was not offered; the gang is planned anew",

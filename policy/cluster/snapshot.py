@@ -32,6 +32,7 @@ class Rules:
     """The settings that the transitions obey. Seconds, members, as the names say.
 
     gangs: whether the policy binds members together; what is found half bound after a restart is repaired then.
+    stores: what the policy remembers of a job must be on its object before the job is first given room.
     """
 
     window_seconds: float = 8.0
@@ -47,6 +48,7 @@ class Rules:
     gangs_at_once: int = 1024
     ranked: bool = False
     gangs: bool = True
+    stores: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,13 @@ class Snapshot:
         default_factory=dict, metadata=_kept("persisted: annotation of the job (job uid -> first, then the last few)")
     )
     verdicts: Mapping[str, Verdict] = field(default_factory=dict, metadata=_kept("volatile: the last decision's"))
-    memory: Mapping[str, object] = field(default_factory=dict, metadata=_kept("persisted: annotation of the job"))
+    memory: Mapping[str, object] = field(
+        default_factory=dict,
+        metadata=_kept("persisted: what is of one job, by an annotation of it; volatile: turns and statistics of all"),
+    )
+    texts: Mapping[str, str] = field(
+        default_factory=dict, metadata=_kept("derived: ``memory`` as the job objects should hold it (job uid -> text)")
+    )
     index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
 
     def __post_init__(self) -> None:

@@ -69,3 +69,20 @@ def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, fl
     """The prices of the policy, or of the one that decides beneath a rebalancer; none where it has no prices."""
     deciding = getattr(policy, "base", policy)
     return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}
+
+
+# What one job's object holds of a policy's memory, by system: JSON's types, to be checked by whoever reads them.
+Parts = Mapping[str, object]
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """A system that must not forget: what it remembers of a job stands on the job's object and is read at a restart."""
+
+    def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
+        """What each job's object should hold (by job uid). It must be all that ``recalled`` needs."""
+        ...
+
+    def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
+        """The memory that these parts make: changes to ``snapshot.memory``. A part that makes no sense is left out."""
+        ...

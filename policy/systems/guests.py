@@ -9,12 +9,13 @@ take. No metric is asked for, so none can be forged.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Parts
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 
@@ -41,6 +42,15 @@ class Guests:
         """Gangs first come, first served, evenly placed, as SpeCon does; then the moves."""
         admitted = admit_evenly(snapshot, now)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
+
+    def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
+        """Where each guest belongs."""
+        return {key.removeprefix(KEY): {self.name: str(node)} for key, node in memory.items() if key.startswith(KEY)}
+
+    def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
+        """Homes by job, of nodes that are there."""
+        homes = {KEY + uid: part[self.name] for uid, part in parts.items() if self.name in part}
+        return {key: home for key, home in homes.items() if isinstance(home, str) and home in snapshot.nodes}
 
     def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
         """Guests go from nodes that have a job of their own again; then idle nodes invite, the oldest jobs first."""

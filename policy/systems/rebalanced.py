@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from policy.cluster.actions import Action, Decision
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Policy, next_moment
+from policy.systems.base import Keeps, Parts, Policy, next_moment
 
 
 class Rebalancer(Protocol):
@@ -38,6 +39,19 @@ class Rebalanced:
     def next_moment(self, now: float) -> float:
         """The base's."""
         return next_moment(self.base, now)
+
+    def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
+        """What either of them keeps of a job."""
+        merged: dict[str, Parts] = {}
+        for system in (self.base, self.rebalancer):
+            for uid, part in (system.parts(memory) if isinstance(system, Keeps) else {}).items():
+                merged[uid] = {**merged.get(uid, {}), **part}
+        return merged
+
+    def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
+        """What either of them makes of its own parts."""
+        keeping = (system for system in (self.base, self.rebalancer) if isinstance(system, Keeps))
+        return {key: value for system in keeping for key, value in system.recalled(snapshot, parts).items()}
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """What the base decides, and then the moves."""

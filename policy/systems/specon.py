@@ -16,9 +16,11 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
+from policy.systems.base import Parts
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
+from policy.systems.growthtext import read_progress, write_progress
 from policy.systems.moving import Balance, Reallocation, rebalance
 
 KEY = "specon/job/"
@@ -101,6 +103,19 @@ class SpeCon:
         if isinstance(last, float) and now // self.interval <= last // self.interval:
             return ()
         return tuple(Round(self, snapshot, decided, now).run())
+
+    def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
+        """What each job's growth is, and whether it has been moved."""
+        known = ((key.removeprefix(KEY), told) for key, told in memory.items() if key.startswith(KEY))
+        return {uid: {self.name: write_progress(told)} for uid, told in known if isinstance(told, Progress)}
+
+    def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
+        """Growth by job."""
+        found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
+        known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
+        memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
+        # The last round that somebody told something new in: the next one comes when it would have come.
+        return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     @property
     def monitor(self) -> Monitor:

@@ -32,7 +32,7 @@ from policy.desired import desired
 from policy.systems import make_policy
 from tests.unit.test_rest import StillClock, job, node, pod
 
-A, B = job("a"), job("b")
+A, B = job("a", holds_notes=True), job("b", holds_notes=True)
 
 
 class Clock(StillClock):

@@ -61,7 +61,7 @@ def asked(cpu: int) -> Resources:
 PLAIN = Job(
     uid="team-a/j1", namespace="team-a", name="mnist", kind="TFJob", arrival=BORN_AT,
     roles=(Role("ps", 1, asked(2000)), Role(WORKER, 3, asked(1000))),
-    min_workers=3, max_workers=3, min_stated=False, max_stated=False, suspends=True, keeps_pods=True,
+    min_workers=3, max_workers=3, min_stated=False, max_stated=False, suspends=True, holds_notes=True, keeps_pods=True,
     version=41,
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from policy.cluster.actions import Action, Admit, Resize
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Slot
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Slot, releasing
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand
@@ -50,6 +50,8 @@ class Slotwork:
         for uid in sorted(self.plans):
             job, gang = self.snapshot.jobs[uid], self.snapshot.gang(uid)
             shift = self.plans[uid].at(self.slot)
+            if releasing(job):
+                continue  # its last pods are going; it is queued again then
             if gang.admitted:
                 self._direct(job, gang, shift)
             elif shift is None:

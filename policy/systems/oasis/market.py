@@ -20,7 +20,7 @@ def prices_now(
 
     A unit is that of ``Resources``: a millicore, a byte, a piece. ``slots``: T, for the bounds.
     """
-    plans, seen = tuple(book.plans.values()), (*known, *book.seen)
+    plans, seen = tuple(book.plans.values()), (*known, *book.seen.values())
     names = {name for one in seen for request in (one.worker, one.server) for name in request}
     if not nodes or not names:
         return {}

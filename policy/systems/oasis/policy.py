@@ -12,12 +12,14 @@ from functools import cached_property
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.gang import State
-from policy.cluster.model import Job, Node
+from policy.cluster.model import Job, Node, lives
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import barred
+from policy.systems.base import Parts
 from policy.systems.oasis.execute import Slotwork
+from policy.systems.oasis.keep import read_book, write_book
 from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Planner, Quote, Window, hopeless, seen_of
 from policy.systems.oasis.prices import Floor, Pricing, usable
@@ -83,6 +85,15 @@ class Oasis:
         held = book if isinstance(book, Book) else Book()
         return prices_now(self.pricing, usable(snapshot), held, self.known, slot, self.horizon)
 
+    def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
+        """Each job's part of the book."""
+        book = memory.get(MEMORY)
+        return {uid: {self.name: part} for uid, part in write_book(book).items()} if isinstance(book, Book) else {}
+
+    def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
+        """The book of these parts."""
+        return {MEMORY: read_book(snapshot, parts, self.name)}
+
     def window(self, now: float) -> Window:
         """The slots that may still be planned; the one that has begun is not among them."""
         slot = math.floor(now / self.slot_seconds)
@@ -111,7 +122,7 @@ class Pass:
 
     def _lives(self, uid: str) -> bool:
         job = self.snapshot.jobs.get(uid)
-        return job is not None and queued(job)
+        return job is not None and lives(job)
 
     def run(self) -> Decision:
         """Repairs first, then arrivals, then the slot's orders."""
@@ -145,7 +156,7 @@ class Pass:
     @cached_property
     def planner(self) -> Planner:
         """Prices and room; made only when somebody is to be planned."""
-        seen = (*self.policy.known, *self.seen)
+        seen = (*self.policy.known, *self.seen.values())
         works = self._fresh.values()
         return Planner(self.policy.pricing, self.nodes, self.plans.values(), seen, works, self.window)
 
@@ -171,8 +182,9 @@ class Pass:
             self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")
             return
         oldest = self.slot - self.policy.horizon
-        self.seen = (*(one for one in self.seen if one.slot > oldest), seen_of(work, self.window))
-        self.planner.see((*self.policy.known, *self.seen))
+        kept = {uid: one for uid, one in self.seen.items() if one.slot > oldest}
+        self.seen = {**kept, job.uid: seen_of(work, self.window)}
+        self.planner.see((*self.policy.known, *self.seen.values()))
         quote = self.planner.quote(work, barred(self.snapshot, job))
         if quote.plan is None:
             self._reject(job, self._why(quote))

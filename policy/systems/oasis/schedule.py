@@ -91,14 +91,14 @@ class Seen:
 class Book:
     """OASiS's memory.
 
-    plans, rejected: by job uid; a rejection's text. seen: submitted jobs of the window, for the bounds of the prices.
+    plans, rejected, seen: by job uid; a rejection's text; submitted jobs of the window, for the bounds of the prices.
     slot: whose beginning was dealt with last. ground: the usable nodes and what they had for jobs at that time.
     righted: jobs that were paused in this slot to start again where their plan has them.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
     rejected: Mapping[str, str] = field(default_factory=dict)
-    seen: tuple[Seen, ...] = ()
+    seen: Mapping[str, Seen] = field(default_factory=dict)
     slot: int = -1
     ground: tuple[tuple[str, Resources], ...] = ()
     righted: tuple[str, ...] = ()

@@ -111,7 +111,7 @@ def test_a_hopeless_job_is_refused_and_sets_no_price() -> None:
     made = world()
     made.submit(trains("late", 40, utility=Utility(100.0, 6.0, 1.0)).done())
     assert made.reason("late") == "JobRejected"
-    assert book(made).seen == ()
+    assert book(made).seen == {}
 
 
 def test_a_job_larger_than_the_window_is_refused() -> None:

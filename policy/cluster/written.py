@@ -1,0 +1,69 @@
+"""Strict reading of what was written where anybody may write: each reader returns the value, or raises SpoiltError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from policy.cluster.resources import Resources
+
+MOST = 1e15
+MOST_ROWS = 10_000
+LONGEST_NAME = 512
+
+
+class SpoiltError(ValueError):
+    """A value that the writer could not have written."""
+
+
+def whole(value: object, most: int = 10**15, least: int = 0) -> int:
+    """A whole number in these bounds."""
+    if type(value) is not int or not least <= value <= most:
+        raise SpoiltError(f"{value!r:.60} is no whole number from {least} to {most}")
+    return value
+
+
+def number(value: object) -> float:
+    """A finite number."""
+    if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > MOST:  # type: ignore[arg-type]
+        raise SpoiltError(f"{value!r:.60} is no number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def maybe(value: object) -> float | None:
+    """A finite number, or none."""
+    return None if value is None else number(value)
+
+
+def truth(value: object) -> bool:
+    """True or false."""
+    if type(value) is not bool:
+        raise SpoiltError(f"{value!r:.60} is not true or false")
+    return value
+
+
+def word(value: object, longest: int = LONGEST_NAME) -> str:
+    """A text of at most so many characters."""
+    if type(value) is not str or len(value) > longest:
+        raise SpoiltError(f"{value!r:.60} is no text of at most {longest} characters")
+    return value
+
+
+def rows(value: object, size: int | None = None) -> list[Any]:
+    """A list, of that size where one is given."""
+    if type(value) is not list or len(value) > MOST_ROWS or (size is not None and len(value) != size):
+        raise SpoiltError(f"{value!r:.60} is no list of {size or 'at most ' + str(MOST_ROWS)}")
+    return value
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """A mapping by text."""
+    if type(value) is not dict or len(value) > MOST_ROWS:
+        raise SpoiltError(f"{value!r:.60} is no mapping")
+    return value
+
+
+def resources(value: object) -> Resources:
+    """Amounts by resource name."""
+    return Resources({word(name): whole(amount) for name, amount in table(value).items()})

@@ -1,0 +1,84 @@
+"""What a policy remembers of a job stands on the job's object, and is read again when this process begins to decide.
+
+The object comes first: a job is given no room before the decision about it is written there, so that no crash can leave
+a job that runs under a schedule which nobody knows. While a replica decides, its own memory counts and the objects'
+texts follow it; another's text is never taken over then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from policy.cluster.actions import Admit, Decision, Remember
+from policy.cluster.draft import Draft
+from policy.cluster.gang import State
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason, Verdict
+from policy.systems.base import Keeps, Parts, Policy
+from policy.transitions.gangs import rules_of
+
+FORMAT: Final = 1
+MOST_MEMORY: Final = 131_072  # characters; all annotations of an object may have 262,144
+
+
+def recall(draft: Draft, policy: Policy) -> None:
+    """Read what the objects hold: at the beginning, and where another replica has led meanwhile."""
+    if isinstance(policy, Keeps):
+        found = {uid: parts for uid, job in draft.read("jobs").items() if (parts := read_memory(job))}
+        draft.edit("memory").update(policy.recalled(draft.view(), found))
+        if rules_of(draft).stores:
+            _write(draft, policy, draft.read("memory"))
+
+
+def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
+    """The decision less those admissions that have to wait until their job's object holds them."""
+    if not rules_of(draft).stores or not isinstance(policy, Keeps):
+        return decision
+    changed = {action.key: action.value for action in decision.actions if isinstance(action, Remember)}
+    if changed:
+        merged = {**draft.read("memory"), **changed}
+        _write(draft, policy, {key: value for key, value in merged.items() if value is not None})
+    early = {action.job_uid for action in decision.actions if isinstance(action, Admit) and _early(draft, action)}
+    if not early:
+        return decision
+    actions = tuple(act for act in decision.actions if not (isinstance(act, Admit) and act.job_uid in early))
+    storing = dict.fromkeys(early, Verdict(Reason.STORING))
+    return replace(decision, actions=actions, verdicts={**decision.verdicts, **storing})
+
+
+def _early(draft: Draft, admit: Admit) -> bool:
+    """A job that has paused was admitted before: only the first admission waits."""
+    job: Job = draft.read("jobs")[admit.job_uid]
+    text = draft.read("texts").get(job.uid, "")
+    return draft.gang(job.uid).state is State.WAITING and bool(text) and text != job.memory
+
+
+def _write(draft: Draft, policy: Keeps, memory: Mapping[str, object]) -> None:
+    """The texts of all jobs. One that is too long for an annotation is left out: it is not stored."""
+    jobs: Mapping[str, Job] = draft.read("jobs")
+    kept = {uid: parts for uid, parts in policy.parts(memory).items() if uid in jobs and jobs[uid].holds_notes}
+    found = ((uid, write_memory(uid, parts)) for uid, parts in kept.items())
+    texts = {uid: text for uid, text in found if len(text) <= MOST_MEMORY}
+    if texts != draft.read("texts"):
+        draft.set("texts", texts)
+
+
+def write_memory(uid: str, parts: Parts) -> str:
+    """The annotation's value. It names its job, for objects are copied with their annotations."""
+    return json.dumps({"v": FORMAT, "job": uid, **parts}, separators=(",", ":"), sort_keys=True)
+
+
+def read_memory(job: Job) -> Parts:
+    """What the job's object holds; nothing of a text that is another job's, of another format, or spoilt."""
+    if not job.memory or len(job.memory) > MOST_MEMORY:
+        return {}
+    try:
+        found = json.loads(job.memory)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or (found.pop("v", None), found.pop("job", None)) != (FORMAT, job.uid):
+        return {}
+    return found

@@ -1,0 +1,179 @@
+"""The book as the job objects hold it: each job's part of it, in JSON's types. Nothing that is read is trusted.
+
+Left out is what follows from facts: the ground, and of a job's work the constraints, which its pod template states. The
+bounds of the prices follow from the jobs seen; those whose object is deleted are forgotten with it at a restart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import groupby, pairwise
+from typing import Any
+
+from policy.cluster.model import ANYWHERE, Constraints, Job, lives
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import Utility
+from policy.cluster.written import MOST_ROWS, SpoiltError, number, resources, rows, table, truth, whole, word
+from policy.systems.base import Parts
+from policy.systems.oasis.schedule import Book, Layout, Plan, Seen, Shift
+from policy.systems.oasis.workload import Part, Work
+
+MOST_SLOT = 10**10
+MOST_COUNT = 10**6
+LONGEST_TEXT = 1000
+
+Json = dict[str, Any]
+
+
+def write_book(book: Book) -> Mapping[str, Json]:
+    """Each job's part: the plan or the refusal, what the prices keep of the job, and the slot that was begun last."""
+    return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.rejected, *book.seen}}
+
+
+def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book:
+    """The book of these parts; a job whose part is spoilt is one that nothing was decided about."""
+    plans, rejected, seen = dict[str, Plan](), dict[str, str](), dict[str, Seen]()
+    slot, righted = -1, set[str]()
+    for uid, part in parts.items():
+        if name not in part:
+            continue
+        try:
+            found = _Entry(snapshot.jobs[uid], table(part[name]))
+        except SpoiltError:
+            continue
+        slot = max(slot, found.slot)
+        if found.seen is not None:
+            seen[uid] = found.seen
+        if not lives(snapshot.jobs[uid]):
+            continue
+        if found.plan is not None:
+            plans[uid] = found.plan
+        elif found.rejected:
+            rejected[uid] = found.rejected
+        if found.righted == found.slot:
+            righted.add(uid)
+    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)))
+
+
+class _Entry:
+    """One job's part, read. Raises SpoiltError."""
+
+    def __init__(self, job: Job, part: Mapping[str, Any]) -> None:
+        self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
+        self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
+        self.rejected = word(part.get("rejected", ""), LONGEST_TEXT)
+        self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
+        self.righted = self.slot if truth(part.get("righted", False)) else None
+
+
+def _write_entry(book: Book, uid: str) -> Json:
+    entry: Json = {}
+    if uid in book.plans:
+        entry |= {"slot": book.slot, "plan": _write_plan(book.plans[uid])}
+    if uid in book.rejected:
+        entry["rejected"] = book.rejected[uid][:LONGEST_TEXT]
+    if uid in book.seen:
+        entry["seen"] = _write_seen(book.seen[uid])
+    if uid in book.righted:
+        entry["righted"] = True
+    return entry
+
+
+# -- plans: slots of the same layout in a row are one, nodes are numbered ------------------------
+
+
+def _write_plan(plan: Plan) -> list[Any]:
+    names = sorted({node for shift in plan.shifts for _, node, _ in shift.layout})
+    numbers = {node: at for at, node in enumerate(names)}
+    runs = []
+    for (_, layout), run in groupby(enumerate(plan.shifts), lambda one: (one[1].slot - one[0], one[1].layout)):
+        shifts = list(run)
+        runs.append([shifts[0][1].slot, len(shifts), [[role, numbers[node], count] for role, node, count in layout]])
+    return [_write_work(plan.work), plan.payoff, names, runs]
+
+
+def _read_plan(job: Job, written: list[Any]) -> Plan:
+    work, payoff, names, runs = written
+    nodes = [word(name) for name in rows(names)]
+    shifts = tuple(_shifts(rows(runs), nodes))
+    if any(shift.slot >= later.slot for shift, later in pairwise(shifts)):
+        raise SpoiltError("slots out of order")
+    return Plan(_read_work(job, rows(work, 8)), shifts, number(payoff))
+
+
+def _shifts(runs: list[Any], nodes: list[str]) -> Iterator[Shift]:
+    left = MOST_ROWS
+    for run in runs:
+        first, times, layout = rows(run, 3)
+        placed = tuple(_places(rows(layout), nodes))
+        left -= whole(times, left, 1)
+        for slot in range(whole(first, MOST_SLOT), first + times):
+            yield Shift(slot, placed)
+
+
+def _places(layout: Layout | list[Any], nodes: list[str]) -> Iterator[tuple[str, str, int]]:
+    for place in layout:
+        role, node, count = rows(place, 3)
+        yield word(role), nodes[whole(node, len(nodes) - 1)], whole(count, MOST_COUNT)
+
+
+# -- a job's work and what the prices keep of it -------------------------------------------------
+
+
+def _write_work(work: Work) -> list[Any]:
+    parts = [[part.role, part.fixed, _amounts(part.requests)] for part in work.parts]
+    utility = work.utility
+    return [
+        work.arrival, work.least, work.most, work.work, _amounts(work.requests), parts, _finite(work.per_ps),
+        [utility.value, utility.steepness, utility.target],
+    ]  # fmt: skip
+
+
+def _read_work(job: Job, written: list[Any]) -> Work:
+    arrival, least, most, work, requests, parts, per_ps, utility = written
+    worker = job.worker
+    return Work(
+        uid=job.uid,
+        arrival=whole(arrival, MOST_SLOT),
+        least=whole(least, MOST_COUNT, 1),
+        most=whole(most, MOST_COUNT, whole(least, MOST_COUNT, 1)),
+        work=whole(work, MOST_SLOT, 1),
+        requests=resources(requests),
+        constraints=worker.constraints if worker else ANYWHERE,
+        parts=tuple(_read_part(job, rows(part, 3)) for part in rows(parts)),
+        per_ps=math.inf if per_ps is None else number(per_ps),
+        utility=Utility(*map(number, rows(utility, 3))),
+    )
+
+
+def _read_part(job: Job, written: list[Any]) -> Part:
+    name, fixed, requests = written
+    found = Part(word(name), resources(requests), _constraints(job, name), None)
+    return found if fixed is None else Part(found.role, found.requests, found.constraints, whole(fixed, MOST_COUNT))
+
+
+def _constraints(job: Job, name: str) -> Constraints:
+    role = job.role(name)
+    return role.constraints if role else ANYWHERE
+
+
+def _write_seen(seen: Seen) -> list[Any]:
+    return [seen.slot, seen.best, _amounts(seen.worker), _amounts(seen.server), seen.work, _finite(seen.ln_worst)]
+
+
+def _read_seen(written: list[Any]) -> Seen:
+    slot, best, worker, server, work, worst = written
+    ln_worst = -math.inf if worst is None else number(worst)
+    return Seen(
+        whole(slot, MOST_SLOT), number(best), resources(worker), resources(server), whole(work, MOST_SLOT, 1), ln_worst
+    )
+
+
+def _amounts(requests: Resources) -> dict[str, int]:
+    return dict(sorted(requests.amounts.items()))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
