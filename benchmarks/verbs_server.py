@@ -103,8 +103,9 @@ async def run(nodes: int, pods: int) -> None:
     settings = Settings.model_validate({"lease": {"identity": "*"}})
     live = Live(settings, BindsAll(), Clock(), random.Random(1))
     fill(live, nodes, pods)
-    app: FastAPI = live.app()
-    app.add_api_route("/echo", echo, methods=["POST"])
+    others = FastAPI()
+    others.add_api_route("/echo", echo, methods=["POST"])
+    app = live.with_verbs(others)
     planned = live.ledger.snapshot.gang("job-planned").nodes
     refused = live.ledger.snapshot.gang("job-refused").state.value
 

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from extender.barrier import Barrier
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.http.limits import HeldBinds, Limits, of_probes, of_reports
+from extender.http.limits import App, HeldBinds, Limits, of_probes, of_reports
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only
@@ -29,7 +29,7 @@ from extender.leading.election import lease_of
 from extender.observe import metrics
 from extender.routes import rest
 from extender.routes.progress import Progress, Reviewer
-from extender.routes.verbs import Verbs, too_long
+from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder
@@ -128,23 +128,15 @@ class Live:
         known = self.ledger.snapshot.pods
         return [PodGone(uid) for uid, pod in known.items() if uid not in listed and pod.version <= until]
 
-    def app(self, *, with_verbs: bool = True) -> FastAPI:
-        """REST and, where they are not behind TLS, the verbs: for the loopback listener."""
+    def rest(self) -> FastAPI:
+        """REST: for the loopback listener."""
         app = FastAPI(title="Kohort", docs_url="/docs", redoc_url=None)
-        if with_verbs:
-            self._add_verbs(app)
         app.include_router(rest.router(self.ledger, self.settings, self.metrics))
         return app
 
-    def verbs_app(self) -> FastAPI:
-        """The verbs alone."""
-        app = FastAPI(openapi_url=None)
-        self._add_verbs(app)
-        return app
-
-    def _add_verbs(self, app: FastAPI) -> None:
-        for verb in (self.verbs.filter, self.verbs.prioritize, self.verbs.bind, self.verbs.preempt):
-            app.add_api_route(f"{VERBS_PREFIX}/{verb.__name__}", verb, methods=["POST"], include_in_schema=False)
+    def with_verbs(self, others: App) -> App:
+        """The verbs, and ``others`` at all other paths."""
+        return VerbsFirst(self.verbs, VERBS_PREFIX, others)
 
     def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
@@ -195,11 +187,11 @@ def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint
 def _verbs_and_rest(live: Live, limits: Limits) -> Sequence[Endpoint]:
     server, tls = live.settings.server, live.settings.server.tls
     if not tls.on:
-        return (Endpoint(live.app(), server.host, server.port, limits, too_long),)
+        return (Endpoint(live.with_verbs(live.rest()), server.host, server.port, limits, too_long),)
     files = RotatingContext(Path(tls.certificate), Path(tls.key), Path(tls.client_ca))
     return (
-        Endpoint(live.verbs_app(), tls.host, tls.port, limits, too_long, files, only(tls.peers)),
-        Endpoint(live.app(with_verbs=False), server.host, server.port, limits),
+        Endpoint(live.with_verbs(Starlette()), tls.host, tls.port, limits, too_long, files, only(tls.peers)),
+        Endpoint(live.rest(), server.host, server.port, limits),
     )
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import PLAN, SLOT
-from extender.state.ledger import Ledger
+from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason
@@ -80,7 +81,8 @@ class Barrier:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = answer
         try:
-            self._ledger.step(BindHeld(uid, node))
+            # Many come at once, and none is in a hurry: one step for all that come within a moment.
+            self._ledger.post(BindHeld(uid, node))
             ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -123,14 +125,14 @@ class Barrier:
         self._observe(type(outcome).__name__.lower())
         match outcome:
             case Done():
-                self._ledger.post(BindDone(bind.uid, bind.node))
                 self._answer(bind.uid, BOUND)
+                self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
-                self._ledger.post(BindRefused(bind.uid, outcome.message))
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {outcome.reason}")
+                self._ledger.post(BindRefused(bind.uid, outcome.message))
             case Unknown():
-                self._ledger.post(BindUnknown(bind.uid))
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
+                self._ledger.post(BindUnknown(bind.uid))
                 task = asyncio.create_task(self._find_out(bind))
                 self._asking.add(task)
                 task.add_done_callback(self._asking.discard)
@@ -172,8 +174,12 @@ class Barrier:
     async def close(self) -> None:
         """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""
         self._closed = True
-        for uid in self._held.keys() - set(self._flying.values()):
-            self._drop(uid, Reason.NOT_LEADING.text)
+        waiting = sorted(self._held.keys() - set(self._flying.values()))
+        for uid in waiting:
+            self._answer(uid, Reason.NOT_LEADING.text)
+        if waiting:
+            with suppress(LedgerStoppedError):  # its tick has raised what stopped it
+                self._ledger.step(*map(BindDropped, waiting))
         for task in tuple(self._asking):
             task.cancel()
         while self._flying:

@@ -124,13 +124,13 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
     if not (snapshot.synced and snapshot.leading):
         return Desired(gate=False)
     concerned = _concerned(snapshot)
-    orders = [_orders(snapshot, job, gang) for job, gang in concerned if _is_admitted(job, gang)]
     nominating = len(snapshot.nodes) > nominate_above
+    orders = [_known_orders(snapshot, job, gang, nominating) for job, gang in concerned if _is_admitted(job, gang)]
     return Desired(
         gate=_crowded(snapshot),
         ungate=(*(order for member in orders for order in member.ungate), *_hopeless(snapshot)),
         wake=tuple(order for member in orders for order in member.wake),
-        nominate=tuple(_nominations(snapshot, orders if nominating else [], concerned)),
+        nominate=tuple(_nominations(snapshot, orders, concerned)),
         replicas=tuple(_replicas(snapshot, concerned)),
         suspend=tuple(_suspensions(snapshot, concerned)),
         release=tuple(_releases(snapshot, concerned)),
@@ -145,6 +145,15 @@ def _concerned(snapshot: Snapshot) -> Concerned:
     return [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
 
 
+def _pods_of(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
+    """Every pod of the job: the controller asks after each step, and most jobs have not changed."""
+    memo = snapshot.index.memo.job(uid)
+    if _pods_of not in memo:
+        memo[_pods_of] = tuple(snapshot.every_pod_of(uid))
+    known: tuple[Pod, ...] = memo[_pods_of]
+    return known
+
+
 def _crowded(snapshot: Snapshot) -> bool:
     """Whether somebody waits for room. Who waits for its own pods, or could never start, gates nobody else."""
     return bool(snapshot.index.freeing) or any(
@@ -156,7 +165,7 @@ def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
     """Gated pods that no room would help: without the gate, filter writes the reason into the pod's condition."""
     jobs = [uid for uid in snapshot.index.unsettled if not _waits_for_room(snapshot, uid)]
     orphans = (snapshot.pods[uid] for uid in snapshot.index.orphans)
-    for pod in (*(pod for uid in jobs for pod in snapshot.every_pod_of(uid)), *orphans):
+    for pod in (*(pod for uid in jobs for pod in _pods_of(snapshot, uid)), *orphans):
         if pod.gated and pod.opted_in and not pod.terminating and refuse_pod(snapshot, pod) in NO_HELP:
             yield _order(pod)
 
@@ -179,7 +188,17 @@ def _is_admitted(job: Job, gang: Gang) -> bool:
     return gang.state in ADMITTED and queued(job) and not gang.waits_for
 
 
-def _orders(snapshot: Snapshot, job: Job, gang: Gang) -> _GangOrders:
+def _known_orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _GangOrders:
+    """As they were worked out for an earlier snapshot, where nothing of the gang has changed since."""
+    memo = snapshot.index.memo.job(job.uid)
+    question = (_GangOrders, nominating)
+    if question not in memo:
+        memo[question] = _orders(snapshot, job, gang, nominating)
+    known: _GangOrders = memo[question]
+    return known
+
+
+def _orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _GangOrders:
     """Orders for the members that have a node and are not bound to it yet."""
     ready = [
         (pod, gang.nodes[pod.slot])
@@ -189,7 +208,7 @@ def _orders(snapshot: Snapshot, job: Job, gang: Gang) -> _GangOrders:
     return _GangOrders(
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
         wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
-        nominate=tuple(_order(pod, node) for pod, node in ready if pod.nominated != node),
+        nominate=tuple(_order(pod, node) for pod, node in ready if nominating and pod.nominated != node),
     )
 
 
@@ -207,7 +226,7 @@ def _nominations(snapshot: Snapshot, orders: list[_GangOrders], concerned: Conce
     for member in orders:
         yield from member.nominate
     for job, gang in concerned:
-        for pod in snapshot.every_pod_of(job.uid):
+        for pod in _pods_of(snapshot, job.uid):
             if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
                 yield _order(pod, "")
 
@@ -241,7 +260,7 @@ def _still_going(snapshot: Snapshot, job: Job) -> bool:
 
 
 def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
-    pods = (pod for pod in snapshot.every_pod_of(job.uid) if pod.holds_room)
+    pods = (pod for pod in _pods_of(snapshot, job.uid) if pod.holds_room)
     return [pod.slot.index for pod in pods if pod.slot is not None and pod.slot.role == WORKER]
 
 
@@ -260,7 +279,7 @@ def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOr
     """
     for job, gang in concerned:
         if releasing(job):
-            if not any(pod.slot or pod.holds_room for pod in snapshot.every_pod_of(job.uid)):
+            if not any(pod.slot or pod.holds_room for pod in _pods_of(snapshot, job.uid)):
                 yield _suspend_order(job, suspend=False)
         elif queued(job) and job.suspends and _has_room_to_give_up(snapshot, gang):
             yield _suspend_order(job, suspend=True)
@@ -269,7 +288,7 @@ def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOr
 def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
     if gang.state is State.MIGRATING:
         return next(_left_behind(snapshot, gang), None) is not None
-    return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in snapshot.every_pod_of(gang.job_uid))
+    return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in _pods_of(snapshot, gang.job_uid))
 
 
 def _suspend_order(job: Job, *, suspend: bool) -> SuspendOrder:
@@ -284,7 +303,7 @@ def _releases(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
     for job, gang in concerned:
         whole = _ours_to_delete(job, gang)
         if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
-            pods = (pod for pod in snapshot.every_pod_of(job.uid) if pod.holds_room and not pod.terminating)
+            pods = (pod for pod in _pods_of(snapshot, job.uid) if pod.holds_room and not pod.terminating)
             yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
 
 

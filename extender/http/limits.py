@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from extender.http.onewrite import OneWrite
 from extender.http.tls import Guard
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Raise TooManyRequestsError, which the parser makes a 400, where requests pile up behind one another."""
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":
+            self.cycle.transport = cast(asyncio.Transport, OneWrite(self.transport))
         if len(self.pipeline) > PIPELINED:
             raise TooManyRequestsError
 

@@ -15,6 +15,8 @@ import os
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -61,6 +63,15 @@ async def load_configuration(kubeconfig: str = "") -> Configuration:
     return configuration
 
 
+def _settle_proxy(configuration: Configuration) -> None:
+    """Look for a proxy once: aiohttp would ask the environment and ~/.netrc before each request, in a thread."""
+    server = urlsplit(configuration.host)
+    if not configuration.proxy and server.hostname and not proxy_bypass(server.hostname):
+        found = getproxies().get(server.scheme, "")
+        configuration.proxy = found if found.startswith("http://") else None  # aiohttp speaks to no others
+    configuration.client_session_kwargs = {"trust_env": False}
+
+
 class KubeApi:
     """An `Api` over HTTP. Use it as an async context manager, or `close` it."""
 
@@ -75,6 +86,7 @@ class KubeApi:
     ) -> None:
         """Connect lazily. ``deadline`` (seconds) is for one call; waiting for a turn to write is not part of it."""
         configuration.connection_pool_maxsize = writes_at_once + READS
+        _settle_proxy(configuration)
         self._client = ApiClient(configuration)
         self._client.user_agent = "kohort"
         self._deadline = deadline

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from extender.barrier import UNKNOWN_OUTCOME, Barrier, look_again
+from extender.http.limits import App, Receive, Scope, Send
 from extender.http.server import disconnected
 from extender.http.strict import RequestError
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused
@@ -57,6 +58,28 @@ def too_long(path: str) -> tuple[int, bytes]:
 
 
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")
+
+
+class VerbsFirst:
+    """ASGI: the verbs under ``prefix``; all else is ``others``.
+
+    kube-scheduler waits for each answer. A framework's routing (paths, parameters, exit stacks) would cost several
+    times what the verb itself does, and there is nothing to route.
+    """
+
+    def __init__(self, verbs: Verbs, prefix: str, others: App) -> None:
+        self._verbs = {f"{prefix}/{verb}": getattr(verbs, verb) for verb in VERBS}
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        verb = self._verbs.get(scope["path"]) if scope["type"] == "http" else None
+        if verb is None:
+            await self._others(scope, receive, send)
+            return
+        post = scope["method"] == "POST"
+        answer = await verb(Request(scope, receive)) if post else Response(status_code=405, headers={"allow": "POST"})
+        await answer(scope, receive, send)
 
 
 class Verbs:

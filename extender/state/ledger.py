@@ -98,6 +98,7 @@ class Ledger:
         It is at least as long as the last step took: verbs are answered between steps, and a thousand refused pods
         that kube-scheduler asks about one by one must not each wait for one.
         """
+        self._raise_failure()
         self._queued += events
         if self._timer is None and self._queued:
             rest = max(self._coalesce, min(LONGEST_REST, self.took))

@@ -53,7 +53,7 @@ async def fuzz(seed: int) -> Counter[str]:
     """Many batches of hurt objects, come, changed and gone; after each, everything is looked at."""
     service, seen = Service(), Counter[str]()
     before, chance = service.established(), random.Random(f"objects/{seed}")
-    transport = httpx.ASGITransport(app=service.live.app())
+    transport = httpx.ASGITransport(app=service.live.with_verbs(service.live.rest()))
     async with httpx.AsyncClient(transport=transport, base_url="http://kohort/v1/") as client:
         for batch in range(BATCHES):
             for _ in range(BATCH):

@@ -164,7 +164,7 @@ async def running() -> AsyncIterator[Running]:
         ready.set()
 
     ends = [
-        Endpoint(service.live.app(), "127.0.0.1", 0, LIMITS, too_long),
+        Endpoint(service.live.with_verbs(service.live.rest()), "127.0.0.1", 0, LIMITS, too_long),
         Endpoint(service.live.health(), "127.0.0.1", 0, LIMITS),
         Endpoint(Progress(service.live.ledger, OneToken(), PROGRESS).app(), "127.0.0.1", 0, LIMITS),
     ]

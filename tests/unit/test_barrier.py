@@ -7,6 +7,7 @@ import pytest
 
 from extender.barrier import SUPERSEDED, UNKNOWN_OUTCOME
 from extender.kube.api import Refused, Unknown
+from extender.state.ledger import LedgerStoppedError
 from policy.cluster.events import Led, NodeSeen, PodGone, PodSeen, Tick
 from policy.cluster.gang import State
 from policy.cluster.model import Pod
@@ -67,7 +68,7 @@ async def test_when_the_window_is_over_all_are_refused() -> None:
     stage = Stage(window_seconds=8.0)
     pods = stage.submit(A)
     calls = [call(stage, member) for member in pods[:2]]
-    await later(8)
+    await later(8.1)
     stage.ledger.step(Tick())
     await later()
     assert [task.result() for task in calls] == [Reason.BARRIER_TIMEOUT.text] * 2
@@ -375,6 +376,22 @@ async def test_a_failed_step_frees_the_place_and_is_not_hidden() -> None:
     pods = stage.submit(A)
     where = stage.planned(pods[0])
     stage.ledger.policy = None  # type: ignore[assignment]
-    with pytest.raises(Exception, match="ledger failed"):
-        await call(stage, pods[0], where)
+    held = [call(stage, member, where) for member in pods[:2]]
+    await later()
+    with pytest.raises(LedgerStoppedError):
+        await call(stage, pods[2], where)
+    await stage.barrier.close()
+    await later()
+    assert [task.result() for task in held] == [Reason.NOT_LEADING.text] * 2
     assert (stage.barrier.held, stage.places.held) == (0, 0)
+
+
+@virtual
+async def test_calls_that_come_at_once_make_one_step() -> None:
+    stage = Stage()
+    pods = stage.submit(A)
+    before = stage.ledger.snapshot.generation
+    for member in pods[:2]:
+        call(stage, member)
+    await later()
+    assert (len(stage.gang(A).held), stage.ledger.snapshot.generation - before) == (2, 1)

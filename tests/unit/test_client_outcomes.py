@@ -314,3 +314,21 @@ async def test_a_token_that_cannot_be_refreshed_is_a_refusal_since_nothing_was_s
         assert (got.status, got.reason) == (0, "Credentials")
         with pytest.raises(ClusterError, match="Credentials"):
             await api.get(POD)
+
+
+@pytest.mark.parametrize(("excepted", "reached"), [("", 1), ("192.0.2.9", 0)])
+async def test_a_proxy_of_the_environment_is_asked_unless_the_server_is_excepted(
+    excepted: str, reached: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def proxy(request: web.Request) -> web.StreamResponse:
+        asked.append(str(request.url))
+        return web.json_response({}, status=201)
+
+    async with server(proxy) as direct:
+        monkeypatch.setenv("http_proxy", direct._client.configuration.host)
+        monkeypatch.setenv("no_proxy", excepted)
+        async with client("http://192.0.2.9") as api:
+            await bind(api)
+    assert len(asked) == reached

@@ -127,6 +127,13 @@ async def test_bodies_up_to_the_limit_pass() -> None:
     assert server.bodies == [1000, 1000]
 
 
+async def test_a_head_without_a_body_is_written_too() -> None:
+    async with running() as server:
+        head = await server.ask(b"HEAD /filter HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 405")
+    assert b"content-length" in head
+
+
 TOO_LONG = {
     "declared": post("/filter", b"x" * 1001),
     "declared, not sent": post("/filter", length=10**12),

@@ -9,14 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 
 from extender.barrier import UNKNOWN_OUTCOME
 from extender.http.limits import BodyLimit
 from extender.kube.api import Refused, Unknown
 from extender.kube.translate import Translator
-from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, refusal, too_long
+from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, VerbsFirst, refusal, too_long
 from policy.cluster.events import JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
@@ -40,9 +40,7 @@ class Scheduler(Stage):
             self.ledger, self.barrier, self.api, Translator("kohort"), "kohort",
             lambda verb, seconds, reason: self.observed.append((verb, reason)),
         )  # fmt: skip
-        app = FastAPI()
-        for verb in (self.verbs.filter, self.verbs.prioritize, self.verbs.bind, self.verbs.preempt):
-            app.add_api_route(f"/scheduler/v1/{verb.__name__}", verb, methods=["POST"])
+        app = VerbsFirst(self.verbs, "/scheduler/v1", Starlette())
         transport = httpx.ASGITransport(app=BodyLimit(app, BODY_LIMIT, too_long))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://kohort", timeout=None)
 
@@ -779,3 +777,12 @@ async def test_27_nothing_waits_in_filter() -> None:
     for member in pods:
         await stage.filter(member)
     assert stage.ledger.clock.now() == started
+
+
+@virtual
+async def test_other_paths_are_the_others_and_verbs_are_asked_by_post_only() -> None:
+    stage = Scheduler()
+    assert (await stage.http.post("/scheduler/v1/release")).status_code == 404
+    answer = await stage.http.get("/scheduler/v1/filter")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert stage.observed == []

@@ -1,0 +1,42 @@
+"""An answer's head and body leave in one write.
+
+uvicorn writes the head, then the body, and each write to a socket wakes who waits at its other end.
+This room knows one transport; it must not know what is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class OneWrite:
+    """A request's view of its connection: a head that tells a body's length is kept until the body comes.
+
+    The body of such a head follows at once (not for HEAD); a stream, which has no length, is written as it comes.
+    """
+
+    __slots__ = ("_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Write it, or keep it for a moment."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """As the connection says."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection once everything is written."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+        self._transport.close()
