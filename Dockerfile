@@ -10,6 +10,7 @@ RUN /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/b
 COPY pyproject.toml README.md LICENSE ./
 COPY policy policy
 COPY extender extender
+COPY manifests manifests
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /src/dist . \
  && /opt/build/bin/pip --python /opt/kohort/bin/python install --no-cache-dir --no-deps /src/dist/*.whl
 

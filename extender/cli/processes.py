@@ -14,7 +14,7 @@ import typer
 import uvloop
 
 from extender import logs
-from extender.cli.service import CliError
+from extender.cli.errors import CliError
 from extender.config.settings import Settings
 from extender.config.settingsfile import SettingsError, load_settings
 from extender.kube.api import ClusterError

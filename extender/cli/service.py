@@ -1,8 +1,11 @@
-"""Asks the service's REST, and says what to do where it cannot be asked."""
+"""Asks the service's REST, directly or through the API server's proxy, and says what to do where that fails."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
@@ -11,16 +14,30 @@ import httpx
 import yaml
 from pydantic import BaseModel, ValidationError
 
-SECONDS: Final = 10.0
+from extender.cli.errors import CliError
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
+DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
+SECONDS: Final = 30.0
 View = TypeVar("View", bound=BaseModel)
 
 
-class CliError(Exception):
-    """What to tell the user; ``code`` is the exit code."""
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How the service and the cluster are reached.
 
-    def __init__(self, text: str, code: int = 1) -> None:
-        super().__init__(text)
-        self.code = code
+    server: a URL of the service; empty: by kubeconfig, through the API server's proxy, else on this machine.
+    service: NAMESPACE/NAME:PORT of its Service. kubeconfig, context: empty for those in force.
+    """
+
+    server: str = ""
+    service: str = DEFAULT_SERVICE
+    kubeconfig: str = ""
+    context: str = ""
+
+
+class NoProxyError(Exception):
+    """The service cannot be asked through an API server; why."""
 
 
 def check_server(url: str) -> str:
@@ -31,7 +48,7 @@ def check_server(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise CliError(f"--server: {url!r} is not allowed; allowed: a URL such as http://127.0.0.1:8900", 2)
+        raise CliError(f"--server: {url!r} is not allowed; allowed: a URL such as {DEFAULT_SERVER}", 2)
     return url.rstrip("/")
 
 
@@ -40,49 +57,111 @@ def path_of(*parts: str) -> str:
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
-def ask(server: str, path: str, query: Mapping[str, str], view: type[View]) -> View:
+def ask(reach: Reach, path: str, query: Mapping[str, str], view: type[View]) -> View:
     """GET and read; CliError with the service's own words, or with how to reach it."""
-    return _exchange("GET", server, path, view, params=dict(query))
+    return _exchange(reach, "GET", path, query, None, view)
 
 
-def post(server: str, path: str, body: object, view: type[View]) -> View:
+def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
     """POST as JSON and read; CliError as above."""
-    return _exchange("POST", server, path, view, json=body)
+    return _exchange(reach, "POST", path, {}, body, view)
 
 
-def _exchange(method: str, server: str, path: str, view: type[View], **request: Any) -> View:
-    url = f"{check_server(server)}{path}"
+def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object, view: type[View]) -> View:
+    where, status, answer = _answer(reach, method, path, query, body)
+    if status != httpx.codes.OK:
+        raise CliError(_refusal(where, status, answer))
     try:
-        answer = httpx.request(method, url, timeout=SECONDS, trust_env=False, **request)
-    except httpx.TimeoutException:
-        raise CliError(f"the service at {server} gave no answer in {SECONDS:g} s; is it stopped or busy?") from None
-    except httpx.HTTPError as error:
-        raise CliError(_unreachable(server, error)) from None
-    if answer.status_code != httpx.codes.OK:
-        raise CliError(_refusal(server, answer))
-    try:
-        return view.model_validate_json(answer.content)
+        return view.model_validate_json(answer)
     except ValidationError:
-        raise CliError(f"what answers at {url} is not Kohort, or of another version; check --server") from None
+        raise CliError(f"what answers at {where} is not Kohort, or of another version; check --server") from None
 
 
-def _unreachable(server: str, error: httpx.HTTPError) -> str:
+def _answer(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[str, int, bytes]:
+    """Where it was asked, the status and the body."""
+    if reach.server:
+        server = check_server(reach.server)
+        try:
+            return server, *_direct(server, method, path, query, body)
+        except httpx.HTTPError as error:
+            raise CliError(_unreachable(f"the service at {server} ({error})")) from None
+    try:
+        return f"Service {reach.service}", *asyncio.run(_by_proxy(reach, method, path, query, body))
+    except NoProxyError as why:
+        try:
+            return DEFAULT_SERVER, *_direct(DEFAULT_SERVER, method, path, query, body)
+        except httpx.HTTPError as error:
+            raise CliError(_unreachable(f"the service: {why}; nor at {DEFAULT_SERVER} ({error})")) from None
+
+
+def _direct(server: str, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[int, bytes]:
+    url = f"{server}{path}"
+    try:
+        answer = httpx.request(method, url, params=dict(query), json=body, timeout=SECONDS, trust_env=False)
+    except httpx.TimeoutException:
+        raise CliError(
+            f"the service at {server} gave no answer in {SECONDS:g} s: is it stopped or busy? See its /livez and log"
+        ) from None
+    return answer.status_code, answer.content
+
+
+async def _by_proxy(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[int, bytes]:
+    """Through the API server that the kubeconfig names. NoProxyError where that leads nowhere."""
+    from extender.kube.api import SERVICES, ClusterError, Ref
+    from extender.kube.user import connect, proxy_path
+
+    namespace, name, port = service_of(reach.service)
+    try:
+        async with await connect(reach.kubeconfig, reach.context) as api:
+            url = proxy_path(Ref(SERVICES, namespace, name), port, path)
+            status, answer = await api.exchange(method, url, query, body)
+    except ClusterError as error:
+        why = "no usable kubeconfig" if error.reason == "Credentials" else "the API server cannot be reached"
+        raise NoProxyError(f"{why} ({error.message})") from None
+    said = _read(answer)
+    if said.get("kind") == "Status":  # the API server speaks, not Kohort
+        if status in (401, 403):
+            raise CliError(
+                f"the API server refuses: {said.get('message')}; ask its administrator for the right to "
+                f"get and create services/proxy of {name} in {namespace}, or name the service with --server"
+            )
+        raise NoProxyError(f"the API server says: {said.get('message')}")
+    return status, answer
+
+
+def service_of(text: str) -> tuple[str, str, str]:
+    """NAMESPACE/NAME:PORT in its three parts; CliError where it is none."""
+    namespace, slash, rest = text.partition("/")
+    name, colon, port = rest.partition(":")
+    if not (slash and colon and namespace and name and port) or "/" in rest:
+        raise CliError(f"--service: {text!r} is not allowed; allowed: NAMESPACE/NAME:PORT, as {DEFAULT_SERVICE}", 2)
+    return namespace, name, port
+
+
+def _read(answer: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unreachable(what: str) -> str:
     return (
-        f"cannot reach the service at {server} ({error}).\n"
-        "Start it with `kohort serve`; on a cluster, forward its port first:\n"
+        f"cannot reach {what}.\n"
+        "Start it with `kohort serve`; on a cluster, set KUBECONFIG, or forward its port:\n"
         "  kubectl -n kohort-system port-forward deployment/kohort 8900:8900\n"
         "or name another address with --server URL"
     )
 
 
-def _refusal(server: str, answer: httpx.Response) -> str:
-    try:
-        told: Any = answer.json()
-    except ValueError:
-        told = {}
-    if isinstance(told, dict) and isinstance(told.get("message"), str):
-        return str(told["message"])
-    return f"the service at {server} answers {answer.status_code} {answer.reason_phrase}; is it Kohort? check --server"
+def _refusal(where: str, status: int, answer: bytes) -> str:
+    """The service's own words, which say what is allowed."""
+    told = _read(answer)
+    for field in ("message", "detail"):
+        if isinstance(told.get(field), str):
+            return str(told[field])
+    return f"the service at {where} answers {status}; is it Kohort? check --server"
 
 
 def manifest(file: Path) -> object:
@@ -90,7 +169,7 @@ def manifest(file: Path) -> object:
     try:
         found = [item for item in yaml.safe_load_all(file.read_text()) if item is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CliError(f"{file}: cannot be read as YAML or JSON: {error}", 2) from None
+        raise CliError(f"{file}: cannot be read as YAML or JSON: {error}; give one job's manifest", 2) from None
     if len(found) != 1 or not isinstance(found[0], dict):
         raise CliError(f"{file}: holds {len(found)} objects; allowed: one job's manifest", 2)
     return found[0]

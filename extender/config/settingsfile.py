@@ -24,7 +24,7 @@ CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
 # Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container
 # of a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(
-    r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
+    r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH|CLI)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
 )
 
 

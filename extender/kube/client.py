@@ -45,18 +45,20 @@ NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
 
-async def load_configuration(kubeconfig: str = "") -> Configuration:
+async def load_configuration(kubeconfig: str = "", context: str = "") -> Configuration:
     """Read credentials: the given file, else the pod's own service account, else KUBECONFIG or the default file.
+
+    ``context``: of that file; empty: its current one.
 
     The service account's token is read again before it expires; an `exec` plugin's is taken once. Raises ClusterError.
     """
     configuration = Configuration()
     try:
-        if not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+        if not (kubeconfig or context) and "KUBERNETES_SERVICE_HOST" in os.environ:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             await load_kube_config(  # type: ignore[no-untyped-call]
-                kubeconfig or None, client_configuration=configuration, persist_config=False
+                kubeconfig or None, context or None, client_configuration=configuration, persist_config=False
             )
     except Exception as error:  # the loader stumbles over a malformed file with whatever comes
         raise ClusterError(0, "Credentials", answers.text(error)) from error
@@ -152,6 +154,17 @@ class KubeApi:
             if error.status == 404:
                 return None
             raise
+
+    async def exchange(self, method: str, path: str, query: Mapping[str, str], body: Any = None) -> tuple[int, bytes]:
+        """Send one request as it is and return status and body, whatever they say; ClusterError where none came."""
+        try:
+            async with self._clock.timeout(self._deadline):
+                response = await self._open(method, path, query, body)
+                return response.status, await self._body(response)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", answers.text(error)) from error
 
     async def _open_watch(self, path: str, query: dict[str, str]) -> aiohttp.ClientResponse:
         """Send a watch and await its head, which the API server sends at once."""

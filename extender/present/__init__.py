@@ -2,13 +2,14 @@
 
 from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
-from extender.present.explain import explain_view, held_views, unblock_views
+from extender.present.explain import deeper, explain_view, held_views, unblock_views
 from extender.present.jobs import job_detail, job_view, jobs_view, queue_view
 from extender.present.orders import desired_view
 from extender.present.whatif import what_if_view
 
 __all__ = [
     "decisions_view",
+    "deeper",
     "desired_view",
     "explain_view",
     "held_views",

@@ -34,6 +34,7 @@ def _decision(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
         cause=entry.cause,
         action=type(effect).__name__,
         job=JobName(**named(job)) if job is not None else None,
+        inputs=dict(entry.inputs),
         text="",
     )
     return base.model_copy(update=_told(snapshot, effect, way))

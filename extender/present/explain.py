@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
-from extender.present.jobs import job_detail
-from extender.present.views import AheadView, ChangeView, ExplainView, HeldView, NeedView, NodeRoomView, amounts
+from extender.present.history import history_view
+from extender.present.jobs import expected_view, job_detail
+from extender.present.views import (
+    AheadView,
+    ChangeView,
+    ExplainView,
+    HeldView,
+    NeedView,
+    NodeRoomView,
+    RunningView,
+    amounts,
+)
+from extender.state.journal import Entry
 from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain
+from policy.answers.foresee import foresee
+from policy.answers.standing import grounds
 from policy.answers.unblock import unblock
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 
-def explain_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> ExplainView:
-    """The job with what it needs, what each node lacks for it, who is ahead, and what mends it."""
+def explain_view(
+    snapshot: Snapshot, job: Job, policy: Policy, now: float, entries: Iterable[Entry] = ()
+) -> ExplainView:
+    """The job with what it needs, what each node lacks for it, who is ahead, what mends it, and its story."""
     told = explain(snapshot, job.uid, policy, now)
     base = dict(job_detail(snapshot, job, policy, now))
-    return ExplainView(**base) if told is None else ExplainView(**base, **_story(told))
+    if told is None:
+        return ExplainView(**base)
+    return ExplainView(**base, **_story(told), history=history_view(snapshot, entries, job))
+
+
+def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
+    """What takes dozens of decisions on copies, and so is not done on the event loop.
+
+    What would admit the job and when it may start, or why it runs where it does.
+    """
+    start = foresee(snapshot, policy, now).get(job.uid)
+    found = grounds(snapshot, job, policy, now)
+    return {
+        "unblock": unblock_views(snapshot, job, policy, now),
+        "expected": None if start is None else expected_view(start, now),
+        "running": None if found is None else RunningView(**asdict(found)),
+    }
 
 
 def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[ChangeView, ...]:
@@ -29,6 +61,7 @@ def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> t
 def _story(told: Explanation) -> dict[str, object]:
     return {
         "mend": told.mend,
+        "arithmetic": told.arithmetic,
         "needs": tuple(
             NeedView(role=need.role, members=need.members, requests=amounts(need.requests)) for need in told.needs
         ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal
 
 from extender.present.names import named, rigid_first
-from extender.present.views import JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
+from extender.present.views import ExpectedView, JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
 from policy.answers.explain import verdict_of
+from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Pod, Slot
@@ -17,6 +18,7 @@ from policy.systems.base import Policy
 
 MemberState = Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
 Weight = Callable[[Job], float | None]
+NOT_ASKED: Final[Mapping[str, Start]] = {}
 
 
 # -- jobs ----------------------------------------------------------------------------------------
@@ -132,13 +134,21 @@ def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
 # -- queue ---------------------------------------------------------------------------------------
 
 
-def queue_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[QueuedJob, ...]:
-    """The waiting jobs in the order in which the policy looks at them."""
-    return tuple(_queued(snapshot, place, now) for place in places(snapshot, policy, now))
+def queue_view(
+    snapshot: Snapshot, policy: Policy, now: float, starts: Mapping[str, Start] = NOT_ASKED
+) -> tuple[QueuedJob, ...]:
+    """The waiting jobs in the order in which the policy looks at them; ``starts``: when each may start (by uid)."""
+    return tuple(_queued(snapshot, place, now, starts) for place in places(snapshot, policy, now))
 
 
-def _queued(snapshot: Snapshot, place: Place, now: float) -> QueuedJob:
+def expected_view(start: Start, now: float) -> ExpectedView:
+    """When a job may start."""
+    return ExpectedView(at=start.at, in_seconds=None if start.at is None else start.at - now, basis=start.basis)
+
+
+def _queued(snapshot: Snapshot, place: Place, now: float, starts: Mapping[str, Start]) -> QueuedJob:
     job = place.job
+    start = starts.get(job.uid)
     return QueuedJob(
         **named(job),
         position=place.position,
@@ -151,4 +161,5 @@ def _queued(snapshot: Snapshot, place: Place, now: float) -> QueuedJob:
         needs=amounts(job.requests(job.min_workers)),
         gated_pods=_gated(snapshot, job),
         waits=in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
+        expected=expected_view(start, now) if start is not None else None,
     )

@@ -163,6 +163,34 @@ class ChangeView(View):
     text: str
 
 
+class ExpectedView(View):
+    """When a waiting job may start if nobody else comes; both times are null where that is not known."""
+
+    at: float | None = None
+    in_seconds: float | None = None
+    basis: str = Field(description="What it stands on, or why it is not known.")
+
+
+class RunningView(View):
+    """Why a running job stands where it does, in words. ``crossing`` of its ``pairs`` of ps and worker cross nodes."""
+
+    placement: str
+    pairs: int
+    crossing: int
+    traffic: str
+    growth: str = Field(description="What its growth is held back by.")
+
+
+class StepView(View):
+    """What was decided about a job in one step. ``step``: the number that all decisions of that step share."""
+
+    step: int
+    at: float
+    because: tuple[str, ...] = Field(description="The kinds of facts that made the step.")
+    told: tuple[str, ...]
+    inputs: dict[str, str] = Field({}, description="What it was decided from: weights, needs, free room, prices.")
+
+
 class ExplainView(JobDetail):
     """GET /v1/explain: a job with its story. ``held``: of a job that has finished, the room that it holds itself."""
 
@@ -175,6 +203,10 @@ class ExplainView(JobDetail):
     waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) that must go first.")
     nodes: tuple[NodeRoomView, ...] = ()
     held: tuple[HeldView, ...] = ()
+    arithmetic: str = Field("", description="How much of the gang would fit now, and which node comes closest.")
+    running: RunningView | None = Field(None, description="Of a job that has room.")
+    expected: ExpectedView | None = Field(None, description="Of a job that waits; null if not asked for.")
+    history: tuple[StepView, ...] = Field((), description="What was decided about it, oldest first.")
     unblock: tuple[ChangeView, ...] | None = Field(None, description="What would admit it now; null if not asked for.")
 
 
@@ -198,6 +230,7 @@ class QueuedJob(JobName):
     needs: Amounts = Field(description="What the gang asks for at its minimum.")
     gated_pods: int = 0
     waits: Waits
+    expected: ExpectedView | None = Field(None, description="Null if not asked for.")
 
 
 class QueueView(View):
@@ -342,6 +375,7 @@ class DecisionView(View):
     nodes: dict[str, str] = {}
     reason: str = ""
     direction: Literal["", "in", "out"] = ""
+    inputs: dict[str, str] = Field({}, description="What it was decided from, in figures.")
     on_behalf_of: str = ""
     pod: str = ""
     text: str
@@ -361,6 +395,7 @@ class StandingView(View):
     state: str
     workers: int
     nodes: dict[str, int] = Field({}, description="Members by node.")
+    members: dict[str, str] = Field({}, description="Node by member (worker-0).")
     waits: Waits | None = None
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from extender.present.jobs import in_words
-from extender.present.names import named
+from extender.present.names import named, rigid_first
 from extender.present.views import MovedView, StandingView, WhatIfView
 from policy.answers.whatif import Moved, Standing
 from policy.cluster.snapshot import Snapshot
@@ -31,5 +31,6 @@ def _standing(standing: Standing, snapshot: Snapshot) -> StandingView:
         state=standing.state.value,
         workers=standing.workers,
         nodes=dict(sorted(Counter(standing.nodes.values()).items())),
+        members={str(slot): standing.nodes[slot] for slot in sorted(standing.nodes, key=rigid_first)},
         waits=in_words(snapshot, standing.verdict) if standing.verdict is not None else None,
     )

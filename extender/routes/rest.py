@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, Final, Protocol
 
 from fastapi import APIRouter, Header, Query, Request
@@ -20,6 +20,7 @@ from extender.config.settings import Settings
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present import (
     decisions_view,
+    deeper,
     desired_view,
     explain_view,
     held_views,
@@ -28,7 +29,6 @@ from extender.present import (
     nodes_view,
     plans_view,
     queue_view,
-    unblock_views,
 )
 from extender.present.views import (
     CLIENT_HEADER,
@@ -47,8 +47,11 @@ from extender.present.views import (
 from extender.routes.whatif import WhatIf, WrongQuestionError, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
+from policy.answers.foresee import Start, foresee
 from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
+from policy.systems.base import Policy
 
 LONGEST_POLL_SECONDS: Final = 60.0
 MOST_DECISIONS: Final = 1000
@@ -95,9 +98,18 @@ class DecisionsParameters(_Parameters):
 
 
 class ExplainParameters(_Parameters):
-    """``unblock``: tell also what would admit the job now, which takes longer."""
+    """``unblock``: tell also what would admit the job now, when it may start, and what holds its growth back.
+
+    That takes dozens of decisions on copies.
+    """
 
     unblock: bool = False
+
+
+class QueueParameters(_Parameters):
+    """``expected``: tell also when each job may start, which takes longer."""
+
+    expected: bool = False
 
 
 class ClearErrors(APIRoute):
@@ -165,6 +177,7 @@ class Rest:
         self._vitals = vitals
         self._desired: DesiredView | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._foresight: tuple[int, Mapping[str, Start]] | None = None
 
     async def jobs(self) -> JobsView:
         """Every job that opted in, by arrival."""
@@ -176,16 +189,25 @@ class Rest:
         ledger = self._ledger
         return job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
 
-    async def queue(self) -> QueueView:
+    async def queue(self, parameters: Annotated[QueueParameters, Query()]) -> QueueView:
         """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
         snapshot = self._ledger.snapshot
+        asked = (snapshot, self._ledger.policy, self._ledger.now())
+        starts = await self._foreseen(*asked) if parameters.expected else {}
         return QueueView(
             generation=snapshot.generation,
             gated_pods=gated_pods(snapshot),
             warnings=self._warnings(),
-            jobs=queue_view(snapshot, self._ledger.policy, self._ledger.now()),
+            jobs=queue_view(*asked, starts),
             held=held_views(held_room(snapshot)),
         )
+
+    async def _foreseen(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
+        """Once for all who ask about the same snapshot: it takes dozens of decisions."""
+        async with self._one_at_a_time:
+            if self._foresight is None or self._foresight[0] != snapshot.generation:
+                self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
+            return self._foresight[1]
 
     async def nodes(self) -> NodesView:
         """Every node, what is free on it, and each ps and worker by job."""
@@ -235,11 +257,11 @@ class Rest:
         """Why the job is where it is, and what would mend it."""
         ledger, job = self._ledger, self._find(namespace, name)
         asked = (ledger.snapshot, job, ledger.policy, ledger.now())
-        view = explain_view(*asked)
+        view = explain_view(*asked, ledger.journal.since())
         if not parameters.unblock:
             return view
         async with self._one_at_a_time:  # the verbs come first: never more than one thread beside the loop
-            return view.model_copy(update={"unblock": await asyncio.to_thread(unblock_views, *asked)})
+            return view.model_copy(update=await asyncio.to_thread(deeper, *asked))
 
     async def what_if(self, question: WhatIf) -> WhatIfView:
         """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from policy.cluster.actions import Effect
 
 RING = 10_000
+NO_INPUTS: Mapping[int, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One effect of one step. ``cause``: the kinds of events that made the step; ``at``: seconds since the epoch."""
+    """One effect of one step. ``cause``: the kinds of events that made the step; ``at``: seconds since the epoch.
+
+    generation: the step, the same for all that was decided together. inputs: what it was decided from, in figures.
+    """
 
     sequence: int
     at: float
     generation: int
     cause: tuple[str, ...]
     effect: Effect
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
 
 class Journal:
@@ -29,11 +34,18 @@ class Journal:
         self._entries: deque[Entry] = deque(maxlen=size)
         self._next = 1
 
-    def write(self, at: float, generation: int, cause: Sequence[str], effects: Sequence[Effect]) -> None:
-        """Append the effects of one step."""
+    def write(
+        self,
+        at: float,
+        generation: int,
+        cause: Sequence[str],
+        effects: Sequence[Effect],
+        inputs: Mapping[int, Mapping[str, str]] = NO_INPUTS,
+    ) -> None:
+        """Append the effects of one step; ``inputs`` by their place among them."""
         kinds = tuple(dict.fromkeys(cause))
-        for effect in effects:
-            self._entries.append(Entry(self._next, at, generation, kinds, effect))
+        for place, effect in enumerate(effects):
+            self._entries.append(Entry(self._next, at, generation, kinds, effect, inputs.get(place, {})))
             self._next += 1
 
     def since(self, sequence: int = 0) -> Iterator[Entry]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from extender.clock import Clock
 from extender.state.journal import Journal
+from policy.answers.inputs import inputs_of
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.snapshot import Rules, Snapshot
@@ -112,7 +113,7 @@ class Ledger:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now, began = self.now(), self.clock.monotonic()
+        now, began, before = self.now(), self.clock.monotonic(), self.snapshot
         try:
             self.snapshot, effects = step(self.snapshot, batch, self.policy, now)
         except Exception as error:
@@ -122,11 +123,20 @@ class Ledger:
             raise
         self.took = self.clock.monotonic() - began
         self._remember_gone(batch)
-        self.journal.write(now, self.snapshot.generation, [type(event).__name__ for event in batch], effects)
+        causes, inputs = [type(event).__name__ for event in batch], self._inputs(before, effects, now)
+        self.journal.write(now, self.snapshot.generation, causes, effects, inputs)
         self._write_down(now, batch, effects)
         self._wake()
         self._carry(effects)
         return effects
+
+    def _inputs(self, before: Snapshot, effects: Sequence[Effect], now: float) -> dict[int, Mapping[str, str]]:
+        """What was decided from, for people: a courtesy, without which the decision stands as well."""
+        try:
+            return inputs_of(before, self.snapshot, effects, self.policy, now)
+        except Exception:
+            _log.exception("what a decision was made from is not told")
+            return {}
 
     def _write_down(self, now: float, batch: Sequence[Event], effects: Sequence[Effect], error: str = "") -> None:
         for record in self._records:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
+from policy.answers.words import in_words
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
-from policy.placement.gang import ask_of, takes_all
+from policy.placement.gang import ask_of, place, takes_all
+from policy.placement.room import Room
 from policy.systems.base import Policy
 
 MENDS: dict[Reason, str] = {
@@ -88,6 +90,7 @@ class Explanation:
     missing_pods: str
     waits_for: tuple[str, ...]
     held: tuple[HeldRoom, ...]
+    arithmetic: str = ""
 
     @property
     def text(self) -> str:
@@ -117,6 +120,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         missing_pods=missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
+        arithmetic=_arithmetic(snapshot, job) if waits and job.roles else "",
     )
 
 
@@ -193,6 +197,28 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         free = snapshot.free(name)
         rows.append(NodeRoom(name, free, ask.whole.shortfall(free), refused))
     return tuple(rows)
+
+
+def _arithmetic(snapshot: Snapshot, job: Job) -> str:
+    """How much of the minimum would fit now, and what the node that comes closest lacks for all of it."""
+    ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
+    if place(room, ask) is not None:
+        return "all of it would fit now"
+    rows = [row for row in _nodes(snapshot, job) if not row.refused]
+    if not rows:
+        return "no node may take it: see why at each node"
+    closest = min(rows, key=lambda row: (_share(row.missing, ask.whole), row.node))
+    lacks = in_words(closest.missing) or "nothing"
+    workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
+    return (
+        f"{min(workers, job.min_workers)} of {job.min_workers} workers would fit on all nodes together; for all of it "
+        f"on one node {closest.node} comes closest and lacks {lacks}"
+    )
+
+
+def _share(missing: Resources, whole: Resources) -> float:
+    """What is missing, as the largest share of what is asked for."""
+    return max((missing[name] / whole[name] for name in missing if whole[name]), default=0.0)
 
 
 def _name(snapshot: Snapshot, job_uid: str) -> str:

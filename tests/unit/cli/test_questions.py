@@ -1,160 +1,36 @@
-"""The command line: tables for people, JSON and YAML for scripts, and errors that say what to do next."""
+"""The commands that ask the service: tables for people, JSON and YAML for scripts, errors that say what to do next."""
 
 import json
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands, processes
-from extender.cli.service import CliError, path_of
-from extender.cli.tables import clean
+from extender.cli.console import clean
+from extender.cli.errors import CliError
+from extender.cli.service import path_of
 from extender.config.settings import Settings
 from extender.demo import run as demo
 from extender.kube.api import ClusterError
-
-WAITS = {
-    "reason": "WaitingForRoom", "text": "kohort: the gang waits for room", "detail": "[red]3\x1b[2J cpu", "behind": "",
-}  # fmt: skip
-JOB: dict[str, Any] = {
-    "namespace": "team", "name": "big", "kind": "TFJob", "uid": "u", "state": "waiting", "min_workers": 2,
-    "workers": 0, "max_workers": 4, "replicas": 2, "elastic": True, "utility": 1.0, "weight": 0.75, "arrival": 0.0,
-    "waited_seconds": 192.0, "keeps_pods": False, "waits": WAITS,
-}  # fmt: skip
-AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "8Gi", "exact": 8 * 2**30}}
-HELD = [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}]
-ANSWERS: dict[str, Any] = {
-    "/v1/queue": {
-        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard of for 12 s"],
-        "jobs": [
-            {
-                **JOB, "position": 1, "members": 3, "needs": AMOUNTS, "gated_pods": 3,
-            }
-        ],
-        "held": HELD,
-    },
-    "/v1/jobs": {"generation": 1, "jobs": [JOB, {**JOB, "name": "run", "state": "running", "waits": None}]},
-    "/v1/nodes": {
-        "generation": 1,
-        "nodes": [
-            {
-                "name": "n1", "ready": True, "unschedulable": False, "allocatable": AMOUNTS, "free": AMOUNTS,
-                "other_pods": 2,
-                "members": [
-                    {"job": "team/run", "role": role, "index": index, "state": "bound"}
-                    for role, index in (("ps", 0), ("worker", 0), ("worker", 1))
-                ]
-                + [{"job": "team/done", "role": "ps", "index": 0, "state": "bound", "finished": True}],
-            }
-        ],
-        "held": HELD,
-    },
-    "/v1/plans": {
-        "generation": 1,
-        "plans": [
-            {
-                "namespace": "team", "name": "run", "kind": "TFJob", "uid": "u", "plan": "7-1", "state": "planned",
-                "workers": 2, "nodes": {"ps-0": "n1", "worker-0": "n1", "worker-1": "n2"}, "at_barrier": ["ps-0"],
-                "deadline_in_seconds": 12.5,
-            }
-        ],
-    },
-    "/v1/decisions": {
-        "instance": "i", "latest": 7,
-        "decisions": [
-            {
-                "sequence": 7, "at": 0.0, "generation": 3, "cause": ["PodSeen"], "action": "Admit",
-                "job": {"namespace": "team", "name": "run", "kind": "TFJob", "uid": "u"},
-                "text": "started with 2 workers",
-            }
-        ],
-    },
-    "/v1/explain/team/big": {
-        **JOB, "roles": [], "mend": "add nodes", "ahead": [{"job": "team/run", "why": "came first"}],
-        "missing_pods": "worker 1 of 2",
-        "needs": [{"role": "ps", "members": 1, "requests": AMOUNTS}], "shrunk_for": "team/run",
-        "waits_for": ["team/run-worker-1"],
-        "members": [{"role": "ps", "index": 0, "pod": "big-ps-0", "node": "", "state": "gated"}],
-        "nodes": [
-            {"node": "n1", "free": AMOUNTS, "missing": {}, "refused": "cordoned"},
-            {"node": "n2", "free": AMOUNTS, "missing": AMOUNTS},
-        ],
-        "held": HELD, "unblock": [{"kind": "nodes", "size": 2, "text": "add 2 nodes like n1"}],
-    },
-}  # fmt: skip
-
-
-WHAT_IF = {
-    "generation": 4, "policy": "kod2",
-    "jobs": [
-        {
-            "namespace": "team", "name": "run", "kind": "TFJob", "uid": "u",
-            "before": {"state": "running", "workers": 4, "nodes": {"n1": 5}},
-            "after": {"state": "running", "workers": 2, "nodes": {"n1": 3}},
-        },
-        {
-            "namespace": "team", "name": "new", "kind": "TFJob", "uid": "what-if", "before": None,
-            "after": {
-                "state": "planned", "workers": 2, "nodes": {"n1": 2},
-                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods are to go"},
-            },
-        },
-    ],
-}  # fmt: skip
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers from the table; keeps what was asked."""
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        found = ANSWERS.get(self.path.partition("?")[0])
-        missing = {"field": "name", "value": "x", "allowed": "big", "message": "no job team/x is known; one of big"}
-        self.send_response(200 if found else 404)
-        self.end_headers()
-        self.wfile.write(json.dumps(found or missing).encode())
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, body))  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(WHAT_IF).encode())
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ThreadingHTTPServer]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.asked = []  # type: ignore[attr-defined]
-        threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-@pytest.fixture
-def kohort(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Run ``kohort ARGS`` against the server."""
-    monkeypatch.setattr(commands, "DEFAULT_SERVER", f"http://127.0.0.1:{server.server_port}")
-    return lambda *args: CliRunner().invoke(commands.app, list(args))
-
+from tests.unit.cli.bodies import ANSWERS
+from tests.unit.cli.conftest import Server
 
 HELD_TABLE = [
     "", "HELD BY FINISHED JOB POD NODE ROOM", "team/done done-ps-0 n1 1.5 cpu 8Gi",
     "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them",
 ]  # fmt: skip
+HISTORY = ["", "STEP TIME BECAUSE OF WHAT", "3 00:00:00Z PodSeen scaled in to 2 workers"]
 TABLES = {
     "queue": (
         ("queue",),
-        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS GATED WHY",
-         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi 3 WaitingForRoom ([red]3?[2J cpu)", *HELD_TABLE],
+        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY",
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu)", *HELD_TABLE],
     ),
     "jobs": (
         ("jobs",),
@@ -180,11 +56,54 @@ TABLES = {
         ("explain", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
          "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
-         "detail [red]3?[2J cpu", "pods missing: worker 1 of 2", "ahead team/run: came first", "shrunk for team/run",
+         "detail [red]3?[2J cpu", "room 1 of 2 workers would fit",
+         "expected in 1m30s: if nobody else comes, once team/run has ended", "pods missing: worker 1 of 2",
+         "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
          "mend add nodes", "would do add 2 nodes like n1", "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
          "NODE FREE LACKS FOR THE GANG NO CHOICE BECAUSE", "n2 1.5 cpu 8Gi 1.5 cpu 8Gi -",
-         "n1 1.5 cpu 8Gi - cordoned"],
+         "n1 1.5 cpu 8Gi - cordoned", *HISTORY],
+    ),
+    "explain a running job": (
+        ("explain", "team/run"),
+        ["job team/run (TFJob)", "state running", "workers 3 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
+         "waited 3m12s", "placed whole on n1", "traffic 0 of 3 pairs cross nodes", "growth room"],
+    ),
+    "describe": (
+        ("describe", "team/big"),
+        ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
+         "waited 3m12s", "", "ROLE REPLICAS EACH ASKS FOR", "worker 2 1.5 cpu 8Gi", "", "MEMBER POD NODE STATE",
+         "ps-0 big-ps-0 - gated", *HISTORY],
+    ),
+    "top": (
+        ("top",),
+        ["1 nodes, cpu 0% requested; 0 jobs have room, 1 wait", "warning: controller: not heard of for 12 s", "",
+         "NODE CPU FREE MEMBERS",
+         "n1 ........................ 0% 1.5 cpu 8Gi team/run 1 ps+2 worker, team/done 1 ps", "",
+         "JOB STATE WORKERS MIN-MAX", "", "# WAITS FOR NEEDS WHY",
+         "1 team/big 3m12s 1.5 cpu 8Gi WaitingForRoom ([red]3?[2J cpu)"],
+    ),
+    "wide decisions": (
+        ("decisions", "-o", "wide"),
+        ["# TIME ACTION JOB POD WHAT STEP CAUSE INPUTS",
+         "7 00:00:00Z Admit team/run - started with 2 workers 3 PodSeen weight 0.7500"],
+    ),
+    "wide queue": (
+        ("queue", "-o", "wide"),
+        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND",
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu) 3 "
+         "if nobody else comes, once team/run has ended -", *HELD_TABLE],
+    ),
+    "another namespace": (("queue", "-n", "other"), ["no job waits", *HELD_TABLE]),
+    "all namespaces": (
+        ("jobs", "-A"),
+        ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
+         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
+         "team run TFJob 0 (2-4) running 3m12s -"],
+    ),
+    "nodes of a namespace": (
+        ("nodes", "-n", "other"),
+        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 -", *HELD_TABLE],
     ),
 }  # fmt: skip
 
@@ -197,7 +116,7 @@ def test_tables_for_people(kohort: Callable[..., Result], args: tuple[str, ...],
 
 
 def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
-    kohort: Callable[..., Result], server: ThreadingHTTPServer, tmp_path: Path
+    kohort: Callable[..., Result], server: Server, tmp_path: Path
 ) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("kind: TFJob\nmetadata: {name: new, namespace: team}\n")
@@ -207,7 +126,7 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
         "team run running, 4 workers running, 2 workers n1: 3 -",
         "team new - planned, 2 workers n1: 2 RoomBeingFreed (2 pods are to go)",
     ]
-    path, body = server.asked[-1]  # type: ignore[attr-defined]
+    path, body = server.asked[-1]
     assert path == "/v1/what-if"
     assert body == {
         "job": {"kind": "TFJob", "metadata": {"name": "new", "namespace": "team"}}, "cordon": ["n2"], "uncordon": [],
@@ -247,12 +166,13 @@ def test_json_and_yaml_are_for_scripts(kohort: Callable[..., Result]) -> None:
     assert json.loads(as_json.stdout)["jobs"][0]["needs"]["cpu"] == {"quantity": "1500m", "exact": 1500}
 
 
-def test_options_may_stand_before_the_command_or_after_it(kohort: Callable[..., Result], server: Any) -> None:
+def test_options_may_stand_before_the_command_or_after_it(kohort: Callable[..., Result], server: Server) -> None:
     url = f"http://localhost:{server.server_port}/"
+    assert kohort("--server", "http://127.0.0.1:1", "jobs", "--server", url).exit_code == 0
     assert kohort("--server", url, "jobs").exit_code == kohort("jobs", "--server", url).exit_code == 0
 
 
-def test_decisions_are_asked_for_after_a_number(kohort: Callable[..., Result], server: Any) -> None:
+def test_decisions_are_asked_for_after_a_number(kohort: Callable[..., Result], server: Server) -> None:
     assert kohort("decisions", "--since", "5").exit_code == 0
     assert server.asked[-1] == "/v1/decisions?since=5"
 
@@ -267,7 +187,7 @@ NAMES = {
 
 @pytest.mark.parametrize(("args", "path"), NAMES.values(), ids=NAMES.keys())
 def test_a_job_is_named_in_either_way(
-    kohort: Callable[..., Result], server: Any, args: tuple[str, ...], path: str
+    kohort: Callable[..., Result], server: Server, args: tuple[str, ...], path: str
 ) -> None:
     kohort("explain", *args)
     assert server.asked[-1] == path
@@ -326,7 +246,7 @@ def test_texts_of_users_do_not_steer_the_terminal() -> None:
 
 
 def test_check_config_exits_by_its_verdict(kohort: Callable[..., Result], tmp_path: Path) -> None:
-    good = Path(__file__).parents[2] / "manifests/base/scheduler-config.yaml"
+    good = Path(__file__).parents[3] / "manifests/base/scheduler-config.yaml"
     bad = tmp_path / "bad.yaml"
     bad.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     assert kohort("check-config", str(good)).exit_code == 0
@@ -365,3 +285,101 @@ def test_help_shows_examples(kohort: Callable[..., Result]) -> None:
     assert "kohort demo" in found.stdout
     for command in ("serve", "controller", "queue", "explain", "check-config"):
         assert command in found.stdout
+
+
+# -- every command -------------------------------------------------------------------------------
+
+DATA: dict[str, tuple[tuple[str, ...], str]] = {
+    "queue": (("queue",), "jobs"), "jobs": (("jobs",), "jobs"), "nodes": (("nodes",), "nodes"),
+    "plans": (("plans",), "plans"), "top": (("top",), "queue"), "decisions": (("decisions",), "decisions"),
+    "describe": (("describe", "team/big"), "history"), "explain": (("explain", "team/big"), "unblock"),
+    "what-if": (("what-if", "--cordon", "n1"), "jobs"), "version": (("version",), "kohort"),
+    "check-config": (("check-config", "manifests/base/scheduler-config.yaml"), "findings"),
+}  # fmt: skip
+ELSEWHERE = {
+    "scale": "test_writes", "suspend": "test_writes", "resume": "test_writes", "render": "test_render",
+    "demo": "test_live and here", "paper": "study/test_paper", "simulate": "study/test_compare",
+    "compare": "study/test_compare", "replay": "study/test_replay", "optimum": "study",
+}  # fmt: skip
+RUN_FOR_EVER = {"serve", "controller"}
+
+
+def test_every_command_is_tested_in_both_outputs() -> None:
+    there = set(get_command(commands.app).commands)  # type: ignore[attr-defined]
+    assert DATA.keys() | ELSEWHERE.keys() | RUN_FOR_EVER == there
+
+
+@pytest.mark.parametrize(("args", "key"), DATA.values(), ids=DATA.keys())
+def test_the_same_as_json_and_yaml(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], key: str
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+    as_json, as_yaml = kohort(*args, "-o", "json"), kohort("-o", "yaml", *args)
+    assert as_json.exit_code == as_yaml.exit_code == 0, as_json.output
+    assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout)
+    assert key in json.loads(as_json.stdout)
+
+
+@pytest.mark.parametrize("command", sorted({*DATA, *ELSEWHERE, *RUN_FOR_EVER}))
+def test_every_command_has_help_with_an_example(kohort: Callable[..., Result], command: str) -> None:
+    found = kohort(command, "--help")
+    assert found.exit_code == 0
+    assert f"kohort {command}" in " ".join(found.stdout.split()).rpartition("Example")[2]
+
+
+def test_version_and_exit_codes_are_told(kohort: Callable[..., Result]) -> None:
+    assert kohort("version").stdout.startswith("kohort 0.")
+    assert "Exit codes: 0 done; 1 it failed" in " ".join(kohort("--help").stdout.split())
+
+
+def test_completion_is_there_for_a_shell(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_KOHORT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "kohort ex")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    found = CliRunner().invoke(commands.app, [], prog_name="kohort")
+    assert found.stdout.split() == ["explain"]
+
+
+# -- again and again -----------------------------------------------------------------------------
+
+
+def after(looks: int, monkeypatch: pytest.MonkeyPatch, between: Callable[[int], None] = lambda _: None) -> None:
+    """Ctrl-C after so many looks."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        between(len(slept))
+        if len(slept) >= looks:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("extender.cli.questions.time.sleep", sleep)
+
+
+def test_watch_shows_what_has_changed_and_ends_with_ctrl_c(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = {**ANSWERS["/v1/jobs"], "jobs": []}
+    after(3, monkeypatch, lambda looks: monkeypatch.setitem(ANSWERS, "/v1/jobs", another) if looks == 2 else None)
+    found = kohort("jobs", "--watch")
+    assert found.exit_code == 130
+    assert found.stdout.count("NAMESPACE") == 1
+    assert found.stdout.splitlines()[-1] == "no job has opted in (spec.schedulerName of its pods)"
+
+
+def test_watched_json_is_one_document_a_line(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    after(2, monkeypatch)
+    (line,) = kohort("jobs", "-w", "-o", "json").stdout.splitlines()
+    assert len(json.loads(line)["jobs"]) == 2
+
+
+def test_decisions_are_followed_from_the_last_one(
+    kohort: Callable[..., Result], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after(3, monkeypatch)
+    found = kohort("decisions", "--follow", "-n", "team")
+    assert found.exit_code == 130
+    assert [path for path in server.asked if "decisions" in path] == [
+        "/v1/decisions?since=0", "/v1/decisions?since=7", "/v1/decisions?since=7",
+    ]  # fmt: skip
+    assert found.stdout.splitlines()[0] == "7  00:00:00Z  Admit  team/run  -  started with 2 workers"

@@ -1,0 +1,86 @@
+"""How things are written for people: consoles, tables, ages, amounts. Texts of users are shown as text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import yaml
+from pydantic import TypeAdapter
+from rich.console import Console
+from rich.table import Table
+
+from extender.present.views import Amounts, Waits
+
+PIPE_WIDTH: Final = 400
+SHOWN: Final = ("cpu", "memory", "nvidia.com/gpu")
+_BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+def out() -> Console:
+    """The console for answers: as wide as the terminal; wide enough for every line where it is a pipe."""
+    return Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def err() -> Console:
+    """The console for warnings and errors."""
+    return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def data_of(value: object, kind: str) -> str:
+    """A view, or what is made of plain values and dataclasses, as JSON or YAML."""
+    data = TypeAdapter(Any).dump_python(value, mode="json")
+    if kind == "yaml":
+        return yaml.safe_dump(data, sort_keys=False, allow_unicode=False).rstrip()
+    return json.dumps(data, indent=2)
+
+
+def clean(text: str) -> str:
+    """The text without what would steer a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Columns without lines."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        made.add_column(head, overflow="fold")
+    for row in rows:
+        made.add_row(*(clean(cell) for cell in row))
+    return made
+
+
+def why(waits: Waits | None) -> str:
+    """The reason with its figures."""
+    if waits is None:
+        return "-"
+    return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
+
+
+def age(seconds: float | None) -> str:
+    """``42s``, ``3m12s``, ``2h05m``."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    if abs(whole) < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def short(amounts: Amounts, like: Amounts | None = None) -> str:
+    """CPU, memory and GPU, memory rounded: people compare, they do not add up."""
+    shown = [name for name in SHOWN if (like or amounts).get(name) or (name in amounts and name != SHOWN[2])]
+    return " ".join(_rounded(name, amounts[name].exact) for name in shown if name in amounts) or "-"
+
+
+def _rounded(name: str, amount: int) -> str:
+    if name == "cpu":
+        return f"{amount / 1000:g} cpu"
+    if name == "memory":
+        suffix, size = next(((s, n) for s, n in _BINARY if abs(amount) >= n), ("B", 1))
+        return f"{amount / size:.3g}{suffix}"
+    return f"{amount} gpu"

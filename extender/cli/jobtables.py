@@ -1,0 +1,111 @@
+"""One job for people: what it is, why it stands where it stands, and its story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Group, RenderableType
+
+from extender.cli.console import age, short, table
+from extender.cli.tables import expected, inputs, text, weight
+from extender.present.views import ExplainView, JobDetail, NodeRoomView, StepView
+
+CLOSEST_NODES: Final = 20
+MOST_AHEAD: Final = 10
+MOST_STEPS: Final = 10
+
+
+def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
+    """What the job is, its roles and members, and its whole story."""
+    roles = table(
+        ("ROLE", "REPLICAS", "EACH ASKS FOR"),
+        ((role.role, str(role.replicas), short(role.requests)) for role in job.roles),
+    )
+    return Group(*_lines(_facts(job)), text(""), roles, *_members(job), *_history(job.history, wide=wide))
+
+
+def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
+    """Where the job stands, why, what mends it; each member, and what each node lacks for the gang."""
+    most = None if wide else CLOSEST_NODES
+    rooms = (text(""), table(("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE"), _rooms(job.nodes, most)))
+    history = job.history if wide else job.history[-MOST_STEPS:]
+    return Group(
+        *_lines((*_facts(job), *_why(job))), *_members(job), *(rooms if job.nodes else ()),
+        *_history(history, wide=wide),
+    )  # fmt: skip
+
+
+def _lines(told: Sequence[tuple[str, str]] | Iterator[tuple[str, str]]) -> Iterator[RenderableType]:
+    return (text(f"{name:10}{said}") for name, said in told if said)
+
+
+def _facts(job: ExplainView) -> Iterator[tuple[str, str]]:
+    yield "job", f"{job.key} ({job.kind})"
+    yield "state", job.state
+    yield "workers", f"{job.workers} given, {job.replicas} asked for, {job.min_workers} to {job.max_workers} allowed"
+    yield "note", job.note
+    yield "weight", "" if job.weight is None else weight(job.weight)
+    yield "waited", "" if job.waited_seconds is None else age(job.waited_seconds)
+
+
+def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
+    yield "needs", ", ".join(f"{need.members} {need.role} of {short(need.requests)}" for need in job.needs)
+    if job.waits is not None:
+        yield "reason", job.waits.reason
+        yield "", job.waits.text
+        yield "detail", job.waits.detail
+    yield "room", job.arithmetic
+    if job.expected is not None:
+        yield "expected", f"{expected(job.expected)}: {job.expected.basis}"
+    yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
+    for ahead in job.ahead[:MOST_AHEAD]:
+        yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
+    if len(job.ahead) > MOST_AHEAD:
+        yield "ahead", f"and {len(job.ahead) - MOST_AHEAD} more; -o json shows all"
+    yield "shrunk", f"for {job.shrunk_for}" if job.shrunk_for else ""
+    yield "freeing", ", ".join(job.waits_for)
+    if job.running is not None:
+        yield "placed", job.running.placement
+        yield "traffic", job.running.traffic
+        yield "growth", job.running.growth
+    for held in job.held:
+        yield "held", f"{short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
+    yield "mend", job.mend
+    for change in job.unblock or ():
+        yield "would do", change.text
+
+
+def _members(job: JobDetail) -> Iterator[RenderableType]:
+    if job.members:
+        yield text("")
+        rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in job.members)
+        yield table(("MEMBER", "POD", "NODE", "STATE"), rows)
+
+
+def _rooms(nodes: Sequence[NodeRoomView], most: int | None) -> Iterator[tuple[str, str, str, str]]:
+    """The nodes that come closest, nearest first."""
+    ordered = sorted(nodes, key=lambda node: (bool(node.refused), _lack(node), node.node))
+    for node in ordered[:most]:
+        yield node.node, short(node.free), short(node.missing), node.refused or "-"
+    if most is not None and len(ordered) > most:
+        yield f"and {len(ordered) - most} more", "", "", "-o wide shows all"
+
+
+def _lack(node: NodeRoomView) -> int:
+    return node.missing["cpu"].exact if "cpu" in node.missing else 0
+
+
+def _history(steps: Sequence[StepView], *, wide: bool) -> Iterator[RenderableType]:
+    """One line a decision; STEP is what it shares with the others that were made together."""
+    if steps:
+        yield text("")
+        heads = ("STEP", "TIME", "BECAUSE OF", "WHAT", "INPUTS")
+        yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps)))
+
+
+def _steps(steps: Sequence[StepView]) -> Iterator[tuple[str, ...]]:
+    for step in steps:
+        at = datetime.fromtimestamp(step.at, UTC).strftime("%H:%M:%SZ")
+        yield str(step.step), at, ", ".join(step.because), "; ".join(step.told), inputs(step.inputs)

@@ -1,0 +1,147 @@
+"""Options that many commands share, in one place: they may stand before the command or after it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from extender.cli.errors import CliError, errors
+from extender.cli.service import DEFAULT_SERVER, DEFAULT_SERVICE, Reach
+
+WATCH_SECONDS: Final = 2.0
+
+
+class Output(StrEnum):
+    """How an answer is shown."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the shared options say. None: not given.
+
+    namespace: empty for all of them, or for that of the context where one job is named. watch: show it again and again.
+    """
+
+    server: str | None = None
+    service: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    output: Output | None = None
+    namespace: str | None = None
+    all_namespaces: bool | None = None
+    watch: bool | None = None
+
+    def over(self, given: dict[str, Any]) -> Asked:
+        """The same with what was given later."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    @property
+    def reach(self) -> Reach:
+        """How to reach the service and the cluster."""
+        return Reach(self.server or "", self.service or DEFAULT_SERVICE, self.kubeconfig or "", self.context or "")
+
+    @property
+    def shown(self) -> Output:
+        """How to show the answer."""
+        return self.output or Output.TABLE
+
+    @property
+    def only(self) -> str:
+        """The namespace that a list is about; empty: all."""
+        if self.namespace and self.all_namespaces:
+            raise CliError("-n and -A exclude one another; give one of them", 2)
+        return self.namespace or ""
+
+    def job(self, text: str) -> tuple[str, str]:
+        """Namespace and name of ``[NAMESPACE/]NAME``; the namespace else of -n, else of the kubeconfig's context."""
+        before, slash, name = text.rpartition("/")
+        if not name or (slash and not before) or "/" in before:
+            raise CliError(f"{text!r} is not allowed; allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE", 2)
+        if before and self.namespace not in (None, before):
+            raise CliError(f"two namespaces, {before} and {self.namespace}; give one of them", 2)
+        if before or self.namespace:
+            return before or self.namespace or "", name
+        from extender.kube.user import namespace_of
+
+        return namespace_of(self.kubeconfig or "", self.context or ""), name
+
+
+SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
+SERVICE_HELP: Final = f"The Service that the API server hands requests to; default {DEFAULT_SERVICE}."
+PLACE: Final = "NAMESPACE/NAME:PORT"
+# The variables count for the root alone: after the command they would be stronger than an option before it.
+RootServerOption = Annotated[
+    str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
+]
+RootServiceOption = Annotated[
+    str | None, typer.Option("--service", metavar=PLACE, envvar="KOHORT_CLI_SERVICE", help=SERVICE_HELP)
+]
+ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help=SERVER_HELP)]
+ServiceOption = Annotated[str | None, typer.Option("--service", metavar=PLACE, help=SERVICE_HELP)]
+KubeconfigOption = Annotated[
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
+]
+ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
+OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help="How to show the answer.")]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace; that of the job.")
+]
+AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")]
+WatchOption = Annotated[
+    bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings; default: the file that KOHORT_CONFIG names.")
+]
+
+REACH: Final = {
+    "server": ServerOption, "service": ServiceOption, "kubeconfig": KubeconfigOption, "context": ContextOption,
+}  # fmt: skip
+CLUSTER: Final = {name: REACH[name] for name in ("kubeconfig", "context")}
+OUTPUT: Final = {"output": OutputOption}
+JOB: Final = {"namespace": NamespaceOption}
+LIST: Final = {"namespace": NamespaceOption, "all_namespaces": AllOption, "watch": WatchOption}
+
+
+def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command ``run(asked, ...)`` these options beside its own; faults are told as one clear sentence."""
+    taken = {name: option for group in groups for name, option in group.items()}
+
+    def with_options(run: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(run, eval_str=True)
+
+        @wraps(run)
+        def command(typed: typer.Context, **given: Any) -> None:
+            before: Asked = typed.obj or Asked()
+            asked = before.over({name: given.pop(name) for name in taken})
+            with errors():
+                run(asked, **given)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("typed", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+            *(one.replace(kind=kind) for one in list(own.parameters.values())[1:]),
+            *(inspect.Parameter(name, kind, default=None, annotation=option) for name, option in taken.items()),
+        ]
+        # Without __wrapped__, whose signature would be found first.
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        del command.__wrapped__
+        return command
+
+    return with_options
+
+
+assert {*REACH, *OUTPUT, *LIST} == {field.name for field in fields(Asked)}

@@ -1,0 +1,85 @@
+"""``kohort top``: how full the nodes are, running jobs as bars between their bounds, and the head of the queue."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+
+from extender.cli.console import age, short, table, why
+from extender.cli.tables import by_job, text
+from extender.present.views import JobsView, JobView, NodesView, NodeView, QueueView, View
+
+BAR = 24  # characters
+MOST = 20  # lines of each part
+
+
+class Overview(View):
+    """What is shown at one moment."""
+
+    nodes: NodesView
+    jobs: JobsView
+    queue: QueueView
+
+
+def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str = "") -> Overview:
+    """The three views as one; jobs of one namespace, if that is asked for."""
+    if within:
+        jobs = jobs.model_copy(update={"jobs": tuple(one for one in jobs.jobs if one.namespace == within)})
+        queue = queue.model_copy(update={"jobs": tuple(one for one in queue.jobs if one.namespace == within)})
+    return Overview(nodes=nodes, jobs=jobs, queue=queue)
+
+
+def draw(view: Overview, *, wide: bool = False) -> RenderableType:
+    """Four parts, one under the other; ``wide`` leaves nothing out."""
+    most = None if wide else MOST
+    running = [job for job in view.jobs.jobs if job.workers and job.state != "completed"]
+    fullest = sorted(view.nodes.nodes, key=lambda node: (-used(node), node.name))
+    return Group(
+        text(f"{len(fullest)} nodes, cpu {_total(view.nodes):.0%} requested; {len(running)} jobs have room, "
+             f"{len(view.queue.jobs)} wait"),
+        *(text(f"warning: {warning}") for warning in view.queue.warnings),
+        text(""), table(("NODE", "CPU", "", "FREE", "MEMBERS"), (_node(node) for node in fullest[:most])),
+        *_more(len(fullest), most),
+        text(""), table(("JOB", "STATE", "WORKERS", "MIN-MAX"), (_job(job) for job in running[:most])),
+        *_more(len(running), most),
+        text(""), table(
+            ("#", "WAITS", "FOR", "NEEDS", "WHY"),
+            ((str(job.position), job.key, age(job.waited_seconds), short(job.needs), why(job.waits))
+             for job in view.queue.jobs[:most]),
+        ), *_more(len(view.queue.jobs), most),
+    )  # fmt: skip
+
+
+def _more(count: int, most: int | None) -> list[RenderableType]:
+    return [text(f"and {count - most} more; -o wide shows all")] if most is not None and count > most else []
+
+
+def used(node: NodeView) -> float:
+    """Share of the node's cpu that is requested."""
+    whole = node.allocatable["cpu"].exact if "cpu" in node.allocatable else 0
+    free = node.free["cpu"].exact if "cpu" in node.free else 0
+    return 1 - free / whole if whole else 0.0
+
+
+def _total(nodes: NodesView) -> float:
+    whole = sum(node.allocatable["cpu"].exact for node in nodes.nodes if "cpu" in node.allocatable)
+    free = sum(node.free["cpu"].exact for node in nodes.nodes if "cpu" in node.free)
+    return 1 - free / whole if whole else 0.0
+
+
+def _node(node: NodeView) -> tuple[str, ...]:
+    members = ", ".join(by_job((guest.job, guest.role) for guest in node.members)) or "-"
+    share = used(node)
+    return node.name, _bar(share, 1.0), f"{share:.0%}", short(node.free, node.allocatable), members
+
+
+def _job(job: JobView) -> tuple[str, ...]:
+    """Workers as a bar: full up to what it has, a mark at its minimum, its maximum at the end."""
+    bar = list(_bar(job.workers, job.max_workers))
+    at = min(BAR - 1, max(0, round(BAR * job.min_workers / max(1, job.max_workers)) - 1))
+    bar[at] = "|"
+    return job.key, job.state, "".join(bar), f"{job.workers} ({job.min_workers}-{job.max_workers})"
+
+
+def _bar(value: float, most: float) -> str:
+    full = max(0, min(BAR, round(BAR * value / most))) if most else 0
+    return "#" * full + "." * (BAR - full)

@@ -1,0 +1,288 @@
+"""The commands that ask the service: lists, one job, what-if, and the live view."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+
+import typer
+
+from extender.cli.options import JOB, LIST, OUTPUT, REACH, WATCH_SECONDS, Asked, Output, shared
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import RenderableType
+
+    from extender.present.views import DecisionsView
+
+app = typer.Typer(rich_markup_mode=None)
+FOLLOW_SECONDS = 1.0
+_View = TypeVar("_View", bound="BaseModel")
+
+
+class Drawn(Protocol):
+    """Draws a view as a table."""
+
+    def __call__(self, view: Any, /, *, wide: bool = False) -> RenderableType: ...
+
+
+@app.command(
+    short_help="Which jobs wait, and why.",
+    epilog="Examples: kohort queue; kohort queue -n team -w; kohort queue -o json | jq '.jobs[].waits.reason'",
+)
+@shared(REACH, OUTPUT, LIST)
+def queue(asked: Asked) -> None:
+    """Which jobs wait, in which order, for what, why and until when; and what keeps the whole queue from moving."""
+    from extender.cli import console, tables
+    from extender.present.views import QueueView
+
+    def look() -> QueueView:
+        view = _ask(asked, "/v1/queue", {"expected": "true"}, QueueView)
+        for warning in view.warnings:
+            console.err().print(f"warning: {console.clean(warning)}", style="yellow")
+        return _only(view, asked)
+
+    _show(look, tables.queue, asked)
+
+
+@app.command(short_help="Every job and its workers.", epilog="Examples: kohort jobs; kohort jobs -n team -o wide")
+@shared(REACH, OUTPUT, LIST)
+def jobs(asked: Asked) -> None:
+    """Every job that opted in: workers now, minimum and maximum, state."""
+    from extender.cli import tables
+    from extender.present.views import JobsView
+
+    _show(lambda: _only(_ask(asked, "/v1/jobs", {}, JobsView), asked), tables.jobs, asked)
+
+
+@app.command(short_help="Every node and who is on it.", epilog="Examples: kohort nodes; kohort nodes -n team -o wide")
+@shared(REACH, OUTPUT, LIST)
+def nodes(asked: Asked) -> None:
+    """Every node: what is free on it, and each ps and worker by job."""
+    from extender.cli import tables
+    from extender.present.views import NodesView
+
+    def look() -> NodesView:
+        view = _ask(asked, "/v1/nodes", {}, NodesView)
+        if not (within := asked.only):
+            return view
+        kept = (
+            node.model_copy(update={"members": tuple(m for m in node.members if m.job.startswith(f"{within}/"))})
+            for node in view.nodes
+        )
+        return view.model_copy(update={"nodes": tuple(kept)})
+
+    _show(look, tables.nodes, asked)
+
+
+@app.command(short_help="What is intended for each admitted gang.", epilog="Example: kohort plans -o wide")
+@shared(REACH, OUTPUT, LIST)
+def plans(asked: Asked) -> None:
+    """What is intended for each admitted gang: its nodes, what it waits for, its place at the barrier."""
+    from extender.cli import tables
+    from extender.present.views import PlansView
+
+    _show(lambda: _only(_ask(asked, "/v1/plans", {}, PlansView), asked), tables.plans, asked)
+
+
+@app.command(
+    short_help="A live view of nodes, running jobs and the queue.",
+    epilog="Examples: kohort top; kohort top --once; kohort top -o json",
+)
+@shared(REACH, OUTPUT, LIST)
+def top(
+    asked: Asked, once: Annotated[bool, typer.Option("--once", help="Show it once and end; as in a pipe.")] = False
+) -> None:
+    """Show how full the cluster is, running jobs as bars between minimum and maximum, and who waits; live."""
+    from dataclasses import replace
+    from sys import stdout
+
+    from extender.cli import overview
+    from extender.present.views import JobsView, NodesView, QueueView
+
+    def look() -> overview.Overview:
+        found = (
+            _ask(asked, path, {}, view) for path, view in
+            (("/v1/nodes", NodesView), ("/v1/jobs", JobsView), ("/v1/queue", QueueView))
+        )  # fmt: skip
+        return overview.overview(*found, within=asked.only)  # type: ignore[arg-type]
+
+    live = stdout.isatty() and not once and asked.shown in (Output.TABLE, Output.WIDE)
+    _show(look, overview.draw, replace(asked, watch=live or asked.watch))
+
+
+@app.command(
+    epilog="Examples: kohort decisions --since 120 -o json; kohort decisions --follow",
+    short_help="What was decided, oldest first.",
+)
+@shared(REACH, OUTPUT, JOB)
+def decisions(
+    asked: Asked,
+    since: Annotated[int, typer.Option(min=0, help="Show entries after this number.")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C; as JSON one a line.")
+    ] = False,
+) -> None:
+    """What was decided, when, for which job and, with -o wide, from which figures; oldest first."""
+    from extender.cli import tables
+    from extender.present.views import DecisionsView
+
+    def look(after: int) -> DecisionsView:
+        view = _ask(asked, "/v1/decisions", {"since": str(after)}, DecisionsView)
+        if not asked.namespace:
+            return view
+        kept = tuple(one for one in view.decisions if one.job is not None and one.job.namespace == asked.namespace)
+        return view.model_copy(update={"decisions": kept})
+
+    if follow:
+        _follow(look, since, asked)
+    else:
+        _show(lambda: look(since), tables.decisions, asked)
+
+
+def _follow(look: Callable[[int], DecisionsView], since: int, asked: Asked) -> None:
+    from extender.cli import tables
+    from extender.cli.console import out
+
+    instance = ""
+    while True:
+        found = look(since)
+        if instance and found.instance != instance:  # another process: its numbers begin anew
+            instance, since = "", 0
+            continue
+        instance, since = found.instance, max(since, found.latest)
+        for one in found.decisions:
+            if asked.shown in (Output.TABLE, Output.WIDE):
+                out().print(tables.decision_line(one, wide=asked.shown is Output.WIDE))
+            else:
+                typer.echo(json.dumps(one.model_dump(mode="json")))
+        time.sleep(FOLLOW_SECONDS)
+
+
+JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
+
+
+@app.command(
+    epilog="Examples: kohort describe team/mnist; kohort describe mnist -n team -o yaml",
+    short_help="What a job is, its members and its history.",
+)
+@shared(REACH, OUTPUT, JOB)
+def describe(asked: Asked, job: JobArgument) -> None:
+    """What a job is: bounds, roles, each member and where it is, and every decision about it."""
+    from extender.cli import jobtables
+    from extender.cli.service import path_of
+    from extender.present.views import ExplainView
+
+    path = path_of("explain", *asked.job(job))
+    _show(lambda: _ask(asked, path, {}, ExplainView), jobtables.describe, asked)
+
+
+@app.command(
+    epilog="Examples: kohort explain team/mnist; kohort explain mnist -n team -o json",
+    short_help="Why a job is where it is.",
+)
+@shared(REACH, OUTPUT, JOB)
+def explain(asked: Asked, job: JobArgument) -> None:
+    """Why a job waits, what would admit it now and when it may start; or why it runs where it does."""
+    from extender.cli import jobtables
+    from extender.cli.service import path_of
+    from extender.present.views import ExplainView
+
+    path = path_of("explain", *asked.job(job))
+    _show(lambda: _ask(asked, path, {"unblock": "true"}, ExplainView), jobtables.explain, asked)
+
+
+@app.command(
+    "what-if",
+    epilog="Examples: kohort what-if -f job.yaml; kohort what-if --remove-node n1; kohort what-if --add-nodes n1=2; "
+    "kohort what-if --policy dragon; kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
+    short_help="What would happen, without doing it.",
+)
+@shared(REACH, OUTPUT)
+def what_if(
+    asked: Asked,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON.")] = None,
+    cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If this node were cordoned.")] = None,
+    uncordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it took pods again.")] = None,
+    remove_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it were gone.")] = None,
+    add_nodes: Annotated[
+        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="If there were so many more like that one.")
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="If another policy decided.")] = "",
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask the state at the end of this journal, and not the service."),
+    ] = None,
+) -> None:
+    """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed."""
+    from extender.cli import tables
+    from extender.cli.service import manifest, more_nodes, post
+    from extender.present.views import WhatIfView
+
+    question = {
+        "job": manifest(file) if file is not None else None,
+        "cordon": cordon or [],
+        "uncordon": uncordon or [],
+        "remove_nodes": remove_node or [],
+        "add_nodes": [more_nodes(text) for text in add_nodes or []],
+        "policy": policy,
+    }
+    if snapshot is not None:
+        from extender.cli.saved import ask_saved
+
+        found = ask_saved(snapshot, question)
+    else:
+        found = post(asked.reach, "/v1/what-if", question, WhatIfView)
+    _show(lambda: found, tables.what_if, asked)
+
+
+# -- asking and showing --------------------------------------------------------------------------
+
+
+def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -> _View:
+    from extender.cli.service import ask
+
+    return ask(asked.reach, path, query, view)
+
+
+def _only(view: _View, asked: Asked) -> _View:
+    """The view with the jobs of the namespace that was asked for."""
+    if not (within := asked.only):
+        return view
+    name = "jobs" if hasattr(view, "jobs") else "plans"
+    return view.model_copy(update={name: tuple(one for one in getattr(view, name) if one.namespace == within)})
+
+
+def _show(look: Callable[[], BaseModel], draw: Drawn, asked: Asked) -> None:
+    """Once, or again and again: on a terminal in place, in a pipe whenever it has changed."""
+    from extender.cli import console
+
+    wide, for_people = asked.shown is Output.WIDE, asked.shown in (Output.TABLE, Output.WIDE)
+    if not asked.watch:
+        found = look()
+        if for_people:
+            console.out().print(draw(found, wide=wide))
+        else:
+            typer.echo(console.data_of(found, asked.shown))
+        return
+    if for_people and console.out().is_terminal:
+        from rich.live import Live
+
+        with Live(draw(look(), wide=wide), console=console.out(), screen=True) as live:
+            while True:
+                time.sleep(WATCH_SECONDS)
+                live.update(draw(look(), wide=wide))
+    before = None
+    while True:
+        found = look()
+        if found != before:
+            if for_people:
+                console.out().print(draw(found, wide=wide))
+            else:
+                typer.echo(json.dumps(found.model_dump(mode="json")) if asked.shown is Output.JSON else
+                           f"---\n{console.data_of(found, 'yaml')}")  # fmt: skip
+        before = found
+        time.sleep(WATCH_SECONDS)

@@ -1,0 +1,38 @@
+"""What-if against a saved state: the end of a journal that the service or the simulator has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from extender.cli.errors import CliError
+from extender.present.views import WhatIfView
+from extender.routes.whatif import WhatIf, WrongQuestionError, answer
+from extender.state.record import RecordError, read
+from policy.step import step
+
+
+def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
+    """The answer at the last step of that journal. CliError where file or question cannot be used."""
+    try:
+        beginning, steps = read(file)
+        snapshot, now = beginning.snapshot, 0.0
+        for recorded in steps:
+            snapshot, _ = step(snapshot, recorded.events, beginning.policy, recorded.at)
+            now = recorded.at
+    except OSError as error:
+        raise CliError(f"--snapshot: {file}: {error.strerror}; name a journal (setting journal.folder)", 2) from None
+    except RecordError as error:
+        raise CliError(f"--snapshot: {error}; name a journal (setting journal.folder)", 2) from None
+    if not snapshot.synced:
+        raise CliError(f"--snapshot: {file} ends before every list was in: there is no whole state to ask", 2)
+    try:
+        return answer(WhatIf.model_validate(question), snapshot, beginning.policy, scheduler_name, now)
+    except WrongQuestionError as error:
+        raise CliError(error.view.message, 2) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise CliError(f"{field}: {str(first['input'])[:100]!r} is not allowed; allowed: {first['msg']}", 2) from None

@@ -1,0 +1,233 @@
+"""The commands that write: to the API server, with the user's own rights, and never through the service.
+
+Each reads the job first and writes only if nobody has changed it since (UID and resourceVersion); else it looks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from extender.cli.errors import CliError
+from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, Output, shared
+
+if TYPE_CHECKING:
+    from extender.kube.api import Json, Ref
+    from extender.kube.client import KubeApi
+    from extender.kube.jobkinds import JobKind
+    from policy.cluster.model import Job
+
+app = typer.Typer(rich_markup_mode=None)
+TRIES = 3
+
+JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
+KindOption = Annotated[
+    str | None, typer.Option("--kind", metavar="KIND", help="Its kind, where two jobs have that name.")
+]
+SchedulerOption = Annotated[
+    str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName by which pods opt in.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a command has changed of a job. before, after: of ``field``; equal where nothing had to be done."""
+
+    namespace: str
+    name: str
+    kind: str
+    field: str
+    before: Any
+    after: Any
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job object as it was read."""
+
+    kind: JobKind
+    ref: Ref
+    item: Json
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.ref.namespace}/{self.ref.name}"
+
+
+Change = tuple[Written, Mapping[str, Any] | None]
+"""What will have been changed, and the merge patch; None: nothing is to be done."""
+
+
+@app.command(
+    short_help="Give a job another number of workers.",
+    epilog="Examples: kohort scale team/mnist --workers 4; kohort scale mnist -n team --workers 2 -o json",
+)
+@shared(CLUSTER, OUTPUT, JOB)
+def scale(
+    asked: Asked,
+    job: JobArgument,
+    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="So many.")],
+    kind: KindOption = None,
+    scheduler_name: SchedulerOption = "kohort",
+) -> None:
+    """Set the replicas of a job's workers, within its bounds; what the policy makes of it is told.
+
+    Fewer workers than the job has are taken over at once and kept for the cool-down. More are the policy's to give: it
+    sets the number back until room and rivals allow it; to have more room for good, raise kohort.dev/utility.
+    """
+    _told(asked, job, kind, lambda found: _scaled(found, workers, scheduler_name))
+
+
+@app.command(
+    short_help="Take a job's pods away until it is resumed.",
+    epilog="Example: kohort suspend team/mnist; kohort resume team/mnist",
+)
+@shared(CLUSTER, OUTPUT, JOB)
+def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
+    """Suspend a job: its operator deletes the pods, its room goes to others, and it leaves the queue."""
+    _told(asked, job, kind, lambda found: _suspended(found, on=True))
+
+
+@app.command(
+    short_help="Let a suspended job queue again.", epilog="Example: kohort resume team/mnist; kohort explain team/mnist"
+)
+@shared(CLUSTER, OUTPUT, JOB)
+def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
+    """Let a suspended job go on: it queues with its first arrival."""
+    _told(asked, job, kind, lambda found: _suspended(found, on=False))
+
+
+# -- what is changed -----------------------------------------------------------------------------
+
+
+def _scaled(found: Found, workers: int, scheduler_name: str) -> Change:
+    from extender.kube.fields import part
+    from extender.kube.jobs import read_job
+
+    kind = found.kind
+    role = part(part(part(found.item, "spec"), kind.replicas_at), kind.worker)
+    if not role:
+        raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; there is nothing to scale")
+    before = role.get("replicas", kind.workers)
+    job = read_job(found.item, kind, scheduler_name)
+    if job is not None:
+        _check_bounds(found, job, workers)
+    written = _written(found, f"spec.{kind.replicas_at}.{kind.worker}.replicas", before, workers)
+    if before == workers:
+        return written, None
+    return written, {"spec": {kind.replicas_at: {kind.worker: {"replicas": workers}}}}
+
+
+def _check_bounds(found: Found, job: Job, workers: int) -> None:
+    if job.invalid:
+        raise CliError(f"{found.key} is malformed: {job.invalid}; correct that first")
+    if job.note:
+        raise CliError(f"{found.key} cannot be resized while it runs: {job.note}")
+    if job.elastic and not job.min_workers <= workers <= job.max_workers:
+        raise CliError(
+            f"--workers: {workers} is not allowed; allowed: {job.min_workers} to {job.max_workers}, the bounds of "
+            f"{found.key}; change its kohort.dev/min-workers or kohort.dev/max-workers first",
+            2,
+        )
+
+
+def _suspended(found: Found, *, on: bool) -> Change:
+    from extender.kube.fields import part
+    from extender.kube.jobkinds import RELEASED
+
+    kind, spec = found.kind, part(found.item, "spec")
+    if not kind.suspends:
+        raise CliError(f"jobs of kind {kind.kind} cannot be suspended; delete {found.key} instead")
+    if not on and RELEASED in part(part(found.item, "metadata"), "annotations"):
+        raise CliError(
+            f"{found.key} is suspended by Kohort itself, until the pods of its released gang are gone; it goes on by "
+            f"itself. `kohort explain {found.key}` tells more"
+        )
+    before = part(spec, "runPolicy").get("suspend") is True
+    written = _written(found, "spec.runPolicy.suspend", before, on)
+    return written, None if before == on else {"spec": {"runPolicy": {"suspend": on}}}
+
+
+def _written(found: Found, field: str, before: Any, after: Any) -> Written:
+    note = f"kohort explain {found.key} tells what comes of it"
+    return Written(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
+
+
+# -- reading and writing -------------------------------------------------------------------------
+
+
+def _told(asked: Asked, job: str, kind: str | None, change: Callable[[Found], Change]) -> None:
+    from extender.cli.console import clean, data_of
+
+    written = asyncio.run(_write(asked, *asked.job(job), kind, change))
+    if asked.shown not in (Output.TABLE, Output.WIDE):
+        typer.echo(data_of(written, asked.shown))
+        return
+    what = f"{written.kind} {written.namespace}/{written.name}: {written.field}"
+    same = written.before == written.after
+    typer.echo(clean(f"{what} is {written.after} already" if same else f"{what} {written.before} -> {written.after}"))
+    typer.echo(clean(f"{written.note}"))
+
+
+async def _write(
+    asked: Asked, namespace: str, name: str, kind: str | None, change: Callable[[Found], Change]
+) -> Written:
+    from extender.kube.api import ClusterError
+    from extender.kube.user import connect
+
+    try:
+        async with await connect(asked.kubeconfig or "", asked.context or "") as api:
+            for _ in range(TRIES):
+                found = await _find(api, namespace, name, kind)
+                written, patch = change(found)
+                if patch is None or await _patched(api, found, patch):
+                    return written
+    except ClusterError as error:
+        raise CliError(_in_words(error)) from None
+    raise CliError(f"{namespace}/{name} was changed by others {TRIES} times meanwhile; try again")
+
+
+async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool:
+    """Whether it was written; False where somebody else was faster."""
+    from extender.kube.api import Refused, Unknown
+
+    meta = found.item["metadata"]
+    outcome = await api.patch(found.ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
+    if isinstance(outcome, Unknown):
+        raise CliError(f"whether it was written is not known ({outcome.why}); see `kohort describe {found.key}`")
+    if isinstance(outcome, Refused) and not outcome.outdated:
+        helps = f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else ""
+        raise CliError(f"the API server refuses: {outcome.message or outcome.reason}{helps}")
+    return not isinstance(outcome, Refused)
+
+
+async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Found:
+    """The one job of that name."""
+    from extender.kube.api import Ref
+    from extender.kube.jobkinds import KINDS
+
+    if kind is not None and kind not in KINDS:
+        raise CliError(f"--kind: {kind!r} is not allowed; allowed: {', '.join(sorted(KINDS))}", 2)
+    looked = [KINDS[kind]] if kind is not None else list(KINDS.values())
+    refs = [(one, Ref(one.resource, namespace, name)) for one in looked]
+    found = [Found(one, ref, item) for one, ref in refs if (item := await api.get(ref)) is not None]
+    if not found:
+        kinds = ", ".join(sorted(one.kind for one in looked))
+        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` names those that there are")
+    if len(found) > 1:
+        raise CliError(f"{namespace}/{name} is {' and '.join(one.kind.kind for one in found)}; name one by --kind", 2)
+    return found[0]
+
+
+def _in_words(error: Any) -> str:
+    if error.reason == "Credentials":
+        return f"no usable credentials ({error.message}); set KUBECONFIG, or give --kubeconfig FILE"
+    if error.status == 403:
+        return f"the API server refuses: {error.message}; ask for the right to get and patch jobs of that kind"
+    return f"the API server cannot be asked ({error}); is it up, and --context right?"

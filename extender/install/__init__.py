@@ -1,0 +1,1 @@
+"""The manifests that Kohort ships, put together for one cluster."""

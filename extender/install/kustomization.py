@@ -1,0 +1,115 @@
+"""Builds a kustomization of ours: resources, components, patches and labels, as ``kubectl kustomize`` does.
+
+Only what our own files use is known; anything else is an error and never left out. A test compares with kubectl.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+Json = dict[str, Any]
+FILE: Final = "kustomization.yaml"
+KNOWN: Final = {"apiVersion", "kind", "resources", "components", "patches", "labels"}
+# Lists whose items are known by a field; others are replaced whole (Kubernetes: strategic merge patch).
+KEYS: Final = {
+    "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
+}  # fmt: skip
+
+
+class ManifestError(Exception):
+    """The manifests cannot be put together: which file, and what is allowed."""
+
+
+def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
+    """The objects of the kustomization in that folder, with these components added."""
+    objects = _built(folder, [])
+    for component in components:
+        objects = _built(component, objects)
+    return objects
+
+
+def _built(folder: Path, objects: list[Json]) -> list[Json]:
+    """What ``folder`` makes of the objects before it: a component changes them, a kustomization adds its own."""
+    plan = _read(folder / FILE)
+    if unknown := plan.keys() - KNOWN:
+        raise ManifestError(
+            f"{folder / FILE}: {', '.join(sorted(unknown))} is not allowed; allowed: {', '.join(sorted(KNOWN))}. "
+            "`kubectl kustomize` knows more"
+        )
+    for name in plan.get("resources", ()):
+        path = folder / name
+        objects = [*objects, *(_built(path, []) if path.is_dir() else _documents(path))]
+    for name in plan.get("components", ()):
+        objects = _built(folder / name, objects)
+    for patch in plan.get("patches", ()):
+        if patch.keys() != {"path"}:
+            raise ManifestError(f"{folder / FILE}: patches: {patch} is not allowed; allowed: path alone")
+        for change in _documents(folder / patch["path"]):
+            objects = _patched(objects, change, folder / patch["path"])
+    for labels in plan.get("labels", ()):
+        if labels.get("includeSelectors") or labels.get("includeTemplates"):
+            raise ManifestError(f"{folder / FILE}: labels: selectors and templates are not labelled here")
+        for one in objects:
+            one["metadata"].setdefault("labels", {}).update(labels["pairs"])
+    return objects
+
+
+def _patched(objects: list[Json], change: Json, path: Path) -> list[Json]:
+    found = [one for one in objects if _identity(one) == _identity(change)]
+    if not found:
+        raise ManifestError(f"{path}: {'/'.join(_identity(change))} is none of the objects that it is to change")
+    if change.get("$patch") == "delete":
+        return [one for one in objects if one is not found[0]]
+    return [merged(one, change) if one is found[0] else one for one in objects]
+
+
+def _identity(item: Json) -> tuple[str, str, str]:
+    meta = item.get("metadata", {})
+    return str(item.get("kind")), str(meta.get("namespace", "")), str(meta.get("name"))
+
+
+def merged(base: Json, change: Mapping[str, Any]) -> Json:
+    """The object with the patch laid over it; null takes a field away."""
+    result = copy.deepcopy(base)
+    for key, value in change.items():
+        below = result.get(key)
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(below, dict):
+            result[key] = merged(below, value)
+        elif key in KEYS and isinstance(below, list):
+            result[key] = _merged_list(below, value, KEYS[key])
+        elif key == "ports" and isinstance(below, list):
+            result[key] = _merged_list(below, value, "containerPort" if "containerPort" in value[0] else "port")
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def _merged_list(base: list[Json], change: list[Json], key: str) -> list[Json]:
+    result = {item[key]: item for item in base}
+    for item in change:
+        if item.get("$patch") == "delete":
+            result.pop(item[key], None)
+        else:
+            result[item[key]] = merged(result.get(item[key], {}), item)
+    return list(result.values())
+
+
+def _read(path: Path) -> Json:
+    found = _documents(path)
+    if len(found) != 1:
+        raise ManifestError(f"{path}: holds {len(found)} documents; allowed: one")
+    return found[0]
+
+
+def _documents(path: Path) -> list[Json]:
+    try:
+        return [one for one in yaml.safe_load_all(path.read_text()) if one]
+    except (OSError, yaml.YAMLError) as error:
+        raise ManifestError(f"{path}: cannot be read: {error}") from None

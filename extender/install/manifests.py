@@ -1,0 +1,94 @@
+"""The shipped manifests with the versions and addresses of one cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from extender.install.kustomization import Json, ManifestError, build
+
+SCHEDULER: Final = "kube-scheduler"
+OLDEST_MINOR: Final = 34
+_VERSION: Final = re.compile(r"v?1\.(\d{1,3})\.(\d{1,3})")
+
+
+def folder() -> Path:
+    """Where the manifests are: in the wheel beside this file, else in the checkout."""
+    packed = Path(__file__).parent / "manifests"
+    return packed if packed.is_dir() else Path(__file__).parents[2] / "manifests"
+
+
+def overlays() -> list[str]:
+    """The names that can be rendered."""
+    return ["base", *(name for name in _folders("overlays"))]
+
+
+def rendered(
+    overlay: str = "base", components: Iterable[str] = (), image: str | None = None, kubernetes: str | None = None
+) -> list[Json]:
+    """The objects of the overlay. ``image``: of Kohort; ``kubernetes``: X.Y.Z. Raises ManifestError."""
+    added = [_component(name) for name in components]
+    objects = build(_overlay(overlay), added)
+    own = image or f"kohort:{version('kohort')}"
+    if not own.strip() or own != own.strip() or any(char.isspace() for char in own):
+        raise ManifestError(f"--image: {own!r} is not allowed; allowed: NAME:TAG or NAME@DIGEST")
+    for container in _containers(objects):
+        name = str(container["image"])
+        if name.partition("@")[0].rpartition(":")[0].rpartition("/")[2] == SCHEDULER:
+            if kubernetes is not None:
+                container["image"] = f"{name.rpartition(':')[0]}:v{_checked(kubernetes)}"
+        elif name.partition(":")[0] == "kohort":
+            container["image"] = own
+    return objects
+
+
+def scheduler_configuration(overlay: str, address: str) -> Json:
+    """The KubeSchedulerConfiguration of the cluster's own kube-scheduler, which asks Kohort at ``address``."""
+    path = _overlay(overlay) / f"{SCHEDULER}.yaml"
+    if not path.is_file():
+        raise ManifestError(f"{overlay} has no {path.name}; allowed: shared-scheduler, the one that asks from outside")
+    if not address or urlsplit(f"//{address}").hostname != address.strip("[]").lower():
+        raise ManifestError(f"--scheduler-address: {address!r} is not allowed; allowed: a host name or an IP address")
+    found: Json = yaml.safe_load(path.read_text())
+    for extender in found["extenders"]:
+        parts = urlsplit(extender["urlPrefix"])
+        extender["urlPrefix"] = parts._replace(netloc=f"{address}:{parts.port}").geturl()
+    return found
+
+
+def _overlay(name: str) -> Path:
+    if name not in overlays():
+        raise ManifestError(f"OVERLAY: {name!r} is not allowed; allowed: {', '.join(overlays())}")
+    return folder() / name if name == "base" else folder() / "overlays" / name
+
+
+def _component(name: str) -> Path:
+    if name not in (there := _folders("components")):
+        raise ManifestError(f"--component: {name!r} is not allowed; allowed: {', '.join(there)}")
+    return folder() / "components" / name
+
+
+def _folders(kind: str) -> list[str]:
+    return sorted(path.name for path in (folder() / kind).iterdir() if path.is_dir())
+
+
+def _checked(text: str) -> str:
+    found = _VERSION.fullmatch(text)
+    if found is None or int(found[1]) < OLDEST_MINOR:
+        raise ManifestError(
+            f"--kubernetes-version: {text!r} is not allowed; allowed: 1.{OLDEST_MINOR}.Z or newer, as "
+            "`kubectl version` tells it"
+        )
+    return text.removeprefix("v")
+
+
+def _containers(objects: Iterable[Json]) -> Iterator[Json]:
+    for item in objects:
+        pod = item.get("spec", {}).get("template", {}).get("spec", {}) if item["kind"] == "Deployment" else {}
+        yield from (*pod.get("containers", ()), *pod.get("initContainers", ()))

@@ -1,0 +1,53 @@
+"""A job's story: what was decided about it, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from extender.present.decisions import decisions_view
+from extender.present.views import DecisionView, StepView
+from extender.state.journal import Entry
+from policy.cluster.actions import Bind, RefuseBind, Remember
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot
+
+
+def history_view(snapshot: Snapshot, entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
+    """The steps in which something was decided about the job, oldest first; bindings of one step as one line."""
+    kept = list(entries)
+    mine = {entry.sequence for entry in kept if _concerns(snapshot, entry, job.uid)}
+    told = [one for one in decisions_view(snapshot, kept, 0, len(kept)) if one.sequence in mine]
+    return tuple(_step(list(found)) for _, found in groupby(told, key=lambda one: one.generation))
+
+
+def _concerns(snapshot: Snapshot, entry: Entry, uid: str) -> bool:
+    effect = entry.effect
+    if isinstance(effect, Remember):
+        return False
+    if isinstance(effect, Bind | RefuseBind):
+        pod = snapshot.pods.get(effect.uid)
+        return pod is not None and pod.job_uid == uid
+    return uid in (effect.job_uid, getattr(effect, "on_behalf_of", ""))
+
+
+def _step(found: list[DecisionView]) -> StepView:
+    first = found[0]
+    binds = [one for one in found if one.action == Bind.__name__]
+    refusals = [one for one in found if one.action == RefuseBind.__name__]
+    said = [_said(one) for one in found if one not in binds and one not in refusals]
+    if binds:
+        hosts = {node for one in binds for node in one.nodes.values()}
+        said.append(f"{len(binds)} bound to {', '.join(sorted(hosts))}")
+    if refusals:
+        said.append(f"{len(refusals)} refused: {', '.join(sorted({one.reason for one in refusals}))}")
+    inputs = {name: value for one in found for name, value in one.inputs.items()}
+    return StepView(
+        step=first.generation, at=first.at, because=first.cause, told=tuple(dict.fromkeys(said)), inputs=inputs
+    )
+
+
+def _said(one: DecisionView) -> str:
+    """In words; of another job's shrink for this one, whose."""
+    name = f"{one.job.key} " if one.job is not None and one.on_behalf_of else ""
+    return f"{name}{one.text}"

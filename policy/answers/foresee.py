@@ -1,0 +1,162 @@
+"""When a waiting job may start, if nobody else comes: running jobs end as they say, and the same policy decides.
+
+What a running job still has to do is known from its reports of work done, else from its annotation of training; where
+it tells neither, it runs on, and who waits for it has no expected start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from policy.answers.operated import ended, forward
+from policy.cluster.gang import ADMITTED
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Snapshot, reason_of
+from policy.systems.base import Foresees, Policy
+from policy.systems.progress import remaining_seconds
+from policy.systems.queue import Based
+
+MOST_ENDS = 64
+MOST_MOMENTS = 64  # at which time alone may change the policy's mind
+HORIZON_SECONDS = 7 * 86_400.0
+LEAST_STEP = 1.0
+NAMED = 3
+WAITS_FOR_ROOM = frozenset(
+    {
+        Reason.NO_ROOM,
+        Reason.BEHIND,
+        Reason.ROOM_HELD,
+        Reason.ROOM_OF_OTHERS,
+        Reason.ROOM_BEING_FREED,
+        Reason.BACKING_OFF,
+        Reason.NODE_NOT_OFFERED,
+        Reason.PAUSED,
+        Reason.NOT_LEADING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a job may start: seconds since the epoch, None where that is not known; and what that stands on."""
+
+    at: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a running job still has to do, in worker-seconds, and who says so."""
+
+    work: float
+    told_by: str
+
+
+def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
+    """The expected start of every waiting job (by uid). ``now``: seconds since the epoch."""
+    waiting = [job.uid for job in snapshot.waiting()]
+    return Course(replace(snapshot, leading=True), policy, now).starts(waiting) if waiting else {}
+
+
+class Course:
+    """The cluster's next hours on a copy. ``left``: by uid, of those whose end is known."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:
+        self._begun, self._policy, self._now, self._began = snapshot, policy, now, now
+        self._snapshot = snapshot
+        self._left: dict[str, Left] = {}
+        self._ended: list[str] = []
+
+    def starts(self, waiting: list[str]) -> dict[str, Start]:
+        """Run until all of them have started, or nothing is known that would change."""
+        found: dict[str, Start] = {}
+        self._to(self._now, "")
+        for _ in self._moments():
+            for uid in waiting:
+                if uid not in found and self._snapshot.gang(uid).state in ADMITTED:
+                    found[uid] = Start(self._now, self._basis())
+            if len(found) == len(waiting):
+                break
+        jobs = self._begun.jobs
+        return found | {uid: Start(None, self._unknown(jobs[uid])) for uid in waiting if uid not in found}
+
+    def _moments(self) -> Iterator[float]:
+        """Now, then each end and each moment at which the policy may think otherwise."""
+        ends = idle = 0
+        yield self._now
+        while ends < MOST_ENDS and idle < MOST_MOMENTS:
+            ending = min(((self._end_of(uid), uid) for uid in self._left), default=(math.inf, ""))
+            sooner = max(self._next_change(), self._now + LEAST_STEP)
+            at = min(ending[0], sooner)
+            if at - self._began > HORIZON_SECONDS:
+                return
+            ends, idle = (ends + 1, idle) if at == ending[0] else (ends, idle + 1)
+            self._to(at, ending[1] if at == ending[0] else "")
+            yield at
+
+    def _to(self, at: float, ending: str) -> None:
+        """Let time pass, end that job if one is named, and see what was decided."""
+        for uid, left in self._left.items():
+            done = (at - self._now) * self._snapshot.gang(uid).workers
+            self._left[uid] = replace(left, work=max(0.0, left.work - done))
+        self._now = at
+        if ending:
+            self._ended.append(self._snapshot.jobs[ending].key)
+            del self._left[ending]
+        events = ended(self._snapshot, ending) if ending else ()
+        self._snapshot = forward(self._snapshot, events, self._policy, at)
+        for job in self._snapshot.running():
+            told = self._left_of(job) if job.uid not in self._left else None
+            if told is not None:
+                self._left[job.uid] = told
+
+    def _end_of(self, uid: str) -> float:
+        workers = self._snapshot.gang(uid).workers
+        return self._now + self._left[uid].work / workers if workers else math.inf
+
+    def _next_change(self) -> float:
+        """The next moment that the policy names, or its next slot."""
+        policy = self._policy.base if isinstance(self._policy, Based) else self._policy
+        if isinstance(policy, Foresees):
+            return policy.next_change(self._snapshot, self._now + LEAST_STEP)
+        slot = getattr(policy, "slot_seconds", None)
+        rests = [at for at in self._snapshot.index.rests.values() if at > self._now]
+        return min([*rests, *([(math.floor(self._now / slot) + 1) * slot] if slot else [])], default=math.inf)
+
+    def _left_of(self, job: Job) -> Left | None:
+        """In worker-seconds; one that has no workers of its own counts as one."""
+        gang, training = self._snapshot.gang(job.uid), job.training
+        workers = max(1, gang.workers)
+        seconds = remaining_seconds(self._snapshot.reports.get(job.uid, ()), self._now)
+        if seconds is not None:
+            return Left(seconds * workers, "its reports")
+        if training is None:
+            return None
+        work = training.epochs * training.chunks * training.batches * training.step_seconds
+        ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
+        return Left(max(0.0, work - ran * workers), "its kohort.dev/training")
+
+    # -- in words --------------------------------------------------------------------------------
+
+    def _basis(self) -> str:
+        if self._ended:
+            have = "has" if len(self._ended) == 1 else "have"
+            return f"if nobody else comes, once {_names(self._ended)} {have} ended"
+        return "if nobody else comes, once the policy's time for it has come" if self._now > self._began else "now"
+
+    def _unknown(self, job: Job) -> str:
+        """Why the job's start is not known: who does not tell how long it runs, or what else it waits for."""
+        silent = [one.key for one in self._snapshot.running() if one.uid not in self._left]
+        if reason_of(self._begun, job).reason not in WAITS_FOR_ROOM:
+            return reason_of(self._begun, job).reason.text.removeprefix("kohort: ")
+        if silent:
+            return f"{_names(silent)} {'does' if len(silent) == 1 else 'do'} not tell how long it trains"
+        return "no end of a running job gives it room"
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown

@@ -1,0 +1,70 @@
+"""What a decision was made from, in figures: written down beside it, because the state that it was made on is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from policy.answers.queue import weights
+from policy.answers.words import in_words
+from policy.cluster.actions import Effect, Migrate, Reject, Resize
+from policy.cluster.snapshot import Snapshot
+from policy.placement.gang import cross_node_pairs
+from policy.systems.base import Policy
+
+MOST = 64  # of one step: a step that resizes hundreds of jobs must not wait for its figures
+
+
+def inputs_of(
+    before: Snapshot, after: Snapshot, effects: Iterable[Effect], policy: Policy, now: float
+) -> dict[int, Mapping[str, str]]:
+    """By the place of each resize, migration and refusal among the effects: name and figure.
+
+    ``before`` has the gangs and the room as they were, ``after`` the jobs, also those that the step has heard of.
+    """
+    told: dict[int, Mapping[str, str]] = {}
+    for at, effect in enumerate(effects):
+        if len(told) >= MOST:
+            break
+        match effect:
+            case Resize() if effect.job_uid in after.jobs:
+                told[at] = _resize(before, after, effect, policy)
+            case Migrate() if effect.job_uid in after.jobs:
+                told[at] = _migrate(before, effect, now)
+            case Reject() if effect.job_uid in after.jobs:
+                told[at] = {"figures": effect.detail, **_weight(after, policy, "weight", effect.job_uid)}
+            case _:
+                pass
+    return told
+
+
+def _resize(before: Snapshot, after: Snapshot, resize: Resize, policy: Policy) -> Mapping[str, str]:
+    job, gang = after.jobs[resize.job_uid], before.gang(resize.job_uid)
+    found = {"workers": f"{gang.workers} of {job.min_workers}-{job.max_workers}"}
+    found |= _weight(after, policy, "weight", job.uid)
+    rival = after.jobs.get(resize.on_behalf_of)
+    if rival is not None:
+        found |= {"for": rival.key, "it needs": in_words(rival.requests(rival.min_workers))}
+        found |= _weight(after, policy, "its weight", rival.uid)
+    elif resize.workers > gang.workers:
+        hosts = dict.fromkeys(resize.nodes.values())
+        found |= {f"free on {node}": in_words(before.free(node)) for node in list(hosts)[:3]}
+    return found
+
+
+def _migrate(before: Snapshot, move: Migrate, now: float) -> Mapping[str, str]:
+    gang = before.gang(move.job_uid)
+    found = {
+        "from": ", ".join(sorted(set(gang.nodes.values()))),
+        "to": ", ".join(sorted(set(move.nodes.values()))),
+        "crossing pairs": f"{cross_node_pairs(gang.nodes)} -> {cross_node_pairs(move.nodes)}",
+    }
+    reports = [report for report in before.reports.get(move.job_uid, ()) if report.metric is not None]
+    if reports:
+        found["metric"] = f"{reports[-1].metric:.4g}, {now - reports[-1].at:.0f} s ago"
+    return found
+
+
+def _weight(snapshot: Snapshot, policy: Policy, name: str, uid: str) -> dict[str, str]:
+    """The published weight, where the policy weighs."""
+    weight = weights(snapshot, policy)(snapshot.jobs[uid])
+    return {} if weight is None else {name: f"{weight:.4f}"}

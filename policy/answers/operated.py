@@ -1,0 +1,89 @@
+"""A copy of the snapshot run forward: what job operators, the controller and kube-scheduler would do, at once.
+
+It makes no decision of its own: ``step`` decides, and what a decision asks for comes back as facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen, Tick
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import WORKER, Job, Phase, Pod, Slot
+from policy.cluster.snapshot import Snapshot
+from policy.step import step
+from policy.systems.base import Policy
+
+ROUNDS = 6  # shrink, start, grow, each carried out
+
+
+def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
+    """The state once these facts are in and what was decided has been carried out. ``now``: seconds since the epoch."""
+    batch = [*events, Tick()]
+    for _ in range(ROUNDS):
+        snapshot, _ = step(snapshot, batch, policy, now)
+        batch = list(_carried_out(snapshot, now))
+        if not batch:
+            break
+    return snapshot
+
+
+def ended(snapshot: Snapshot, uid: str) -> Iterator[Event]:
+    """The job and its pods are gone."""
+    yield from (PodGone(pod.uid) for pod in list(snapshot.every_pod_of(uid)))
+    yield JobGone(uid)
+
+
+def _carried_out(snapshot: Snapshot, now: float) -> Iterator[Event]:
+    for job in list(snapshot.running()):
+        yield from _running(snapshot, job, snapshot.gang(job.uid), now)
+    for uid in snapshot.index.leaving:
+        gang = snapshot.gang(uid)
+        if gang.state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs:
+            yield from _given_up(snapshot, snapshot.jobs[uid], now)
+
+
+def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[Event]:
+    """Surplus workers go, new ones come, and whoever has a node is bound there."""
+    if job.worker is not None and job.worker.replicas != gang.workers:
+        roles = tuple(replace(role, replicas=gang.workers) if role.name == WORKER else role for role in job.roles)
+        yield JobSeen(replace(job, roles=roles, version=job.version + 1))
+    there: set[Slot] = set()
+    for pod in list(snapshot.every_pod_of(job.uid)):
+        slot = pod.slot
+        if slot is None or not gang.gives(slot):
+            yield PodGone(pod.uid)
+            continue
+        there.add(slot)
+        planned = gang.nodes.get(slot, "")
+        if pod.node and planned not in ("", pod.node):  # it migrates
+            yield PodGone(pod.uid)
+            yield PodSeen(_fresh(job, slot, planned, now))
+        elif planned and not pod.node and not gang.waits_for:
+            yield PodSeen(_bound(pod, planned, gang))
+    if not gang.waits_for:
+        for slot, planned in gang.nodes.items():
+            if slot not in there:
+                yield PodSeen(_fresh(job, slot, planned, now))
+
+
+def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:
+    """Its pods go, and new ones wait in their slots."""
+    for pod in list(snapshot.every_pod_of(job.uid)):
+        if pod.holds_room and pod.slot is not None:
+            yield PodGone(pod.uid)
+            yield PodSeen(_fresh(job, pod.slot, "", now))
+
+
+def _bound(pod: Pod, node: str, gang: Gang) -> Pod:
+    return replace(pod, node=node, phase=Phase.RUNNING, gated=False, plan=gang.plan, version=pod.version + 1)
+
+
+def _fresh(job: Job, slot: Slot, node: str, now: float) -> Pod:
+    """A pod that its operator would make; on that node, if one is named."""
+    role = job.role(slot.role)
+    pod = Pod(f"{job.uid}/{slot}@{now}", job.namespace, f"{job.name}-{slot}", job_uid=job.uid, slot=slot,
+              opted_in=True, since=now)  # fmt: skip
+    pod = replace(pod, requests=role.requests) if role is not None else pod
+    return replace(pod, node=node, phase=Phase.RUNNING) if node else pod

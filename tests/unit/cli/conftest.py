@@ -1,0 +1,139 @@
+"""A server that is both Kohort and an API server with one TFJob, and commands that are run against it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from extender.cli import commands
+from tests.unit.cli.bodies import ANSWERS, TFJOB, WHAT_IF
+
+PROXY = "/api/v1/namespaces/kohort-system/services/http:kohort:8900/proxy"
+JOB_PATH = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/mnist"
+Json = dict[str, Any]
+
+
+class Server(ThreadingHTTPServer):
+    """asked: what was asked. job: the one job. hurdles: statuses with which the next writes are refused."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.renew()
+
+    def renew(self) -> None:
+        self.asked: list[Any] = []
+        self.job: Json = copy.deepcopy(TFJOB)
+        self.hurdles: list[int] = []
+        self.proxied: Json | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        if self.server.proxied is not None and self.path.startswith("/api/"):
+            self._say(self.server.proxied["code"], self.server.proxied)
+        elif self.path == JOB_PATH:
+            self._say(200, self.server.job)
+        elif self.path.startswith("/apis/"):
+            self._say(404, {"kind": "Status", "code": 404, "reason": "NotFound"})
+        else:
+            path = self.path.removeprefix(PROXY).partition("?")[0]
+            unknown = {"field": "name", "value": "x", "allowed": "big", "message": "no job team/x is known; one of big"}
+            found = ANSWERS.get(path)
+            self._say(200 if found else 404, found or unknown)
+
+    def do_POST(self) -> None:
+        self.server.asked.append((self.path, self._body()))
+        self._say(200, WHAT_IF)
+
+    def do_PATCH(self) -> None:
+        body = self._body()
+        self.server.asked.append((self.path, body))
+        if self.server.hurdles:
+            code = self.server.hurdles.pop(0)
+            self._say(code, {"kind": "Status", "code": code, "reason": "Hurdle", "message": "you may not"})
+            return
+        self.server.job["spec"].update({k: v for k, v in body["spec"].items() if k == "runPolicy"})
+        self._say(200, self.server.job)
+
+    def _body(self) -> Json:
+        found: Json = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return found
+
+    def _say(self, status: int, body: Json) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[Server]:
+    with Server() as server:
+        threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    running.renew()
+    return running
+
+
+@pytest.fixture(autouse=True)
+def nobodys_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No kubeconfig of this machine, and no service of it, is ever asked."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-such-kubeconfig"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", "http://127.0.0.1:1")
+
+
+@pytest.fixture
+def kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of the server, with the namespace ``team``; it is the one in force."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1", "kind": "Config", "current-context": "here",
+                "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+                "users": [{"name": "u", "user": {"token": "none"}}],
+                "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+            }
+        )
+    )  # fmt: skip
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    return file
+
+
+@pytest.fixture
+def kohort(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run ``kohort ARGS`` against the service."""
+    monkeypatch.setenv("KOHORT_CLI_SERVER", server.url)
+    return lambda *args: CliRunner().invoke(commands.app, list(args))
+
+
+@pytest.fixture
+def by_kubeconfig(kubeconfig: Path) -> Callable[..., Result]:
+    """Run ``kohort ARGS`` with nothing but a kubeconfig."""
+    return lambda *args: CliRunner().invoke(commands.app, list(args))

@@ -1,0 +1,112 @@
+"""scale, suspend and resume write to the API server with preconditions, and say what they have done or why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from tests.unit.cli.conftest import JOB_PATH, Server
+
+Run = Callable[..., Result]
+UNCHANGED = {"uid": "u-1", "resourceVersion": "7"}
+
+
+def written(server: Server) -> list[dict[str, Any]]:
+    return [one[1] for one in server.asked if isinstance(one, tuple)]
+
+
+def test_scale_patches_the_workers_of_exactly_the_job_that_was_read(by_kubeconfig: Run, server: Server) -> None:
+    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the namespace is the context's
+    assert found.exit_code == 0, found.output
+    assert found.stdout.splitlines() == [
+        "TFJob team/mnist: spec.tfReplicaSpecs.Worker.replicas 4 -> 3",
+        "kohort explain team/mnist tells what comes of it",
+    ]
+    assert written(server) == [{"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}, "metadata": UNCHANGED}]
+
+
+def test_suspend_and_resume(by_kubeconfig: Run, server: Server) -> None:
+    assert by_kubeconfig("suspend", "team/mnist").stdout.startswith(
+        "TFJob team/mnist: spec.runPolicy.suspend False -> True"
+    )
+    told = json.loads(by_kubeconfig("resume", "team/mnist", "-o", "json").stdout)
+    assert (told["kind"], told["before"], told["after"]) == ("TFJob", True, False)
+    assert [one["spec"] for one in written(server)] == [
+        {"runPolicy": {"suspend": True}},
+        {"runPolicy": {"suspend": False}},
+    ]
+
+
+def test_what_is_so_already_is_not_written(by_kubeconfig: Run, server: Server) -> None:
+    for args in (("resume", "mnist"), ("scale", "mnist", "--workers", "4")):
+        found = by_kubeconfig(*args)
+        assert (found.exit_code, " already\n" in found.stdout) == (0, True)
+    assert written(server) == []
+
+
+def test_a_job_that_others_change_meanwhile_is_read_again(by_kubeconfig: Run, server: Server) -> None:
+    server.hurdles = [409, 409]
+    assert by_kubeconfig("suspend", "mnist").exit_code == 0
+    assert server.asked.count(JOB_PATH) == 3
+    server.hurdles = [409, 409, 409]
+    found = by_kubeconfig("resume", "mnist")
+    assert (found.exit_code, "changed by others 3 times meanwhile; try again" in found.stderr) == (1, True)
+
+
+Spoil = Callable[[dict[str, Any]], Any]
+REFUSED: dict[str, tuple[tuple[str, ...], Spoil, int, str]] = {
+    "above its bounds": (("scale", "mnist", "--workers", "9"), lambda job: None, 2, "allowed: 2 to 6, the bounds of"),
+    "below them": (("scale", "mnist", "--workers", "1"), lambda job: None, 2, "kohort.dev/min-workers"),
+    "a job that an operator fails": (
+        ("scale", "mnist", "--workers", "3"),
+        lambda job: job["spec"].pop("enableDynamicWorker"),
+        1,
+        "cannot be resized while it runs: ",
+    ),
+    "a malformed job": (
+        ("scale", "mnist", "--workers", "3"),
+        lambda job: job["metadata"]["annotations"].update({"kohort.dev/min-workers": "many"}),
+        1,
+        "correct that first",
+    ),
+    "no workers": (
+        ("scale", "mnist", "--workers", "3"),
+        lambda job: job["spec"]["tfReplicaSpecs"].clear(),
+        1,
+        "nothing to scale",
+    ),
+    "one that Kohort itself suspends": (
+        ("resume", "mnist"),
+        lambda job: job["metadata"]["annotations"].update({"kohort.dev/released": "true"}),
+        1,
+        "it goes on by itself",
+    ),
+    "an unknown job": (("suspend", "team/other"), lambda job: None, 1, "`kohort jobs` names those that there are"),
+    "an unknown kind": (("suspend", "mnist", "--kind", "Pipeline"), lambda job: None, 2, "allowed: "),
+    "a name of three parts": (("suspend", "a/b/c"), lambda job: None, 2, "NAME with -n NAMESPACE"),
+}
+
+
+@pytest.mark.parametrize(("args", "spoil", "code", "text"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_done_is_told_with_what_to_do(
+    by_kubeconfig: Run, server: Server, args: tuple[str, ...], spoil: Spoil, code: int, text: str
+) -> None:
+    spoil(server.job)
+    found = by_kubeconfig(*args)
+    assert (found.exit_code, text in found.stderr) == (code, True), found.output
+    assert written(server) == []
+
+
+def test_a_missing_right_is_named(by_kubeconfig: Run, server: Server) -> None:
+    server.hurdles = [403]
+    found = by_kubeconfig("suspend", "mnist")
+    assert (found.exit_code, "the right to patch tfjobs.kubeflow.org" in found.stderr) == (1, True)
+
+
+def test_without_a_kubeconfig(kohort: Run) -> None:
+    found = kohort("suspend", "mnist")  # the service's own address is of no use for a write
+    assert (found.exit_code, "set KUBECONFIG, or give --kubeconfig FILE" in found.stderr) == (1, True)
