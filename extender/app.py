@@ -22,6 +22,7 @@ from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi, load_configuration
+from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
@@ -75,8 +76,8 @@ def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | 
 
 
 def resources() -> Iterable[Resource]:
-    """What is watched: nodes, all pods (others' take room too), and every kind of job."""
-    return (NODES, PODS, *(kind.resource for kind in KINDS.values()))
+    """What is watched: nodes, all pods (others' take room too), and every kind of job and of group."""
+    return (NODES, PODS, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
 
 
 class Live:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
-from extender.kube.jobkinds import PLAN, SLOT
+from extender.kube.jobkinds import DELETION_COST, KINDS, PLAN, SLOT
 from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
@@ -117,7 +117,7 @@ class Barrier:
 
     async def _bind(self, bind: Bind) -> None:
         try:
-            outcome = await create_binding(self._api, bind)
+            outcome = await create_binding(self._api, bind, self._costs(bind))
         except Exception as error:
             # A held call must have its answer, and nobody knows how far the write got.
             _log.exception("a binding failed")
@@ -171,6 +171,14 @@ class Barrier:
             return False
         return bind.uid in snapshot.gang(pod.job_uid).in_flight
 
+    def _costs(self, bind: Bind) -> dict[str, str]:
+        """What makes the highest index go first where the controller has no order of its own."""
+        snapshot = self._ledger.snapshot
+        pod = snapshot.pods.get(bind.uid)
+        job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
+        kind = KINDS.get(job.kind) if job is not None else None
+        return {DELETION_COST: str(-bind.slot.index)} if kind is not None and kind.cost else {}
+
     async def close(self) -> None:
         """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""
         self._closed = True
@@ -192,9 +200,9 @@ def _retrieve(leaving: asyncio.Future[None]) -> None:
         leaving.exception()
 
 
-async def create_binding(api: Api, bind: Bind) -> Outcome:
+async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str] | None = None) -> Outcome:
     """Create the Binding with plan and slot in its annotations; bound already to the same node, same uid, is Done."""
-    notes = {PLAN: bind.plan, SLOT: str(bind.slot)}
+    notes = {PLAN: bind.plan, SLOT: str(bind.slot), **(notes or {})}
     outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, notes)
     if isinstance(outcome, Refused) and outcome.status == 409:
         return await look_again(api, bind.namespace, bind.name, bind.uid, bind.node, outcome)

@@ -235,7 +235,8 @@ def _replicas(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder
     given = ((job, gang.workers) for job, gang in concerned if queued(job) and gang.state in ADMITTED)
     for job, workers in (*given, *_too_few(snapshot, concerned)):
         worker = job.worker
-        if job.elastic and worker is not None and worker.replicas != workers and not _still_going(snapshot, job):
+        waits = job.one_by_one and _still_going(snapshot, job)
+        if job.elastic and worker is not None and worker.replicas != workers and not waits:
             step = _step(snapshot, job, workers)
             yield ReplicaOrder(
                 job.uid, job.namespace, job.name, job.kind, step, worker.replicas, job.version,
@@ -247,9 +248,11 @@ def _replicas(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
     """The count to ask for next: the target, but on the way down only one worker that runs is taken at a time.
 
-    Over a gap among the indices, which pods leave that end in any order, the operator stumbles (1.8.1: index out of
-    range). Those that were never bound may all go at once.
+    Over a gap among the indices, which pods leave that end in any order, the training operator stumbles (1.8.1: index
+    out of range). Those that were never bound may all go at once.
     """
+    if not job.one_by_one:
+        return workers
     return max((index for index in _bound_workers(snapshot, job) if index >= workers), default=workers)
 
 

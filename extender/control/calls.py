@@ -199,7 +199,7 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
 
 async def _note(api: Api, call: Note) -> Outcome:
     kind = KINDS.get(call.kind)
-    if kind is None:
+    if kind is None or kind.scale:
         return Refused(0, "NoObject", f"jobs of kind {call.kind} hold no notes")
     written = {name: value for name, value in ((REPORTS, call.reports), (MEMORY, call.memory)) if value is not None}
     notes = {"metadata": {"annotations": written}}
@@ -212,24 +212,25 @@ async def _suspend(api: Api, call: Suspend) -> Outcome:
     kind = KINDS.get(call.kind)
     if kind is None or not kind.suspends:
         return Refused(0, "NotSuspendable", f"jobs of kind {call.kind} are not suspended")
-    patch = {
-        "metadata": {"annotations": {RELEASED: "true" if call.suspend else None}},
-        "spec": {"runPolicy": {"suspend": call.suspend}},
-    }
+    mark = {"metadata": {"annotations": {RELEASED: "true" if call.suspend else None}}}
+    patch = {**mark, **kind.suspend_patch(call.suspend)}
     ref = Ref(kind.resource, call.namespace, call.name)
     return await api.patch(ref, patch, uid=call.uid, resource_version=str(call.version))
 
 
 async def _set_replicas(api: Api, call: SetReplicas) -> Outcome:
     kind = KINDS.get(call.kind)
-    if kind is None:
+    if kind is None or not (kind.counts or kind.roles):
         return Refused(0, "NotElastic", f"jobs of kind {call.kind} are not resized")
-    patch: dict[str, Json] = {"spec": {kind.replicas_at: {kind.worker: {"replicas": call.workers}}}}
+    patch = kind.workers_patch(call.workers)
     bounds = {MIN_WORKERS: call.min_workers, MAX_WORKERS: call.max_workers}
     if notes := {name: str(bound) for name, bound in bounds.items() if bound is not None}:
         patch["metadata"] = {"annotations": notes}
     ref = Ref(kind.resource, call.namespace, call.name)
-    return await api.patch(ref, patch, uid=call.uid, resource_version=str(call.version))
+    subresource = "scale" if kind.scale else ""
+    return await api.patch(
+        ref, patch, subresource=subresource, uid=call.uid, resource_version=str(call.version)
+    )  # fmt: skip
 
 
 async def _ungate(api: Api, call: Ungate) -> Outcome:

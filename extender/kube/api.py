@@ -45,6 +45,10 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases")
 TFJOBS = Resource("kubeflow.org", "v1", "tfjobs")
 PYTORCHJOBS = Resource("kubeflow.org", "v1", "pytorchjobs")
 MPIJOBS = Resource("kubeflow.org", "v1", "mpijobs")
+BATCHJOBS = Resource("batch", "v1", "jobs")
+STATEFULSETS = Resource("apps", "v1", "statefulsets")
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,17 @@ from typing import Final
 
 from extender.kube.fields import Json, ObjectError, mapping, whole_number, written_number
 from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS, JobKind
+from extender.kube.templates import MOST_REPLICAS
 from policy.cluster.model import WORKER, Role
 
-MOST_REPLICAS: Final = 10_000
 BOUNDS: Final = ("minReplicas", "maxReplicas")
 FIXED: Final = "its bounds of workers are not used: spec.{field} is not set, and without it {why}"
 SCALED: Final = (
     "its bounds of workers are not used: with spec.{field} a HorizontalPodAutoscaler sets the number of workers"
+)
+UNSTATED: Final = (
+    "its bounds of workers are not used: annotations must state both, because one that follows from the replicas would "
+    "be forgotten when they change"
 )
 SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
 
@@ -44,10 +48,10 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
     stated = {**_own_bounds(own, kind), **notes}
     # One that is overruled is not judged: a resize that annotations allow would make it wrong.
     available = None if MIN_WORKERS in stated else _min_available(spec, roles, workers)
-    field = f"spec.{kind.replicas_at}.{kind.worker}.replicas"
+    field = kind.workers_at
     least = _least(stated, available, workers, field)
     most = _most(stated, workers, least)
-    note = _why_fixed(spec, own, kind) if (least, most) != (workers, workers) else ""
+    note = _why_fixed(spec, own, stated, kind) if (least, most) != (workers, workers) else ""
     if note:
         least = most = _at_least_one(workers, field)
     return Bounds(least, most, MIN_WORKERS in stated or available is not None, MAX_WORKERS in stated, note)
@@ -80,13 +84,13 @@ def _most(stated: Json, workers: int, least: int) -> int:
     return most
 
 
-def _why_fixed(spec: Json, own: Json, kind: JobKind) -> str:
+def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
     """Why the job cannot be resized whatever bounds it has; empty where it can."""
     if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
         return FIXED.format(field=kind.elastic_if, why=kind.why_fixed)
     if kind.scaled_by and own.get(kind.scaled_by):
         return SCALED.format(field=f"{kind.bounds_at}.{kind.scaled_by}")
-    return ""
+    return UNSTATED if kind.scale and not (MIN_WORKERS in notes and MAX_WORKERS in notes) else ""
 
 
 def _own_bounds(own: Json, kind: JobKind) -> Json:

@@ -1,15 +1,25 @@
-"""The kinds of jobs as one table: where roles, replicas and bounds stand, and what the owner's operator does.
+"""The kinds of jobs as one table: where roles, replicas and bounds stand, and what the owner's controller does.
 
-Adding a kind is adding a row (and a fixture). ``design.md`` section 5 lists what each row means.
+Adding a kind is adding a row, a fixture in tests/unit/test_jobkinds.py and its rights in manifests/base.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
-from extender.kube.api import MPIJOBS, PYTORCHJOBS, TFJOBS, Resource
+from extender.kube.api import (
+    BATCHJOBS,
+    DEPLOYMENTS,
+    JOBSETS,
+    MPIJOBS,
+    PYTORCHJOBS,
+    STATEFULSETS,
+    TFJOBS,
+    Json,
+    Resource,
+)
 from policy.cluster.model import WORKER
 
 MIN_WORKERS: Final = "kohort.dev/min-workers"
@@ -27,37 +37,90 @@ GATE: Final = "kohort.dev/admission"
 
 ROLE_LABEL: Final = "training.kubeflow.org/replica-type"
 INDEX_LABEL: Final = "training.kubeflow.org/replica-index"
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+Slots = Literal["operator", "indexed", "ordinal", "child", "allotted"]
+"""How a pod tells which slot it has; ``membership`` reads it.
+
+operator: NAME-ROLE-INDEX and the training operator's labels. indexed: an Indexed Job's completion index.
+ordinal: NAME-INDEX. child: through the Job that the owner has made. allotted: it has no number, we give it one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """One kind of training job of the Kubeflow training operator, which removes the highest worker index first.
+    """One kind of job, and what its controller does; all of them take the highest index first when workers go.
 
-    roles: the role of each key under ``replicas_at``. unnumbered: keys whose one pod has no index in name and labels.
+    replicas_at: the field of the spec with one entry a role, whose template and replicas stand in it; empty where the
+    spec itself has one template, for workers. roles: the role of each key in that field.
+    counts: the fields beside the one template that all hold the number of workers.
+    fixed: fields that must hold one value, and why.
+    unnumbered: keys whose one pod has no index in name and labels.
+    slots: how pods tell their slots. groups_first: a pod group that its pods name is the gang in its place.
+    one_by_one: only one running worker may be removed at a time.
     elastic_if: the field of the spec that lets workers come and go while the job runs (true, or an object that is
     there); empty where bounds alone say so. why_fixed: what happens to a running job without it.
     bounds_at: the object of the spec with ``minReplicas`` and ``maxReplicas`` of the workers, if the kind has one.
     scaled_by: a list in that object with which another autoscaler sets the workers. workers: replicas by default.
-    suspends: it obeys ``spec.runPolicy.suspend``, which deletes the job's pods and does not end the job.
+    scale: workers are set by the scale subresource, which holds no annotations.
+    suspend_at: the field that makes its controller delete the job's pods without ending the job; empty: it has none,
+    and a user stops such a job by no replicas.
+    ends: the conditions that tell that it has ended. cost: its controller removes pods by their deletion cost.
     """
 
     kind: str
     resource: Resource
-    replicas_at: str
-    roles: Mapping[str, str]
+    replicas_at: str = ""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    counts: tuple[str, ...] = ()
+    fixed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     unnumbered: frozenset[str] = frozenset()
+    slots: Slots = "operator"
+    groups_first: bool = False
+    one_by_one: bool = False
     elastic_if: str = ""
     why_fixed: str = ""
     bounds_at: str = ""
     scaled_by: str = ""
     workers: int = 1
-    suspends: bool = True
+    scale: bool = False
+    suspend_at: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    cost: bool = False
 
     @property
     def worker(self) -> str:
         """The key of the elastic role."""
         return next(key for key, role in self.roles.items() if role == WORKER)
 
+    @property
+    def workers_at(self) -> str:
+        """The field that holds the number of workers, for people."""
+        return f"spec.{self.counts[0]}" if self.counts else f"spec.{self.replicas_at}.{self.worker}.replicas"
+
+    @property
+    def suspends(self) -> bool:
+        """Whether a job of the kind can be suspended."""
+        return bool(self.suspend_at)
+
+    def workers_patch(self, workers: int) -> Json:
+        """The merge patch that sets the number of workers."""
+        if self.counts:
+            return {"spec": dict.fromkeys(self.counts, workers)}
+        return {"spec": {self.replicas_at: {self.worker: {"replicas": workers}}}}
+
+    def suspend_patch(self, suspend: bool) -> Json:
+        """The merge patch that suspends a job, or lets it go on."""
+        value: object = suspend
+        for name in reversed(("spec", *self.suspend_at)):
+            value = {name: value}
+        return value if isinstance(value, dict) else {}
+
+
+RUN_POLICY: Final = ("runPolicy", "suspend")
+SPEC: Final = ("suspend",)
+ENDED: Final = ("Succeeded", "Failed")
 
 TFJOB: Final = JobKind(
     kind="TFJob",
@@ -68,6 +131,9 @@ TFJOB: Final = JobKind(
     # pkg/core/status.go).
     elastic_if="enableDynamicWorker",
     why_fixed="the operator fails a TFJob of which a running worker is removed",
+    one_by_one=True,
+    suspend_at=RUN_POLICY,
+    ends=ENDED,
 )
 
 PYTORCHJOB: Final = JobKind(
@@ -80,6 +146,9 @@ PYTORCHJOB: Final = JobKind(
     why_fixed="its processes are told a fixed number of workers",
     bounds_at="elasticPolicy",
     scaled_by="metrics",
+    one_by_one=True,
+    suspend_at=RUN_POLICY,
+    ends=ENDED,
 )
 
 MPIJOB: Final = JobKind(
@@ -89,7 +158,54 @@ MPIJOB: Final = JobKind(
     roles={"Launcher": "launcher", "Worker": WORKER},
     unnumbered=frozenset({"Launcher"}),
     workers=0,
+    one_by_one=True,
+    suspend_at=RUN_POLICY,
+    ends=ENDED,
 )
 
-KINDS: Final[Mapping[str, JobKind]] = {kind.kind: kind for kind in (TFJOB, PYTORCHJOB, MPIJOB)}
+# An elastic Indexed Job: both counts change in one write, or the API server refuses it.
+INDEXED_JOB: Final = JobKind(
+    kind="Job",
+    resource=BATCHJOBS,
+    counts=("parallelism", "completions"),
+    fixed={"completionMode": ("Indexed", "the pods of another Job have no index")},
+    slots="indexed",
+    groups_first=True,
+    suspend_at=SPEC,
+    ends=("Complete", "Failed"),
+)
+
+STATEFULSET: Final = JobKind(
+    kind="StatefulSet",
+    resource=STATEFULSETS,
+    counts=("replicas",),
+    fixed={"podManagementPolicy": ("Parallel", "else no pod is created before the one before it is ready")},
+    slots="ordinal",
+    groups_first=True,
+    scale=True,
+)
+
+DEPLOYMENT: Final = JobKind(
+    kind="Deployment",
+    resource=DEPLOYMENTS,
+    counts=("replicas",),
+    slots="allotted",
+    groups_first=True,
+    scale=True,
+    cost=True,
+)
+
+# Its jobs cannot be changed once it is there. A TrainJob is taken by the JobSet that its controller makes of it.
+JOBSET: Final = JobKind(
+    kind="JobSet",
+    resource=JOBSETS,
+    replicas_at="replicatedJobs",
+    slots="child",
+    groups_first=True,
+    suspend_at=SPEC,
+    ends=("Completed", "Failed"),
+)
+
+ROWS: Final = (TFJOB, PYTORCHJOB, MPIJOB, INDEXED_JOB, STATEFULSET, DEPLOYMENT, JOBSET)
+KINDS: Final[Mapping[str, JobKind]] = {kind.kind: kind for kind in ROWS}
 LONE_POD: Final = "Pod"

@@ -5,12 +5,12 @@ A job is known by ``namespace/uid``, so that no object of one namespace can name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from extender.kube.api import MALFORMED
-from extender.kube.bounds import MOST_REPLICAS, read_bounds
+from extender.kube.bounds import read_bounds
 from extender.kube.fields import (
     Json,
     ObjectError,
@@ -24,8 +24,11 @@ from extender.kube.fields import (
     whole,
     whole_number,
 )
+from extender.kube.groups import GROUP, GroupKind, group_named
 from extender.kube.jobkinds import MEMORY, MIGRATABLE, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
+from extender.kube.membership import controller, kind_of
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
+from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of
 from extender.kube.training import read_training
 from policy.cluster.model import WORKER, Job, Role
 from policy.cluster.training import Report, read_reports
@@ -44,24 +47,25 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
     if MALFORMED in item:
         # Whose it is cannot be read either. As an invalid job it can be seen, and it disturbs nobody.
         return replace(bare, invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
-    replicas = part(part(item, "spec"), kind.replicas_at)
-    if not any(_scheduler(role) == scheduler_name for role in replicas.values()):
+    templates = loose_templates(item, kind)
+    if not any(text(part(template, "spec"), "schedulerName") == scheduler_name for template in templates):
         return None
+    if kind_of(controller(part(item, "metadata"))) is not None or (
+        kind.groups_first and any(map(group_named, templates))
+    ):
+        return None  # the gang is another: what has made it, or the group
     try:
         return _whole_job(item, bare, kind, scheduler_name)
     except ObjectError as error:
         return replace(bare, invalid=str(error))
 
 
-def _scheduler(role: object) -> str:
-    return text(part(part(role, "template"), "spec"), "schedulerName")
-
-
 def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
     """What can be said of a job even if its spec is malformed."""
-    meta, status, run = part(item, "metadata"), part(item, "status"), part(part(item, "spec"), "runPolicy")
-    suspended = run.get("suspend") is True
-    released = suspended and RELEASED in part(meta, "annotations") and not _suspended_by_others(meta)
+    meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
+    run = part(spec, "runPolicy")
+    suspended = _is_suspended(spec, kind)
+    released = suspended and RELEASED in part(meta, "annotations") and not _suspended_by_others(meta, kind)
     return Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),
         namespace=text(meta, "namespace"),
@@ -69,34 +73,54 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         kind=kind.kind,
         arrival=seconds(meta, "creationTimestamp"),
         roles=(),
-        finished=any(condition(status, name).get("status") == "True" for name in ("Succeeded", "Failed")),
+        finished=any(condition(status, name).get("status") == "True" for name in kind.ends),
         suspended=suspended and not released,
-        suspends=kind.suspends,
+        suspends=kind.suspends and not controller(meta),
+        one_by_one=kind.one_by_one,
         released=released,
         deleting=bool(meta.get("deletionTimestamp")),
         memory=text(part(meta, "annotations"), MEMORY),
-        holds_notes=True,
-        keeps_pods=(text(run, "cleanPodPolicy") or text(part(item, "spec"), "cleanPodPolicy")) in ("", "None"),
+        holds_notes=not kind.scale,
+        keeps_pods=bool(kind.roles) and (text(run, "cleanPodPolicy") or text(spec, "cleanPodPolicy")) in ("", "None"),
         version=whole(meta, "resourceVersion"),
     )
 
 
-def _suspended_by_others(meta: Json) -> bool:
+def _is_suspended(spec: Json, kind: JobKind) -> bool:
+    """By the kind's own field; where it has none, by no replicas."""
+    if not kind.suspends:
+        return any(spec.get(count) == 0 for count in kind.counts)
+    *path, last = kind.suspend_at
+    return _under(spec, path).get(last) is True
+
+
+def _under(item: Json, path: Sequence[str]) -> Json:
+    found = item
+    for name in path:
+        found = part(found, name)
+    return found
+
+
+def _suspended_by_others(meta: Json, kind: JobKind) -> bool:
     """Whether somebody else has set ``suspend`` since the mark was: a field belongs to those who wrote its value."""
+    *path, last = (f"f:{name}" for name in ("spec", *kind.suspend_at))
     return any(
-        "f:suspend" in part(part(part(entry, "fieldsV1"), "f:spec"), "f:runPolicy")
+        last in _under(part(entry, "fieldsV1"), path)
         and f"f:{RELEASED}" not in part(part(part(entry, "fieldsV1"), "f:metadata"), "f:annotations")
         for entry in listed(meta, "managedFields")
     )
 
 
 def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job:
-    spec, field = mapping(item.get("spec"), "spec"), f"spec.{kind.replicas_at}"
-    replicas = mapping(spec.get(kind.replicas_at), field)
-    roles = tuple(_roles(replicas, field, kind, scheduler_name))
-    if not sum(role.replicas for role in roles):
-        raise ObjectError(f"{field}.*.replicas", 0, "at least one replica in all")
-    notes = _notes(part(item, "metadata"), replicas, field)
+    spec = mapping(item.get("spec"), "spec")
+    found = tuple(asked(spec, kind))
+    roles = tuple(_role(one, scheduler_name) for one in found)
+    if not sum(role.replicas for role in roles) and not bare.suspended:
+        where = kind.workers_at if kind.counts else f"spec.{kind.replicas_at}.*.replicas"
+        raise ObjectError(where, 0, "at least one replica in all")
+    notes = notes_of(item, kind, next((one for one in found if one.role == WORKER), None))
+    if bare.suspended and not kind.suspends:
+        return replace(bare, roles=roles)
     bounds = read_bounds(notes, spec, kind, roles)
     workers = sum(role.replicas for role in roles if role.name == WORKER)
     return replace(
@@ -132,39 +156,51 @@ def _truth(notes: Json, name: str) -> bool:
     return written == "true"
 
 
-def _roles(replicas: Json, field: str, kind: JobKind, scheduler_name: str) -> Iterator[Role]:
-    for key in sorted(replicas):
-        where = f"{field}.{key}"
-        if key not in kind.roles:
-            raise ObjectError(where, key, ", ".join(kind.roles))
-        role = mapping(replicas[key], where)
-        template = mapping(role.get("template"), f"{where}.template")
-        inside = f"{where}.template.spec"
-        pod = mapping(template.get("spec"), inside)
-        if pod.get("schedulerName") != scheduler_name:
-            allowed = f"{scheduler_name}, as in the job's other roles: a gang has one scheduler"
-            raise ObjectError(f"{inside}.schedulerName", pod.get("schedulerName"), allowed)
-        asked = role.get("replicas")
-        yield Role(
-            name=kind.roles[key],
-            replicas=_default(kind, key) if asked is None else whole_number(asked, f"{where}.replicas", MOST_REPLICAS),
-            requests=requests_of(pod, inside),
-            constraints=constraints_of(pod, inside),
-            unsupported=unsupported_in(pod, inside),
-        )
+def _role(one: Asked, scheduler_name: str) -> Role:
+    inside = f"{one.at}.spec"
+    pod = mapping(one.template.get("spec"), inside)
+    if pod.get("schedulerName") != scheduler_name:
+        allowed = f"{scheduler_name}, as in the job's other roles: a gang has one scheduler"
+        raise ObjectError(f"{inside}.schedulerName", pod.get("schedulerName"), allowed)
+    return Role(
+        name=one.role,
+        replicas=one.replicas,
+        requests=requests_of(pod, inside),
+        constraints=constraints_of(pod, inside),
+        unsupported=unsupported_in(pod, inside),
+    )
 
 
-def _default(kind: JobKind, key: str) -> int:
-    return kind.workers if key == kind.worker else 1
+def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
+    """A group of pods as a job, without its roles, which its pods tell; and how many of them it needs."""
+    meta, invalid, least, utility = part(item, "metadata"), "", 0, 1.0
+    try:
+        least, utility = _least_of(item, kind), _utility(part(meta, "annotations").get(UTILITY))
+    except ObjectError as error:
+        invalid = str(error)
+    group = Job(
+        uid=identity(text(meta, "namespace"), text(meta, "uid")),
+        namespace=text(meta, "namespace"),
+        name=text(meta, "name"),
+        kind=GROUP,
+        arrival=seconds(meta, "creationTimestamp"),
+        roles=(),
+        utility=utility,
+        one_by_one=False,
+        deleting=bool(meta.get("deletionTimestamp")),
+        invalid=invalid,
+        version=whole(meta, "resourceVersion"),
+    )
+    return group, least
 
 
-def _notes(meta: Json, replicas: Json, field: str) -> Json:
-    """Kohort's annotations: the job's own, else those of its Worker's template."""
-    worker = mapping(replicas.get("Worker"), f"{field}.Worker")
-    where = f"{field}.Worker.template"
-    template = mapping(mapping(worker.get("template"), where).get("metadata"), f"{where}.metadata")
-    inner = mapping(template.get("annotations"), f"{where}.metadata.annotations")
-    return {**inner, **mapping(meta.get("annotations"), "metadata.annotations")}
+def _least_of(item: Json, kind: GroupKind) -> int:
+    """0 where the group asks for no gang: each of its pods is scheduled by itself."""
+    found, field = part(item, "spec"), "spec"
+    for name in kind.least_at[:-1]:
+        found, field = part(found, name), f"{field}.{name}"
+    value = found.get(kind.least_at[-1])
+    return 0 if value is None else whole_number(value, f"{field}.{kind.least_at[-1]}", MOST_REPLICAS)
 
 
 def _utility(value: object) -> float:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.kube.fields import Json, ObjectError, condition, listed, part, seconds, text, whole
-from extender.kube.jobkinds import GATE, INDEX_LABEL, KINDS, LONE_POD, PLAN, ROLE_LABEL, WAKE, JobKind
+from extender.kube.families import Kin
+from extender.kube.fields import ObjectError, condition, listed, part, seconds, text, whole
+from extender.kube.groups import GroupKind, role_in
+from extender.kube.jobkinds import GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
+from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
@@ -14,24 +17,24 @@ from policy.cluster.resources import Resources
 LONGEST_REFUSAL = 1024  # characters
 
 
-def read_pod(item: dict[str, Any], scheduler_name: str) -> Pod:
-    """The pod; what is malformed in it counts as absent."""
+def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
+    """The pod as a member ``of`` its job; what is malformed in it counts as absent."""
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     annotations = part(meta, "annotations")
-    opted_in = text(spec, "schedulerName") == scheduler_name
-    job_uid, slot, owner = _membership(meta) if opted_in else ("", None, "")
+    namespace = text(meta, "namespace")
+    job = of.owner_uid or (text(meta, "uid") if of.lone else "")
     scheduled = condition(status, "PodScheduled")
     return Pod(
         uid=text(meta, "uid"),
-        namespace=text(meta, "namespace"),
+        namespace=namespace,
         name=text(meta, "name"),
         requests=_requests(spec, status),
         node=text(spec, "nodeName"),
         phase=_phase(text(status, "phase")),
-        job_uid=job_uid,
-        slot=slot,
-        owner=owner,
-        opted_in=opted_in,
+        job_uid=identity(namespace, job) if job else "",
+        slot=of.slot if job else None,
+        owner=of.owner,
+        opted_in=text(spec, "schedulerName") == scheduler_name,
         terminating=bool(meta.get("deletionTimestamp")),
         gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
@@ -51,46 +54,43 @@ def is_lone(pod: Pod) -> bool:
 
 
 def lone_job(item: dict[str, Any], pod: Pod) -> Job:
-    """The job that a pod without an owner is: one worker."""
-    spec, role, invalid = part(item, "spec"), Role(WORKER, 1, pod.requests), ""
-    try:
-        unsupported = tuple(name for name in unsupported_in(spec, "spec") if name != "nodeName")
-        role = Role(WORKER, 1, requests_of(spec, "spec"), constraints_of(spec, "spec"), unsupported)
-    except ObjectError as error:
-        invalid = str(error)
+    """The gang of one that a pod is which is nobody's: one worker."""
+    role, invalid = _role(item, pod, WORKER)
     return Job(
-        uid=pod.job_uid, namespace=pod.namespace, name=pod.name, kind=LONE_POD, arrival=pod.since, roles=(role,),
-        min_workers=1, max_workers=1, finished=pod.ended, deleting=pod.terminating, keeps_pods=True, invalid=invalid,
-        version=pod.version,
+        uid=identity(pod.namespace, pod.uid), namespace=pod.namespace, name=pod.name, kind=LONE_POD, arrival=pod.since,
+        roles=(role,), min_workers=1, max_workers=1, finished=pod.ended, deleting=pod.terminating, keeps_pods=True,
+        invalid=invalid, version=pod.version,
     )  # fmt: skip
 
 
-def _membership(meta: Json) -> tuple[str, Slot | None, str]:
-    """The job, the slot and the job's name of a pod that opted in, by its controller; one without is its own job."""
-    namespace = text(meta, "namespace")
-    owners = (ref for ref in listed(meta, "ownerReferences") if isinstance(ref, dict) and ref.get("controller") is True)
-    owner = next(owners, None)
-    if owner is None:
-        return identity(namespace, text(meta, "uid")), Slot(WORKER, 0), ""
-    kind = KINDS.get(text(owner, "kind"))
-    if kind is None or not text(owner, "apiVersion").startswith(f"{kind.resource.group}/"):
-        return "", None, ""
-    name = text(owner, "name")
-    return identity(namespace, text(owner, "uid")), _slot(meta, name, kind), name
+def read_kin(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> Kin:
+    """A pod that names its job, or its group."""
+    wish = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
+    if group is None:
+        return Kin(pod, of.slot, wish=wish)
+    role, invalid = _role(item, pod, role_in(item, group) or WORKER)
+    replaced = bool(controller(part(item, "metadata")))
+    return Kin(pod, None, role, wish, lone_job(item, pod), f"pod {pod.name}: {invalid}" if invalid else "", replaced)
 
 
-def _slot(meta: Json, owner: str, kind: JobKind) -> Slot | None:
-    """By the operator's labels, and only under the name that it gives: a label alone is a claim, not a fact.
+# What a pod that is there may have: its node, once it is bound, and its group, which is read.
+ACCEPTED = ("nodeName", "schedulingGroup")
 
-    The index is in its shortest form (no leading zero), or two pods could claim one slot.
-    """
-    labels = part(meta, "labels")
-    role, index = text(labels, ROLE_LABEL).lower(), text(labels, INDEX_LABEL)
-    if role in {key.lower() for key in kind.unnumbered}:
-        return Slot(role, 0) if text(meta, "name") == f"{owner}-{role}" else None
-    if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):
-        return None
-    return Slot(role, int(index)) if role and text(meta, "name") == f"{owner}-{role}-{index}" else None
+
+def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
+    """What the pod asks for as a role of that name, and why it cannot be taken, if so."""
+    spec = part(item, "spec")
+    try:
+        unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
+        return Role(name, 1, requests_of(spec, "spec"), constraints_of(spec, "spec"), unsupported), ""
+    except ObjectError as error:
+        return Role(name, 1, pod.requests), str(error)
+
+
+def _slot_in(written: str) -> Slot | None:
+    """The slot that a binding wrote down."""
+    role, _, index = written.rpartition("-")
+    return Slot(role, int(index)) if role and index.isascii() and index.isdigit() and len(index) < 8 else None
 
 
 def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:

@@ -50,7 +50,7 @@ class Times:
     settled_seconds: float = 1.0  # a watch that lived this long was a good one: back-off starts anew
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
-    missing_seconds: float = 30.0  # between looks for a resource whose CRD is not installed
+    missing_seconds: float = 10.0  # between looks for a resource whose CRD is not installed
 
 
 class Reflector:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
+from extender.kube.families import Families
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
+from extender.kube.groups import GROUPS, GroupKind
 from extender.kube.jobkinds import KINDS, JobKind
-from extender.kube.jobs import identity, read_job, reports_of
-from extender.kube.pods import is_lone, lone_job, read_pod
+from extender.kube.jobs import identity, read_group, read_job, reports_of
+from extender.kube.membership import NOBODY, Claim, membership
+from extender.kube.pods import is_lone, lone_job, read_kin, read_pod
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
 from policy.cluster.model import Node, Taint
 from policy.cluster.resources import Resources
@@ -21,6 +24,9 @@ __all__ = ["Translator", "identity"]
 
 CHANGES = ("ADDED", "MODIFIED", "DELETED")
 KIND_OF: Mapping[Resource, JobKind] = {kind.resource: kind for kind in KINDS.values()}
+GROUP_OF: Mapping[Resource, GroupKind] = {kind.resource: kind for kind in GROUPS}
+GROUP_NAMED: Mapping[str, GroupKind] = {str(kind.resource): kind for kind in GROUPS}
+NAMED = ("allotted", "child")  # pods of such kinds know their job's name only
 
 
 class Translator:
@@ -28,6 +34,8 @@ class Translator:
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
+        self._families = Families()
+        self._jobs: set[str] = set()  # told of and not gone: most objects of Kubernetes' own kinds are not ours
 
     def events(self, resource: Resource, change: Json) -> list[Event]:
         """The facts in one watch event ``{"type", "object"}``."""
@@ -39,6 +47,8 @@ class Translator:
             return _node_events(item, gone)
         if resource == PODS:
             return self.pod_events(item, gone=gone)
+        if group := GROUP_OF.get(resource):
+            return self._group_events(item, group, gone)
         kind = KIND_OF.get(resource)
         return self._job_events(item, kind, gone) if kind else []
 
@@ -50,11 +60,17 @@ class Translator:
             return []
         if not gone and MALFORMED in item:
             return []  # what was known of it stands: a pod that cannot be read may still hold its room
-        pod = read_pod(item, self._scheduler_name)
+        opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
+        of = membership(item) if opted_in else NOBODY
+        pod = read_pod(item, self._scheduler_name, of)
         if gone:
             # A list that lacks the pod tells its name and uid only; whether it was a gang of one cannot be seen then.
             lone = is_lone(pod) or "spec" not in item
-            return [PodGone(uid), *([JobGone(identity(namespace, uid))] if lone else [])]
+            freed = self._families.lose_pod(uid)
+            return [PodGone(uid), *([JobGone(identity(namespace, uid))] if lone else []), *freed]
+        if of.claim is not None:
+            group = GROUP_NAMED.get(of.claim.resource)
+            return self._families.see_pod(of.claim, read_kin(item, pod, of, group))
         return [*([JobSeen(lone_job(item, pod))] if is_lone(pod) else []), PodSeen(pod)]
 
     def _job_events(self, item: Json, kind: JobKind, gone: bool) -> list[Event]:
@@ -63,14 +79,31 @@ class Translator:
         if not (namespace and uid and text(meta, "name")):
             return []
         job = None if gone else read_job(item, kind, self._scheduler_name)
+        claim = Claim(str(kind.resource), namespace, text(meta, "name"))
         # A job of another scheduler is nothing to us, also when it was ours a moment ago.
         if job is None:
-            return [JobGone(identity(namespace, uid))]
+            return self._job_gone(identity(namespace, uid), claim if kind.slots in NAMED else None)
+        self._jobs.add(job.uid)
+        members = self._families.see_job(claim, job, allots=kind.slots == "allotted") if kind.slots in NAMED else []
         # Those that the ledger has already are older than its newest, and so no news.
-        return [
-            JobSeen(job),
-            *(Reported(job.uid, report) for report in reports_of(item)),
-        ]
+        return [JobSeen(job), *(Reported(job.uid, report) for report in reports_of(item)), *members]
+
+    def _job_gone(self, uid: str, claim: Claim | None) -> list[Event]:
+        if uid not in self._jobs:
+            return []
+        self._jobs.discard(uid)
+        return [JobGone(uid), *(self._families.lose_job(claim) if claim else [])]
+
+    def _group_events(self, item: Json, kind: GroupKind, gone: bool) -> list[Event]:
+        meta = part(item, "metadata")
+        namespace, name = text(meta, "namespace"), text(meta, "name")
+        if not (namespace and name and text(meta, "uid")):
+            return []
+        claim = Claim(str(kind.resource), namespace, name)
+        if gone:
+            return self._families.lose_job(claim)
+        group, least = read_group(item, kind)
+        return self._families.see_job(claim, group, least=least)
 
 
 def _node_events(item: Json, gone: bool) -> list[Event]:

@@ -113,7 +113,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     item = {**manifest, "metadata": {"namespace": "default", **meta, "uid": UID}}
     job = read_job(item, kind, scheduler_name)
     if job is None:
-        field = f"job.spec.{kind.replicas_at}.*.template.spec.schedulerName"
+        field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"
         raise WrongQuestionError(field, "none of the roles names it", scheduler_name)
     if job.invalid:
         raise WrongQuestionError("job", job.key, f"a job that kohort can take: {job.invalid}")

@@ -115,6 +115,8 @@ class Job:
     the newest report that its object holds, 0 where it holds none. ``memory``: what a policy wrote there of this job;
     ``holds_notes``: it has an object of its own that we can write such annotations on.
     ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
+    ``one_by_one``: its operator can remove only one running worker at a time. ``replaced``: its pods are created anew
+    when they are deleted; a gang of others is not released for a member that it lacks.
     """
 
     uid: str
@@ -132,6 +134,8 @@ class Job:
     migratable: bool = False
     elastic: bool = False
     ps_elastic: bool = False
+    one_by_one: bool = True
+    replaced: bool = True
     reported: float = 0.0
     memory: str = ""
     holds_notes: bool = False

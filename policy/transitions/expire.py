@@ -43,8 +43,9 @@ def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
         # A binding whose answer was lost this long ago was either seen by the watch or never made.
         draft.put_gang(replace(gang, deadline=None, in_flight={}))
         return []
-    if job is not None and job.invalid:
-        # What cannot be read any more is not judged: its pods are left alone until the object is mended.
+    if job is not None and (job.invalid or (gang.state is State.REPAIRING and not job.replaced)):
+        # What cannot be read any more is not judged: its pods are left alone until the object is mended. Pods that
+        # nobody would create anew are not deleted.
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
         return []
     if job is not None and gang.state is State.MIGRATING:

@@ -48,10 +48,13 @@ def ask(what: str, *verbs: str, namespace: str = "", name: str = "") -> list[Ask
 
 
 JOBS = [f"kubeflow.org:{kind}" for kind in ("tfjobs", "pytorchjobs", "mpijobs")]
+OWN = ["batch:jobs", "jobset.x-k8s.io:jobsets", "apps:statefulsets", "apps:deployments"]
+GROUPS = [f"scheduling.{group}:podgroups" for group in ("k8s.io", "x-k8s.io", "volcano.sh")]
 LEASE, GATE = "coordination.k8s.io:leases", "configmaps"
 NEEDED: dict[str, list[Asked]] = {
     EXTENDER: [
-        *ask("pods", *READ), *ask("nodes", *READ), *(one for kind in JOBS for one in ask(kind, *READ)),
+        *ask("pods", *READ), *ask("nodes", *READ),
+        *(one for kind in (*JOBS, *OWN, *GROUPS) for one in ask(kind, *READ)),
         *ask("pods/binding", "create", namespace=TEAM), *ask("events.k8s.io:events", "create", namespace=TEAM),
         *ask(LEASE, "get", namespace=NAMESPACE, name="kohort-scheduler"),
         *ask("authentication.k8s.io:tokenreviews", "create"),
@@ -60,7 +63,8 @@ NEEDED: dict[str, list[Asked]] = {
         *ask("pods", *READ), *ask("pods", "patch", "delete", namespace=TEAM),
         *ask("pods/status", "patch", namespace=TEAM), *ask("pods/eviction", "create", namespace=TEAM),
         *(one for kind in JOBS for one in ask(kind, *READ)),
-        *(one for kind in JOBS for one in ask(kind, "patch", namespace=TEAM)),
+        *(one for kind in (*JOBS, *OWN[:2]) for one in ask(kind, "patch", namespace=TEAM)),
+        *(one for kind in OWN[2:] for one in ask(f"{kind}/scale", "patch", namespace=TEAM)),
         *ask("events.k8s.io:events", "create", namespace=TEAM),
         *ask(GATE, "get", "patch", namespace=NAMESPACE, name="kohort-gate"),
         *ask(LEASE, "get", namespace=NAMESPACE, name="kohort-scheduler"),
@@ -110,7 +114,8 @@ ONLY_OTHERS: dict[str, list[Asked]] = {
     EXTENDER: [
         *ask("pods/eviction", "create", namespace=TEAM),
         *ask("pods", "patch", "delete", namespace=TEAM), *ask("pods/status", "update", "patch", namespace=TEAM),
-        *(one for kind in JOBS for one in ask(kind, "patch", namespace=TEAM)),
+        *(one for kind in (*JOBS, *OWN) for one in ask(kind, "patch", namespace=TEAM)),
+        *(one for kind in OWN[2:] for one in ask(f"{kind}/scale", "patch", "update", namespace=TEAM)),
         *ask(GATE, *ANY, namespace=NAMESPACE, name="kohort-gate"),
         *ask(LEASE, *WRITE, namespace=NAMESPACE, name="kohort-scheduler"), *ask("persistentvolumes", *ANY),
     ],
@@ -286,6 +291,19 @@ def test_jobs_are_resized_by_the_controller_and_otherwise_left_alone(
         assert account.status("DELETE", job.path) == FORBIDDEN
         assert account.status("PUT", job.path, plane.api.get(job.path)) == FORBIDDEN
     plane.api.delete(job.path)
+
+
+def test_a_batch_job_that_did_not_opt_in_is_not_changed(plane: ControlPlane, accounts: dict[str, Account]) -> None:
+    path, less = f"/apis/batch/v1/namespaces/{TEAM}/jobs", {"spec": {"parallelism": 1}}
+    for name, scheduler in (("ours", "kohort"), ("theirs", "default-scheduler")):
+        container = {"name": "train", "image": "none"}
+        pod = {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [container]}
+        spec = {"parallelism": 2, "template": {"spec": pod}}
+        plane.api.create(path, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
+    assert accounts[CONTROLLER].call("PATCH", f"{path}/ours", less).is_success
+    assert accounts[CONTROLLER].status("PATCH", f"{path}/theirs", less) == FORBIDDEN
+    for name in ("ours", "theirs"):
+        plane.api.delete(f"{path}/{name}")
 
 
 def test_the_gate_is_the_only_map_and_the_lease_the_only_lease(

@@ -15,6 +15,7 @@ import yaml
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
+from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
 from extender.kube.jobs import read_job
 from extender.kubescheduler.checkconfig import check_file
@@ -48,7 +49,7 @@ def test_kustomization_lists_every_file_once() -> None:
 
 
 def test_no_object_is_written_twice() -> None:
-    assert len(OBJECTS) == sum(len(documents(path)) for path in FILES) == 28
+    assert len(OBJECTS) == sum(len(documents(path)) for path in FILES) == 30
 
 
 @pytest.mark.parametrize("manifest", OBJECTS.values(), ids=OBJECTS.keys())
@@ -198,9 +199,11 @@ def reading(*resources: str) -> set[str]:
 
 
 JOBS = ("kubeflow.org/tfjobs", "kubeflow.org/pytorchjobs", "kubeflow.org/mpijobs")
+OWN = ("batch/jobs", "apps/statefulsets", "apps/deployments", "jobset.x-k8s.io/jobsets")
+PODGROUPS = tuple(f"scheduling.{group}/podgroups" for group in ("k8s.io", "x-k8s.io", "volcano.sh"))
 LEASE = "coordination.k8s.io/leases['kohort-scheduler']"
 RIGHTS = {
-    "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS)
+    "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS, *OWN, *PODGROUPS)
     | {"create /pods/binding", "create events.k8s.io/events", "create authentication.k8s.io/tokenreviews"},
     "Role kohort-extender": {f"get {LEASE}"},
     "ClusterRole kohort-controller": reading("/pods", *JOBS)
@@ -210,6 +213,9 @@ RIGHTS = {
         "delete /pods",
         "create /pods/eviction",
         *(f"patch {job}" for job in JOBS),
+        *(f"{verb} {job}" for verb in ("get", "patch") for job in ("batch/jobs", "jobset.x-k8s.io/jobsets")),
+        "patch apps/statefulsets/scale",
+        "patch apps/deployments/scale",
         "create events.k8s.io/events",
     },
     "Role kohort-controller": {"get /configmaps['kohort-gate']", "patch /configmaps['kohort-gate']", f"get {LEASE}"},
@@ -222,7 +228,7 @@ def test_roles_hold_these_rights_and_no_others() -> None:
 
 
 def test_extender_may_read_whatever_the_code_watches() -> None:
-    watched = [PODS, NODES, *(kind.resource for kind in KINDS.values())]
+    watched = [PODS, NODES, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS)]
     assert reading(*(f"{one.group}/{one.plural}" for one in watched)) <= set(rights("ClusterRole kohort-extender"))
 
 
@@ -286,6 +292,17 @@ def test_policies_ask_for_our_scheduler_name() -> None:
     assert '== "on"' in conditions["switched-on"]
     (validation,) = OBJECTS["ValidatingAdmissionPolicy kohort-own-pods"]["spec"]["validations"]
     assert f'== "{SETTINGS.scheduler_name}"' in validation["expression"]
+
+
+def test_guard_of_jobs_denies_and_names_the_accounts_that_may_patch_them() -> None:
+    spec = OBJECTS["ValidatingAdmissionPolicy kohort-own-jobs"]["spec"]
+    assert spec["failurePolicy"] == "Fail"
+    assert OBJECTS["ValidatingAdmissionPolicyBinding kohort-own-jobs"]["spec"]["validationActions"] == ["Deny"]
+    assert f'== "{SETTINGS.scheduler_name}"' in spec["validations"][0]["expression"]
+    (condition,) = spec["matchConditions"]
+    named = set(re.findall(r"system:serviceaccount:kohort-system:([\w-]+)", condition["expression"]))
+    bindings = (one for name, one in BINDINGS.items() if one["roleRef"]["name"] == "kohort-controller")
+    assert named == {subject["name"] for one in bindings for subject in one["subjects"]}
 
 
 def test_guard_denies_and_names_all_our_accounts() -> None:

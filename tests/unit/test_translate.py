@@ -343,7 +343,11 @@ NOT_OURS: dict[str, Json] = {
 
 @pytest.mark.parametrize("item", NOT_OURS.values(), ids=NOT_OURS.keys())
 def test_a_job_that_did_not_opt_in_is_nothing_to_us_also_when_it_was_ours(item: Json) -> None:
-    assert OURS.events(TFJOBS, {"type": "MODIFIED", "object": item}) == [JobGone("team-a/j1")]
+    change, ours = {"type": "MODIFIED", "object": item}, Translator("kohort")
+    assert ours.events(TFJOBS, change) == []
+    assert ours.events(TFJOBS, {"type": "ADDED", "object": tfjob()}) != []
+    assert ours.events(TFJOBS, change) == [JobGone("team-a/j1")]
+    assert ours.events(TFJOBS, change) == []
 
 
 def test_a_job_that_could_not_be_decoded_is_invalid_and_not_gone() -> None:

@@ -74,6 +74,14 @@ def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_firs
     assert (world.state("a"), world.snapshot.jobs["job-a"].arrival) == (State.WAITING, START)
 
 
+def test_a_gang_of_pods_that_nobody_would_create_anew_is_not_released() -> None:
+    gang = job("a", replaced=False).ps().workers(2)
+    world = World(Kod2(starve_limit=20)).nodes("n1").start(gang)
+    world.do(PodGone("uid-a-worker-1"))
+    world.pass_time(100)
+    assert (world.state("a"), desired(world.snapshot, 500).release) == (State.REPAIRING, ())
+
+
 def released() -> World:
     """A TFJob that has lost a member for which there is no room, past its repair time: three of four are bound."""
     world = World().nodes("n1").start(job("a", suspends=True).ps().workers(3, cpu=3))

@@ -1,0 +1,76 @@
+"""Groups of pods that others' schedulers bind together, as one table: how a pod names its group, and its minimum.
+
+A group is a rigid gang: nobody adds or removes its pods for us. Adding a kind of group is adding a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from extender.kube.api import Resource
+from extender.kube.fields import part, text
+
+GROUP: Final = "PodGroup"
+"""The kind of all of them; their API groups differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """``named_at``: the fields of a pod that hold the group's name. ``least_at``: the field of its spec that holds the
+    number of pods without which none is bound. ``role_at``: fields of a pod that tell its role, if it has one.
+    """
+
+    resource: Resource
+    named_at: tuple[tuple[str, ...], ...]
+    least_at: tuple[str, ...] = ("minMember",)
+    role_at: tuple[tuple[str, ...], ...] = ()
+
+
+LABELS: Final = ("metadata", "labels")
+ANNOTATIONS: Final = ("metadata", "annotations")
+ROLE: Final = (*LABELS, "training.kubeflow.org/replica-type")
+
+COSCHEDULING: Final = GroupKind(
+    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
+    named_at=((*LABELS, "scheduling.x-k8s.io/pod-group"),),
+    role_at=(ROLE,),
+)
+
+VOLCANO: Final = GroupKind(
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups"),
+    named_at=((*ANNOTATIONS, "scheduling.k8s.io/group-name"), (*ANNOTATIONS, "scheduling.volcano.sh/group-name")),
+    role_at=((*ANNOTATIONS, "volcano.sh/task-spec"), ROLE),
+)
+
+# Kubernetes' own (feature GenericWorkload): beta from 1.37, v1alpha2 in 1.36.
+NATIVE_NAME: Final = ("spec", "schedulingGroup", "podGroupName")
+NATIVE: Final = GroupKind(
+    Resource("scheduling.k8s.io", "v1beta1", "podgroups"),
+    named_at=(NATIVE_NAME,),
+    least_at=("schedulingPolicy", "gang", "minCount"),
+    role_at=(ROLE,),
+)
+GROUPS: Final = (NATIVE, COSCHEDULING, VOLCANO)
+
+
+def group_named(pod: Mapping[str, Any]) -> tuple[GroupKind, str] | None:
+    """The group that a pod, or a template of pods, names."""
+    for kind in GROUPS:
+        for path in kind.named_at:
+            if name := _at(pod, path):
+                return kind, name
+    return None
+
+
+def role_in(pod: Mapping[str, Any], kind: GroupKind) -> str:
+    """The role that the pod says it has; empty where it says none."""
+    return next((role for path in kind.role_at if (role := _at(pod, path))), "").lower()
+
+
+def _at(item: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    found: Any = item
+    for name in path[:-1]:
+        found = part(found, name)
+    return text(found, path[-1])

@@ -1,0 +1,136 @@
+"""Whose member a pod says it is, and in which slot: by its controller, by what made its controller, or by a group.
+
+A label alone is a claim, not a fact: it counts only under the name that the pod's controller gives such a pod. A group
+is a claim of its pods by nature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from extender.kube.fields import Json, listed, part, text
+from extender.kube.groups import group_named
+from extender.kube.jobkinds import DEPLOYMENT, INDEX_LABEL, INDEXED_JOB, JOBSET, KINDS, ROLE_LABEL, JobKind
+from policy.cluster.model import WORKER, Slot
+
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+TEMPLATE_HASH: Final = "pod-template-hash"
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+LONGEST_GENERATED: Final = 58  # characters of a generated name before its five random ones
+
+
+class Claim(NamedTuple):
+    """A job or group that a pod names: the resource, and the name of the object."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """``owner``: the uid of the pod's own controller that is a job, and its name; ``claim``: a job known by name.
+
+    ``slot``: where the pod tells it. None of them: a gang of one if ``lone``, else no member of anything.
+    """
+
+    owner_uid: str = ""
+    owner: str = ""
+    claim: Claim | None = None
+    slot: Slot | None = None
+    lone: bool = False
+
+
+NOBODY: Final = Membership()
+
+
+def membership(item: Mapping[str, Any]) -> Membership:
+    """Read it from a pod."""
+    meta = part(item, "metadata")
+    owner = controller(meta)
+    kind = kind_of(owner)
+    if (kind is None or kind.groups_first) and (group := group_named(item)) is not None:
+        return Membership(claim=Claim(str(group[0].resource), text(meta, "namespace"), group[1]))
+    if not owner:
+        return Membership(lone=True, slot=Slot(WORKER, 0))
+    if child := _of_jobset(meta, owner, kind):
+        return child
+    if kind is not None and kind.slots != "allotted":
+        return Membership(owner_uid=text(owner, "uid"), owner=text(owner, "name"), slot=_slot(meta, owner, kind))
+    return _of_deployment(meta, owner)
+
+
+def controller(meta: Json) -> Json:
+    """The owner that controls the object; empty where there is none."""
+    owners = (ref for ref in listed(meta, "ownerReferences") if isinstance(ref, dict) and ref.get("controller") is True)
+    return next(owners, {})
+
+
+def kind_of(owner: Json) -> JobKind | None:
+    """The row of the table that an owner is of."""
+    kind = KINDS.get(text(owner, "kind"))
+    known = kind is not None and text(owner, "apiVersion").startswith(f"{kind.resource.group}/")
+    return kind if known else None
+
+
+def _slot(meta: Json, owner: Json, kind: JobKind) -> Slot | None:
+    name, job, labels = text(meta, "name"), text(owner, "name"), part(meta, "labels")
+    match kind.slots:
+        case "operator":
+            return _operator_slot(name, job, labels, kind)
+        case "indexed":
+            index = _index(labels, COMPLETION_INDEX)
+            return Slot(WORKER, index) if index is not None and _is_generated(name, job, index) else None
+        case "ordinal":
+            index = _index(labels, POD_INDEX)
+            return Slot(WORKER, index) if index is not None and name == f"{job}-{index}" else None
+        case _:
+            return None
+
+
+def _operator_slot(name: str, job: str, labels: Json, kind: JobKind) -> Slot | None:
+    role = text(labels, ROLE_LABEL).lower()
+    if role in {key.lower() for key in kind.unnumbered}:
+        return Slot(role, 0) if name == f"{job}-{role}" else None
+    index = _index(labels, INDEX_LABEL)
+    return Slot(role, index) if index is not None and role and name == f"{job}-{role}-{index}" else None
+
+
+def _index(labels: Json, label: str) -> int | None:
+    """In its shortest form (no leading zero), or two pods could claim one slot."""
+    index = text(labels, label)
+    if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):
+        return None
+    return int(index)
+
+
+def _is_generated(name: str, job: str, index: int) -> bool:
+    """Whether it is the name of an Indexed Job's pod: the Job's, cut where it is long, its index, and a random end."""
+    tail = f"-{index}-"
+    return name.startswith(job[: LONGEST_GENERATED - len(tail)] + tail)
+
+
+def _of_jobset(meta: Json, owner: Json, kind: JobKind | None) -> Membership | None:
+    """A pod of a Job that a JobSet has made: each such Job is a role of the gang."""
+    labels = part(meta, "labels")
+    jobset, role, job = text(labels, JOBSET_NAME), text(labels, REPLICATED_JOB), _index(labels, JOB_INDEX)
+    if kind is not INDEXED_JOB or not (jobset and role) or job is None:
+        return None
+    claim = Claim(str(JOBSET.resource), text(meta, "namespace"), jobset)
+    index, child = _index(labels, COMPLETION_INDEX), f"{jobset}-{role}-{job}"
+    fits = text(owner, "name") == child and index is not None and _is_generated(text(meta, "name"), child, index)
+    return Membership(claim=claim, slot=Slot(f"{role}-{job}", index) if fits and index is not None else None)
+
+
+def _of_deployment(meta: Json, owner: Json) -> Membership:
+    """A pod of a ReplicaSet whose name is the Deployment's and the hash of its template."""
+    tail = f"-{text(part(meta, 'labels'), TEMPLATE_HASH)}"
+    name = text(owner, "name")
+    if text(owner, "kind") != "ReplicaSet" or tail == "-" or not name.endswith(tail) or name == tail:
+        return NOBODY
+    return Membership(claim=Claim(str(DEPLOYMENT.resource), text(meta, "namespace"), name.removesuffix(tail)))

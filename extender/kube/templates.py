@@ -1,0 +1,116 @@
+"""Where a job's pod templates stand, by its row of the table: one a role, one for all, or one in each job of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from extender.kube.fields import Json, ObjectError, each, items, listed, mapping, part, string, whole_number
+from extender.kube.jobkinds import JobKind
+from policy.cluster.model import WORKER
+
+MOST_REPLICAS: Final = 10_000
+
+
+class Asked(NamedTuple):
+    """A role of a job: its name, its replicas, its pod template and where that stands."""
+
+    role: str
+    replicas: int
+    template: Json
+    at: str
+
+
+def loose_templates(item: object, kind: JobKind) -> list[Json]:
+    """The pod templates of a job, whatever else it holds."""
+    spec = part(item, "spec")
+    if kind.counts:
+        return [part(spec, "template")]
+    if kind.slots == "child":
+        jobs = (part(part(job, "template"), "spec") for job in listed(spec, kind.replicas_at))
+        return [part(job, "template") for job in jobs]
+    return [part(role, "template") for role in part(spec, kind.replicas_at).values()]
+
+
+def asked(spec: Json, kind: JobKind) -> Iterator[Asked]:
+    """The roles that a job asks for. Raises ObjectError."""
+    for name, (value, why) in kind.fixed.items():
+        if spec.get(name) != value:
+            raise ObjectError(f"spec.{name}", spec.get(name), f"{value}: {why}")
+    if kind.counts:
+        yield _workers(spec, kind)
+    elif kind.slots == "child":
+        yield from _of_set(spec, kind)
+    else:
+        yield from _of_roles(spec, kind)
+
+
+def notes_of(item: Json, kind: JobKind, workers: Asked | None) -> Json:
+    """Kohort's annotations: the job's own, else those of its workers' template."""
+    own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
+    if workers is None:
+        return own
+    meta = mapping(workers.template.get("metadata"), f"{workers.at}.metadata")
+    return {**mapping(meta.get("annotations"), f"{workers.at}.metadata.annotations"), **own}
+
+
+def _of_roles(spec: Json, kind: JobKind) -> Iterator[Asked]:
+    field = f"spec.{kind.replicas_at}"
+    replicas = mapping(spec.get(kind.replicas_at), field)
+    for key in sorted(replicas):
+        where = f"{field}.{key}"
+        if key not in kind.roles:
+            raise ObjectError(where, key, ", ".join(kind.roles))
+        role = mapping(replicas[key], where)
+        default = kind.workers if key == kind.worker else 1
+        count = _count(role.get("replicas"), f"{where}.replicas", default)
+        yield Asked(kind.roles[key], count, mapping(role.get("template"), f"{where}.template"), f"{where}.template")
+
+
+def _workers(spec: Json, kind: JobKind) -> Asked:
+    """The spec's one template. Where several fields count its pods they say the same: all of them run at once."""
+    first, *others = kind.counts
+    workers = _count(spec.get(first), f"spec.{first}", 1)
+    for name in others:
+        if spec.get(name) != workers:
+            raise ObjectError(
+                f"spec.{name}", spec.get(name), f"{workers}, which is {first}: a gang runs all its workers"
+            )
+    if start := mapping(spec.get("ordinals"), "spec.ordinals").get("start"):
+        raise ObjectError("spec.ordinals.start", start, "0")
+    return Asked(WORKER, workers, mapping(spec.get("template"), "spec.template"), "spec.template")
+
+
+def _of_set(spec: Json, kind: JobKind) -> Iterator[Asked]:
+    """Each job of the set is a role; all of them are created at once, or the gang would never be whole."""
+    order = mapping(spec.get("startupPolicy"), "spec.startupPolicy").get("startupPolicyOrder")
+    if order not in (None, "AnyOrder"):
+        raise ObjectError("spec.startupPolicy.startupPolicyOrder", order, "AnyOrder")
+    jobs = 0
+    for where, job in each(spec, "spec", kind.replicas_at):
+        if items(job.get("dependsOn"), f"{where}.dependsOn"):
+            raise ObjectError(f"{where}.dependsOn", job["dependsOn"], "none: a gang's pods start together")
+        name = string(job.get("name"), f"{where}.name")
+        at = f"{where}.template.spec"
+        inner = mapping(mapping(job.get("template"), f"{where}.template").get("spec"), at)
+        pods = _pods_of(inner, at)
+        template = mapping(inner.get("template"), f"{at}.template")
+        replicas = _count(job.get("replicas"), f"{where}.replicas", 1)
+        jobs += replicas
+        if jobs > MOST_REPLICAS:
+            raise ObjectError(f"{where}.replicas", replicas, f"{MOST_REPLICAS} jobs in all")
+        for index in range(replicas):
+            yield Asked(f"{name}-{index}", pods, template, f"{at}.template")
+
+
+def _pods_of(job: Json, at: str) -> int:
+    if (mode := job.get("completionMode")) not in (None, "Indexed"):
+        raise ObjectError(f"{at}.completionMode", mode, "Indexed")
+    pods = _count(job.get("parallelism"), f"{at}.parallelism", 1)
+    if job.get("completions") not in (None, pods):
+        raise ObjectError(f"{at}.completions", job["completions"], f"{pods}, which is parallelism")
+    return pods
+
+
+def _count(value: Any, field: str, default: int) -> int:
+    return default if value is None else whole_number(value, field, MOST_REPLICAS)
