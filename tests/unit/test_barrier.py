@@ -64,6 +64,17 @@ async def test_a_binding_names_uid_plan_and_slot() -> None:
 
 
 @virtual
+async def test_a_binding_says_who_goes_first_where_the_controller_goes_by_cost() -> None:
+    stage = Stage()
+    pods = stage.submit(job("a", kind="Deployment").workers(2))
+    calls = [call(stage, member) for member in pods]
+    await later()
+    assert [task.result() for task in calls] == ["", ""]
+    cost = "controller.kubernetes.io/pod-deletion-cost"
+    assert {name: notes.get(cost) for name, *_, notes in stage.api.bindings} == {"a-worker-0": "0", "a-worker-1": "-1"}
+
+
+@virtual
 async def test_when_the_window_is_over_all_are_refused() -> None:
     stage = Stage(window_seconds=8.0)
     pods = stage.submit(A)

@@ -189,6 +189,12 @@ def test_workers_are_taken_one_by_one_each_when_the_one_before_is_gone() -> None
     assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]
 
 
+def test_workers_of_a_kind_that_can_remove_several_are_taken_at_once() -> None:
+    world = World().nodes("n1").start(job("light", one_by_one=False).ps().workers(1, 4, asked=4))
+    world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
+    assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]
+
+
 def bounds_ordered(stated: dict[str, bool]) -> list[tuple[str, int | None, int | None]]:
     """What a resize of a job with bounds 1 to 4 writes down."""
     world = World().nodes("n1").start(job("light", **stated).ps().workers(1, 4, asked=4))
