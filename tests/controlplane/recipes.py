@@ -39,11 +39,11 @@ class Recipe:
         return digest.hexdigest()[:12]
 
 
-def _kubernetes_ldflags() -> str:
+def _kubernetes_ldflags(version: str) -> str:
     """Return the flags that make a Kubernetes binary report its version; unset, it would say v0.0.0-master."""
-    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    major, minor, _ = version.removeprefix("v").split(".")
     values = {
-        "gitVersion": KUBERNETES_VERSION,
+        "gitVersion": version,
         "gitMajor": major,
         "gitMinor": minor,
         "gitTreeState": "clean",
@@ -53,8 +53,8 @@ def _kubernetes_ldflags() -> str:
     return " ".join(f"-X {package}.{key}={value}" for package in packages for key, value in values.items())
 
 
-def _kubernetes(binary: str) -> Recipe:
-    return Recipe(binary, "kubernetes", f"k8s.io/kubernetes/cmd/{binary}", KUBERNETES_VERSION, _kubernetes_ldflags())
+def _kubernetes(binary: str, version: str = KUBERNETES_VERSION, module: str = "kubernetes") -> Recipe:
+    return Recipe(binary, module, f"k8s.io/kubernetes/cmd/{binary}", version, _kubernetes_ldflags(version))
 
 
 # In the order in which they are built. etcd is the release that Kubernetes itself is pinned to, hence its module.
@@ -67,3 +67,12 @@ RECIPES = (
     Recipe("training-operator", "training-operator", f"{TRAINING_OPERATOR_MODULE}/cmd/training-operator.v1", "v1.8.1"),
     _kubernetes("kube-controller-manager"),
 )
+
+# For ``make skew``: the newest patch of each older minor version that the Go module proxy serves.
+OLDER_VERSIONS = ("v1.36.3", "v1.35.4", "v1.34.4")
+
+
+def older(version: str) -> tuple[Recipe, ...]:
+    """Return the recipes of API server and scheduler of an older version; everything else stays as it is."""
+    module = f"kubernetes-{version.removeprefix('v').rpartition('.')[0]}"
+    return tuple(_kubernetes(binary, version, module) for binary in ("kube-apiserver", "kube-scheduler"))
