@@ -14,6 +14,7 @@ AT_CALLS: Final = {
     "bind-500-done": 0.10, "bind-forbidden": 0.08, "bind-slow": 0.10, "bind-lands-late": 0.05,
     "patch-lost": 0.15, "patch-answer-lost": 0.15, "patch-conflict": 0.15, "patch-429": 0.15, "patch-500": 0.15,
     "release-lost": 0.30, "release-answer-lost": 0.50, "release-500": 0.30,
+    "renew-lost": 0.10, "renew-answer-lost": 0.10, "renew-500": 0.15,
     "get-500": 0.25, "get-lost": 0.10,
     "list-page-500": 0.20, "list-page-410": 0.15, "list-slow": 0.25,
     "watch-refused": 0.15, "watch-late": 0.05, "watch-duplicate": 0.05, "watch-reordered": 0.15,
@@ -29,8 +30,10 @@ AT_WRITES: Final = {
 # By time: relative weights.
 TIMED: Final = {
     "kill-extender": 2.0, "kill-controller": 1.0, "kill-scheduler": 1.0,
-    "pause-extender": 1.0, "pause-controller": 0.7, "clock-jump-extender": 0.7, "clock-jump-controller": 0.4,
-    "compaction": 1.0, "lease-lost": 0.5, "lease-not-renewed": 0.5,
+    "pause-extender": 1.0, "pause-controller": 0.7, "pause-scheduler": 0.5,
+    "clock-jump-extender": 0.7, "clock-jump-controller": 0.4,
+    "leader-killed": 0.7, "leader-paused": 1.0, "leader-paused-in-gang": 2.0, "leader-stopped-briefly": 0.5,
+    "compaction": 1.0, "lease-lost": 0.7, "lease-not-renewed": 0.5,
     "node-not-ready": 1.0, "node-cordoned": 1.0, "node-deleted": 0.7, "node-shrunk": 0.5, "node-back": 2.0,
     "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 1.0,
     "job-bounds-edited": 1.0, "job-replicas-edited": 1.0, "job-suspended": 0.7, "job-resumed": 1.0, "job-deleted": 0.5,

@@ -43,6 +43,7 @@ FAULTS: Final = {
     "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
     "patch": ("lost", "answer-lost", "conflict", "429", "500"),
     "release": ("lost", "answer-lost", "500"),
+    "renew": ("lost", "answer-lost", "500"),
 }
 ERROR_500: Final = ClusterError(500, "InternalError")
 Write = Callable[[], Awaitable[Outcome]]
@@ -56,13 +57,13 @@ async def forever() -> None:
 class Watcher:
     """Told of each write as it reaches the API server."""
 
-    def sent(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """A process has begun a write."""
 
-    def applied(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+    def applied(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
         """The API server has answered a write."""
 
-    def arrives(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def arrives(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """A write is about to be judged by the API server."""
 
 
@@ -75,9 +76,10 @@ class Line:
 
     def __init__(
         self, who: str, server: ApiServer, clock: ProcessClock, faults: Faults, watcher: Watcher, crash: Crash,
-        die: Callable[[], None],
+        die: Callable[[], None], replica: str = "",
     ) -> None:  # fmt: skip
         self.who = who
+        self.replica = replica
         self.dead = False
         self.stalled = 0  # watches that bring nothing any more
         self.stalled_until = 0.0
@@ -88,7 +90,7 @@ class Line:
         self._watcher = watcher
         self._crash = crash
         self._die = die
-        self._chance = random.Random(f"latency {who} {faults.chance.random()}")
+        self._chance = random.Random(f"latency {who} {replica} {faults.chance.random()}")
         self._travels: set[asyncio.Task[Outcome | None]] = set()
 
     async def _alive(self) -> None:
@@ -230,6 +232,13 @@ class Line:
             "evict", Ref(PODS, namespace, name), {"uid": uid}, lambda: self._api.evict_pod(namespace, name, uid)
         )
 
+    async def renew(self, ref: Ref, spec: Json, version: str) -> Outcome:
+        """Write the Lease, as kube-scheduler does. A process that dies at that write is like one that dies between."""
+        told = {"spec": spec, "version": version}
+        return await self._sent(
+            "renew", ref, told, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), False
+        )
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         await self._alive()
         await asyncio.sleep(self._latency())
@@ -241,7 +250,7 @@ class Line:
         if crash == "kill-before-write":
             self._die()
             await forever()
-        self._watcher.sent(self.who, verb, ref, told)
+        self._watcher.sent(self, verb, ref, told)
         answer = await self._sent(verb, ref, told, write, crash == "kill-unanswered")
         if crash == "kill-after-write":
             # The process hears the answer, and makes a step of it, before it dies.
@@ -290,9 +299,9 @@ class Line:
                 return Refused(403, "Forbidden", "an admission policy")
             case _:
                 pass
-        self._watcher.arrives(self.who, verb, ref, told)
+        self._watcher.arrives(self, verb, ref, told)
         outcome = await write()
-        self._watcher.applied(self.who, verb, ref, told, outcome)
+        self._watcher.applied(self, verb, ref, told, outcome)
         if fault == "answer-lost":
             await forever()
         if fault == "500-done":
@@ -346,8 +355,9 @@ class Call:
 class Wire:
     """kube-scheduler's connections to the extender; stands for `aiohttp.ClientSession`."""
 
-    def __init__(self, extender: Extender, faults: Faults) -> None:
+    def __init__(self, extender: Extender, faults: Faults, clock: ProcessClock) -> None:
         self.dead = False
+        self._clock = clock
         self._extender = extender
         self._faults = faults
         self._chance = random.Random(f"wire {faults.chance.random()}")
@@ -357,6 +367,7 @@ class Wire:
 
     async def carry(self, verb: str, body: bytes) -> bytes:
         """Deliver the request and bring the answer back; the caller's time limit ends it from outside."""
+        await self._clock.awake()
         if self.dead:
             await forever()
         call = "bind-call" if verb == "bind" else "filter"
@@ -383,6 +394,7 @@ class Wire:
             await asyncio.sleep(self._chance.uniform(0.0002, 0.002))
             if fault == answer_lost:
                 await forever()
+            await self._clock.awake()
             return serving.result()
         finally:
             if not serving.done():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -20,10 +21,11 @@ from extender.embedded.apiserver import ApiServer
 from extender.embedded.config import SchedulerConfig
 from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
-from extender.leading.lease import Lease
+from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views import CONTROLLER
 from extender.routes.rest import DecisionsParameters, DesiredParameters, Rest
 from tests.simulation.clocks import ProcessClock, loop_time
+from tests.simulation.election import Elector
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash, Line, Watcher, Wire, forever
 
@@ -44,13 +46,23 @@ class Surroundings:
         self.crash = crash
         self.failures: list[str] = []  # processes that ended by themselves
 
+    def settings_of(self, replica: str) -> Settings:
+        """The settings with that pod's name in them, where a Lease says who leads."""
+        lease = self.settings.lease
+        if lease.identity == EVERYBODY:
+            return self.settings
+        return self.settings.model_copy(update={"lease": lease.model_copy(update={"identity": replica})})
+
 
 class Process:
-    """One process: its line to the API server, its clock, its task."""
+    """One process: its line to the API server, its clock, its task. ``replica``: the pod that it is a container of."""
 
-    def __init__(self, name: str, around: Surroundings) -> None:
-        self.name = name
+    def __init__(self, role: str, replica: str, around: Surroundings) -> None:
+        self.role = role
+        self.replica = replica
+        self.name = f"{role} of {replica}"
         self.around = around
+        self.settings = around.settings_of(replica)
         self.incarnation = 0
         self.down_since: float | None = None
         self.restart_seconds: tuple[float, float] = (0.5, 4.0)
@@ -71,7 +83,9 @@ class Process:
         self.clock.offset = self.offset
         around = self.around
         die = self._death_of(self.incarnation)
-        self.line = Line(self.name, around.server, self.clock, around.faults, around.watcher, around.crash, die)
+        self.line = Line(
+            self.role, around.server, self.clock, around.faults, around.watcher, around.crash, die, self.replica
+        )
         self.chance = random.Random(f"{self.name} {around.seed} {self.incarnation}")
         self._task = asyncio.get_running_loop().create_task(self._run(self._make()))
         around.story.tell(f"{self.name} starts, incarnation {self.incarnation}")
@@ -136,17 +150,19 @@ class Extender(Process):
     live: app.Live
     rest: Rest
 
-    def __init__(self, around: Surroundings, stepped: Callable[[Extender, tuple[Any, ...]], None]) -> None:
-        super().__init__("extender", around)
+    def __init__(
+        self, replica: str, around: Surroundings, stepped: Callable[[Extender, tuple[Any, ...]], None]
+    ) -> None:
+        super().__init__("extender", replica, around)
         self._stepped = stepped
         self._calls: dict[asyncio.Task[Any], None] = {}
         self.binding: dict[str, list[str]] = {}  # uid -> nodes of the bind calls that are being answered
 
     def _make(self) -> Coroutine[Any, Any, None]:
-        self.live = app.Live(self.around.settings, self.line, self.clock, self.chance)
+        self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
-        self.rest = Rest(self.live.ledger, self.around.settings, self.live.metrics)
-        self.rest.instance = f"{self.around.seed}-{self.incarnation}"
+        self.rest = Rest(self.live.ledger, self.settings, self.live.metrics)
+        self.rest.instance = f"{self.replica}-{self.incarnation}"
         self.binding = {}
         return self.live.run()
 
@@ -157,6 +173,11 @@ class Extender(Process):
     @property
     def ready(self) -> bool:
         return self.up and self.live.ledger.snapshot.synced
+
+    @property
+    def leads(self) -> bool:
+        """Whether its ledger decides."""
+        return self.ready and self.live.ledger.snapshot.leading
 
     def _dies(self) -> None:
         for call in list(self._calls):
@@ -198,16 +219,14 @@ class ControllerProcess(Process):
     """`kohort controller`: it asks the extender's REST in process."""
 
     def __init__(self, around: Surroundings, extender: Extender) -> None:
-        super().__init__("controller", around)
+        super().__init__("controller", extender.replica, around)
         self._extender = extender
         self.looks = 0  # at the desired state, that were answered
         self.restart_seconds = (0.5, 8.0)
 
     def _make(self) -> Coroutine[Any, Any, None]:
-        self.lease = Lease(self.line, self.around.settings.lease, self.clock)
-        controller = Controller(
-            self.line, self._fetch, self.around.settings, self.clock, self.lease, chance=self.chance
-        )
+        self.lease = Lease(self.line, self.settings.lease, self.clock)
+        controller = Controller(self.line, self._fetch, self.settings, self.clock, self.lease, chance=self.chance)
         return self._both(controller)
 
     async def _both(self, controller: Controller) -> None:
@@ -251,27 +270,51 @@ class _Scheduler(Scheduler):
     def connect(self, wire: Wire) -> None:
         self._extenders = [ExtenderClient(config, wire, self._clock) for config in self.config.extenders]  # type: ignore[arg-type]
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._informer.run())
-            tasks.create_task(self.queue.flush())
-            tasks.create_task(self._loop())
+    async def run_elected(self, elector: Elector | None) -> None:
+        """Watch, and schedule once elected; return when the Lease is lost."""
+        watching = [asyncio.ensure_future(part) for part in (self._informer.run(), self.queue.flush())]
+        try:
+            if elector is None:
+                await self._loop()
+                return
+            await elector.acquire()
+            watching.append(asyncio.ensure_future(self._loop()))
+            await elector.hold()
+        finally:
+            for task in watching:
+                task.cancel()
 
 
 class SchedulerProcess(Process):
-    """kube-scheduler."""
+    """kube-scheduler. ``blocked_until``: until then it does not reach its Lease."""
 
     def __init__(self, around: Surroundings, extender: Extender, config: SchedulerConfig) -> None:
-        super().__init__("scheduler", around)
+        super().__init__("scheduler", extender.replica, around)
         self._extender = extender
         self._config = config
         self.restart_seconds = (1.0, 6.0)
+        self.blocked_until = 0.0
+
+    @property
+    def leased(self) -> bool:
+        """Whether there is a Lease to be held."""
+        return self.settings.lease.identity != EVERYBODY
+
+    @property
+    def leads(self) -> bool:
+        """Whether it holds the Lease, as far as it knows."""
+        return self.up and (self.elector is None or self.elector.leads)
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance)
-        self.wire = Wire(self._extender, self.around.faults)
+        self.wire = Wire(self._extender, self.around.faults, self.clock)
         self.scheduler.connect(self.wire)
-        return self.scheduler.run()
+        self.elector = Elector(self) if self.leased else None
+        return self._until_unelected(self.scheduler, self.elector)
+
+    async def _until_unelected(self, scheduler: _Scheduler, elector: Elector | None) -> None:
+        await scheduler.run_elected(elector)
+        self.kill(reason="by itself: the Lease is lost")
 
     def _dies(self) -> None:
         self.wire.dead = True
@@ -282,3 +325,18 @@ class SchedulerProcess(Process):
 def _age(task: asyncio.Task[Any]) -> int:
     """Tasks are numbered as they are made; a set of them has no order."""
     return int(task.get_name().rpartition("-")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One pod: extender, controller and kube-scheduler."""
+
+    name: str
+    extender: Extender
+    controller: ControllerProcess
+    scheduler: SchedulerProcess
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Its containers."""
+        return self.extender, self.controller, self.scheduler

@@ -27,8 +27,8 @@ from policy.sim.pods.world import World
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash
-from tests.simulation.processes import ControllerProcess, Extender, Process, SchedulerProcess, Surroundings
-from tests.simulation.scenario import BYSTANDER, IDENTITY, Scenario
+from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
+from tests.simulation.scenario import BYSTANDER, Scenario
 from tests.simulation.storm import Storm
 from tests.simulation.witness import Witness, broken
 
@@ -39,7 +39,6 @@ FLIGHT_LIMIT: Final = 30.0  # a lost answer is read back after 10 s at the lates
 WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7): kube-scheduler's own back-off is 2 s
 LONGEST_BACKOFF: Final = 30.0  # of a reflector
 COMPARE_SECONDS: Final = 5.0
-RENEW_SECONDS: Final = 2.0
 LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
 STORY_SECONDS: Final = 40.0
@@ -104,12 +103,9 @@ class Simulation:
         self.around = Surroundings(
             scenario.seed, self.cluster.server, scenario.settings, self.faults, self.story, self.witness, self._crash
         )
-        self.extender = Extender(self.around, self._stepped)
-        self.controller = ControllerProcess(self.around, self.extender)
-        self.scheduler = SchedulerProcess(self.around, self.extender, scenario.scheduler)
-        self.witness.extender = self.extender
-        self.lease_held = True
-        self.lease_renews = True
+        self.replicas = tuple(self._replica(name) for name in scenario.replicas)
+        self.witness.extenders = [replica.extender for replica in self.replicas]
+        self.witness.lease = self._holder if scenario.leased else None
         self.deleted = 0  # jobs, by their users
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
         self._steps = 0  # of the ledger
@@ -120,11 +116,28 @@ class Simulation:
         self._read: dict[str, list[Event]] = {}  # by resourceVersion, which no two objects share
         self._flying: dict[str, float] = {}  # pod uid -> since when its binding is on its way
         self._planned: dict[tuple[str, str], float] = {}  # job uid, plan -> since when its members may be scheduled
-        self._instrument()
+        for replica in self.replicas:
+            self._instrument(replica.extender)
+
+    def _replica(self, name: str) -> Replica:
+        extender = Extender(name, self.around, self._stepped)
+        controller = ControllerProcess(self.around, extender)
+        return Replica(name, extender, controller, SchedulerProcess(self.around, extender, self.scenario.scheduler))
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        return self.extender, self.controller, self.scheduler
+        """All of them, replica by replica."""
+        return tuple(process for replica in self.replicas for process in replica.processes)
+
+    @property
+    def leader(self) -> Replica:
+        """The replica whose ledger decides; the first where none does."""
+        return next((replica for replica in self.replicas if replica.extender.leads), self.replicas[0])
+
+    @property
+    def extender(self) -> Extender:
+        """The leader's."""
+        return self.leader.extender
 
     def _stored(self, ref: Ref) -> Json | None:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
@@ -134,9 +147,9 @@ class Simulation:
             return self._crash_at(who, verb)
         return self.faults.strikes("kill-before-write", "kill-after-write", "kill-unanswered") if who != "user" else ""
 
-    def _instrument(self) -> None:
+    def _instrument(self, extender: Extender) -> None:
         """Note which bind calls the extender is answering, and what it answers."""
-        serve, witness, extender = self.extender._answer, self.witness, self.extender
+        serve, witness = extender._answer, self.witness
 
         async def noted(
             verb: str, body: bytes, hung_up: asyncio.Event, delay: float, live: Any, clock: ProcessClock
@@ -162,7 +175,7 @@ class Simulation:
                     witness.violated("S14", f"bind of {args['PodName']} was held for {loop_time() - began:.0f} s")
             return answer
 
-        self.extender._answer = noted  # type: ignore[method-assign]
+        extender._answer = noted  # type: ignore[method-assign]
 
     def _held_too_long(self, began: float, clock: ProcessClock) -> bool:
         """S14, in the calm: the answer comes before kube-scheduler gives up."""
@@ -175,16 +188,18 @@ class Simulation:
     # -- the ledger's steps ----------------------------------------------------------------------
 
     def _stepped(self, extender: Extender, effects: tuple[Effect, ...]) -> None:
-        if extender.line.dead or extender is not self.extender:
+        if extender.line.dead:
             return
         snapshot, now = extender.live.ledger.snapshot, loop_time()
         self._steps += 1
         for effect in effects:
-            self.story.tell(f"step {extender.incarnation}.{snapshot.generation}: {effect}")
-            self._digest.update(f"{now:.6f} {extender.incarnation} {snapshot.generation} {effect!r}\n".encode())
+            self.story.tell(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")
+            told = f"{now:.6f} {extender.replica} {extender.incarnation} {snapshot.generation} {effect!r}\n"
+            self._digest.update(told.encode())
         if self._steps % 8 == 0:
             for broken_rule in violations(snapshot):
                 self.witness.violated("ledger", broken_rule)
+            self.witness.check_order(extender)
         self.witness.check_ledger(extender)
 
     # -- the run ---------------------------------------------------------------------------------
@@ -196,7 +211,6 @@ class Simulation:
         background = [asyncio.create_task(self.cluster.run(), name="cluster-0")]
         if self.scenario.leased:
             self._make_lease()
-            background.append(asyncio.create_task(self._renew(), name="elector-0"))
         for process in self.processes:
             process.start()
         for at, act in self.acts:
@@ -247,8 +261,8 @@ class Simulation:
             now = loop_time()
             self.witness.look()
             self._note_failures()
-            if now - since > READY_LIMIT and not self.extender.ready:
-                self.witness.violated("L5", f"the extender is not ready {READY_LIMIT:g} s after the last fault")
+            if now - since > READY_LIMIT:
+                self._check_ready()
             if now - since > LONGEST_BACKOFF:
                 self._check_awake(now)
             self._check_flights(now)
@@ -259,6 +273,17 @@ class Simulation:
                 self._blame()
                 break
         self.witness.turns()
+
+    def _check_ready(self) -> None:
+        """L5: all have seen everything, and one leads."""
+        for replica in self.replicas:
+            if not replica.extender.ready:
+                self.witness.violated(
+                    "L5", f"{replica.extender.name} is not ready {READY_LIMIT:g} s after the last fault"
+                )
+        leading = [replica.name for replica in self.replicas if replica.extender.leads]
+        if len(leading) != 1:
+            self.witness.violated("L5", f"{leading or 'nobody'} leads {READY_LIMIT:g} s after the last fault")
 
     def _over(self) -> bool:
         jobs = self.world.store.jobs.values()
@@ -294,7 +319,7 @@ class Simulation:
         for uid, gang in snapshot.gangs.items():
             if gang.state is not State.PLANNED or gang.waits_for:
                 continue
-            lines = [process.line for process in self.processes]
+            lines = [process.line for process in self.leader.processes]
             if any(line.stalled for line in lines):
                 continue  # a stalled watch is given up after 50 s; the time begins when all see again
             seeing = max(line.stalled_until for line in lines) + LONGEST_BACKOFF
@@ -323,9 +348,13 @@ class Simulation:
 
     def _compare(self) -> None:
         """S9: where nothing is on its way, the ledger is what a fresh one reads from the API."""
-        if not self.extender.ready or loop_time() < self._compare_after:
+        if loop_time() < self._compare_after:
             return
-        ledger = self.extender.live.ledger
+        for replica in self.replicas:
+            if replica.extender.ready:
+                self._compare_one(replica.extender.live.ledger)
+
+    def _compare_one(self, ledger: Ledger) -> None:
         if ledger.dirty or not self._caught_up(ledger.snapshot):
             return
         fresh = Ledger(ledger.policy, ledger.snapshot.rules, self.clock, Journal())
@@ -389,27 +418,23 @@ class Simulation:
     # -- the Lease -------------------------------------------------------------------------------
 
     def _make_lease(self) -> None:
-        self._renewals = 0
         settings = self.scenario.settings.lease
         self._lease = Ref(LEASES, settings.namespace, settings.name)
         self.cluster.server.create(LEASES, settings.namespace, {"metadata": {"name": settings.name}, "spec": {}})
 
-    async def _renew(self) -> None:
-        """kube-scheduler's leader election: here, or in another replica."""
-        while True:
-            if self.lease_renews:
-                self._renewals += 1
-                holder = f"{IDENTITY}_1" if self.lease_held else "replica-b_2"
-                spec = {"holderIdentity": holder, "renewTime": str(self._renewals), "leaseDurationSeconds": 15}
-                self.cluster.server.patch(self._lease, {"spec": spec}, "application/merge-patch+json")
-            await asyncio.sleep(RENEW_SECONDS)
+    def _holder(self) -> str:
+        """The replica that the Lease names."""
+        found = self._stored(self._lease) or {}
+        return str((found.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
 
     # -- the report ------------------------------------------------------------------------------
 
     def _report(self, began: float, calm: float) -> Report:
         report = Report(self.scenario.seed)
         # Of the ledger, calls of the verbs and of the controller, and writes.
-        report.steps = self._steps + self._asked + self.controller.looks + self.witness.writes.total()
+        report.steps = (
+            self._steps + self._asked + sum(r.controller.looks for r in self.replicas) + self.witness.writes.total()
+        )
         report.gangs = len(self.witness.gangs_bound)
         report.jobs = len(self.scenario.trace.jobs)
         report.seconds, report.calm = loop_time() - began, loop_time() - calm

@@ -16,7 +16,7 @@ from policy.sim.objects import CleanPods, JobSpec
 from policy.sim.pods.ground import WorldSettings
 from policy.sim.traces import Trace, node, pod_requests
 
-IDENTITY = "replica-a"
+REPLICAS = ("replica-a", "replica-b")
 BYSTANDER = "default-scheduler"
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 
@@ -35,7 +35,13 @@ class Scenario:
 
     @property
     def leased(self) -> bool:
+        """Whether there are two replicas, of which a Lease says who leads."""
         return self.settings.lease.identity != EVERYBODY
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The pods of Kohort."""
+        return REPLICAS if self.leased else REPLICAS[:1]
 
 
 def drawn(seed: int) -> Scenario:
@@ -55,7 +61,7 @@ def drawn(seed: int) -> Scenario:
             "scale_out": chance.choice(("together", "anywhere")),
             "backfill": chance.random() < 0.8,
         },
-        lease={"identity": EVERYBODY if chance.random() < 0.6 else IDENTITY},
+        lease={"identity": EVERYBODY if chance.random() < 0.6 else REPLICAS[0]},
     )
     scheduler = replace(scheduler_of(settings), lag=chance.choice((0.0, 0.05, 0.4)))
     return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, chance.choice((1.5, 3.0, 6.0)))

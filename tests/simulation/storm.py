@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,9 +14,11 @@ from policy.cluster.resources import Resources, total
 from policy.sim.objects import KOHORT, JobObject, PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
+from tests.simulation.clocks import loop_time
 from tests.simulation.scenario import BYSTANDER
 
 if TYPE_CHECKING:
+    from tests.simulation.processes import Process, Replica
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
@@ -59,71 +60,113 @@ class Storm:
     # -- processes -------------------------------------------------------------------------------
 
     def _kill_extender(self) -> str:
-        return self._kill(0)
+        return self._kill("extender")
 
     def _kill_controller(self) -> str:
-        return self._kill(1)
+        return self._kill("controller")
 
     def _kill_scheduler(self) -> str:
-        return self._kill(2)
+        return self._kill("scheduler")
 
-    def _kill(self, index: int) -> str:
-        process = self._sim.processes[index]
-        if not process.up:
+    def _process(self, role: str) -> Process | None:
+        """One that runs."""
+        return self._pick(process for process in self._sim.processes if process.role == role and process.up)
+
+    def _kill(self, role: str) -> str:
+        process = self._process(role)
+        if process is None:
             return ""
         process.kill()
         return process.name
 
     def _pause_extender(self) -> str:
-        return self._pause(0)
+        return self._pause("extender")
 
     def _pause_controller(self) -> str:
-        return self._pause(1)
+        return self._pause("controller")
 
-    def _pause(self, index: int) -> str:
-        process = self._sim.processes[index]
-        if not process.up:
+    def _pause_scheduler(self) -> str:
+        return self._pause("scheduler")
+
+    def _pause(self, role: str) -> str:
+        process = self._process(role)
+        if process is None:
             return ""
         seconds = self._chance.choice((0.3, 2.0, 7.0, 25.0))
         process.clock.pause(seconds)
         return f"{process.name} for {seconds:g} s"
 
     def _clock_jump_extender(self) -> str:
-        return self._jump(0)
+        return self._jump("extender")
 
     def _clock_jump_controller(self) -> str:
-        return self._jump(1)
+        return self._jump("controller")
 
-    def _jump(self, index: int) -> str:
-        process = self._sim.processes[index]
+    def _jump(self, role: str) -> str:
+        process = self._chance.choice([process for process in self._sim.processes if process.role == role])
         process.jump(self._chance.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
         return f"{process.name} {process.offset:+g} s"
+
+    # -- leadership ------------------------------------------------------------------------------
+
+    def _leader(self) -> Replica | None:
+        """The replica that leads, where a Lease says so and all of it is up."""
+        sim = self._sim
+        found = [r for r in sim.replicas if sim.scenario.leased and r.scheduler.leads]
+        return found[0] if len(found) == 1 and all(process.up for process in found[0].processes) else None
+
+    def _leader_killed(self) -> str:
+        """The whole pod, as when its node dies: the other replica takes over when the Lease has run out."""
+        leader = self._leader()
+        if leader is None:
+            return ""
+        for process in leader.processes:
+            process.kill()
+        return leader.name
+
+    def _leader_paused(self) -> str:
+        """The whole pod, for longer than the Lease lasts: it wakes as somebody who has led."""
+        leader = self._leader()
+        return self._pause_all(leader, self._chance.uniform(16.0, 40.0)) if leader is not None else ""
+
+    def _leader_paused_in_gang(self) -> str:
+        """The same, while bindings of a gang are held or on their way."""
+        leader = self._leader()
+        if leader is None or not leader.extender.ready:
+            return ""
+        gangs = leader.extender.live.ledger.snapshot.gangs.values()
+        if not any(gang.held or gang.in_flight for gang in gangs):
+            return ""
+        return self._pause_all(leader, self._chance.uniform(16.0, 40.0))
+
+    def _leader_stopped_briefly(self) -> str:
+        leader = self._leader()
+        return self._pause_all(leader, self._chance.uniform(1.0, 9.0)) if leader is not None else ""
+
+    def _pause_all(self, replica: Replica, seconds: float) -> str:
+        for process in replica.processes:
+            process.clock.pause(seconds)
+        return f"{replica.name} for {seconds:.0f} s"
+
+    def _lease_lost(self) -> str:
+        """The leader's kube-scheduler cannot write the Lease for too long: it ends, and the other replica leads."""
+        return self._block(self._chance.uniform(12.0, 25.0))
+
+    def _lease_not_renewed(self) -> str:
+        return self._block(self._chance.uniform(2.0, 9.0))
+
+    def _block(self, seconds: float) -> str:
+        leader = self._leader()
+        if leader is None or leader.scheduler.blocked_until > loop_time():
+            return ""
+        leader.scheduler.blocked_until = loop_time() + seconds
+        return f"by {leader.name} for {seconds:.0f} s"
+
+    # -- the API server --------------------------------------------------------------------------
 
     def _compaction(self) -> str:
         self._sim.cluster.server.store.compact()
         return "the watch history"
-
-    def _lease_lost(self) -> str:
-        """The other replica takes the Lease; kube-scheduler here ends, and comes back once it may lead."""
-        sim = self._sim
-        if not (sim.scenario.leased and sim.lease_held and sim.lease_renews):
-            return ""
-        sim.lease_held = False
-        sim.scheduler.kill(restart=False)
-        asyncio.get_running_loop().call_later(self._chance.uniform(3.0, 25.0), self._lease_back)
-        return "to replica-b"
-
-    def _lease_not_renewed(self) -> str:
-        sim = self._sim
-        if not (sim.scenario.leased and sim.lease_held and sim.lease_renews):
-            return ""
-        sim.lease_renews = False
-        asyncio.get_running_loop().call_later(self._chance.uniform(2.0, 9.0), self._lease_back)
-        return "for a while"
-
-    def _lease_back(self) -> None:
-        self._sim.lease_held = self._sim.lease_renews = True
-        self._sim.scheduler.start()
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -309,7 +352,8 @@ class Storm:
                 current = self._world.store.jobs[job.uid].spec
                 spec = replace(current, annotations={})
                 self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
-        self._lease_back()
+        for replica in self._sim.replicas:
+            replica.scheduler.blocked_until = 0.0
         for process in self._sim.processes:
             if not process.up:
                 process.restart_in(1.0)

@@ -6,7 +6,7 @@ Where a rule is about the ledger itself (S2b, S9), its snapshot is compared with
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
-from tests.simulation.network import Watcher
+from tests.simulation.network import Line, Watcher
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Extender
@@ -52,9 +52,10 @@ class Witness(Watcher):
         self.world = world
         self.violations: list[str] = []
         self.calm_since: float | None = None
-        self.extender: Extender | None = None
+        self.extenders: Sequence[Extender] = ()
+        self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
         self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
-        self.bound_by: dict[str, tuple[int, str]] = {}  # uid -> incarnation of the extender, node
+        self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
         self.flying: dict[str, str] = {}
         self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)  # node -> when others or faults changed its room
         self._slots: dict[str, tuple[str, Slot | None]] = {}
@@ -63,6 +64,7 @@ class Witness(Watcher):
         self.compared = 0
         self._past: dict[str, Past] = defaultdict(Past)
         self._story = story
+        self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
 
     def violated(self, rule: str, what: str) -> None:
         """Note a violation once."""
@@ -170,22 +172,34 @@ class Witness(Watcher):
 
     # -- our writes ------------------------------------------------------------------------------
 
-    def sent(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        who = line.who
+        if who not in OURS:
+            return
+        self._check_leads(line, verb, ref)
         if who == "extender" and verb == "bind":
             self.flying[told["uid"]] = told["node"]
-            self._check_commit(told["uid"])
-        if who in OURS:
-            self.writes[f"{who} {verb}"] += 1
-            self._story.tell(f"{who} {verb} {ref.name} {_short(told)}")
+            self._check_commit(line, told["uid"])
+        self.writes[f"{who} {verb}"] += 1
+        self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
 
-    def _check_commit(self, uid: str) -> None:
+    def _check_leads(self, line: Line, verb: str, ref: Ref) -> None:
+        """S8: only the replica that the Lease names writes; bystanders' bindings are anybody's."""
+        pod = self.world.store.pod_named(ref.namespace, ref.name) if ref.resource == PODS else None
+        if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
+            return
+        if (holder := self.lease()) != line.replica:
+            self.violated("S8", f"{line.who} of {line.replica} {verb} {ref.name}; the Lease names {holder or 'nobody'}")
+
+    def _check_commit(self, line: Line, uid: str) -> None:
         """S1: the first binding of a gang is sent only when its whole minimum has passed kube-scheduler's checks."""
         pod = self.world.store.pods.get(uid)
         job = self.world.store.jobs.get(pod.owner) if pod is not None else None
-        if pod is None or job is None or self.extender is None or pod.slot is None:
+        extender = next((found for found in self.extenders if found.replica == line.replica), None)
+        if pod is None or job is None or extender is None or pod.slot is None:
             return
         past, now = self._past[job.uid], loop_time()
-        asked = {other for other, calls in self.extender.binding.items() if calls} | {uid}
+        asked = {other for other, calls in extender.binding.items() if calls} | {uid}
         slots = self.bound(job.uid)
         for other in asked & self._slots.keys():  # also a pod that is gone, which nobody may have seen yet
             owner, slot = self._slots[other]
@@ -206,7 +220,8 @@ class Witness(Watcher):
                 found.add(minimum)
         return found
 
-    def arrives(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def arrives(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        who = line.who
         if who not in OURS:
             return
         if ref.resource == PODS:
@@ -306,12 +321,13 @@ class Witness(Watcher):
 
     stored: Callable[[Ref], Json | None]
 
-    def applied(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+    def applied(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
         if not isinstance(outcome, Done):
             return
-        if who == "extender" and verb == "bind" and self.extender is not None:
-            self.bound_by[told["uid"]] = (self.extender.incarnation, told["node"])
-        if who == "controller" and ref.resource == TFJOBS:
+        if line.who == "extender" and verb == "bind":
+            incarnation = next(e.incarnation for e in self.extenders if e.replica == line.replica)
+            self.bound_by[told["uid"]] = (line.replica, incarnation, told["node"])
+        if line.who == "controller" and ref.resource == TFJOBS:
             job = self.world.store.job_named(ref.namespace, ref.name)
             if job is not None:
                 self._past[job.uid].turns.append((loop_time(), job.spec.workers))
@@ -326,7 +342,9 @@ class Witness(Watcher):
     def check_ledger(self, extender: Extender) -> None:
         """S2b: what this incarnation has bound is charged, from the moment it was sent until it is seen to be gone."""
         snapshot = extender.live.ledger.snapshot
-        for uid, (incarnation, node) in list(self.bound_by.items()):
+        for uid, (replica, incarnation, node) in list(self.bound_by.items()):
+            if replica != extender.replica:
+                continue
             pod = self.world.store.pods.get(uid)
             if incarnation != extender.incarnation or pod is None or not pod.holds_room:
                 del self.bound_by[uid]
@@ -341,6 +359,14 @@ class Witness(Watcher):
                 if pod.owner not in self.world.store.jobs:
                     continue  # its job is gone: whatever is left of it goes too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
+
+    def check_order(self, extender: Extender) -> None:
+        """S6: what an incarnation knows of a pod never gets older."""
+        seen = self._versions.setdefault((extender.replica, extender.incarnation), {})
+        for uid, pod in extender.live.ledger.snapshot.pods.items():
+            if pod.version < seen.get(uid, 0):
+                self.violated("S6", f"the {extender.name} knew {pod.name} at {seen[uid]}, and now at {pod.version}")
+            seen[uid] = pod.version
 
     # -- at the end ------------------------------------------------------------------------------
 
