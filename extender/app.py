@@ -93,10 +93,12 @@ class Live:
         self.ledger = Ledger(policy, rules, clock, Journal(), settings.coalesce_seconds, record)
         self.ledger.record_with(self.metrics.observe_step)
         places = HeldBinds(limits_of(settings))
-        self.barrier = Barrier(self.ledger, api, places, self.metrics.observe_binding, self.metrics.observe_hold)
+        self.lease = lease_of(api, settings.lease, clock)
+        self.barrier = Barrier(
+            self.ledger, api, places, self.metrics.observe_binding, self.metrics.observe_hold, self.lease.leading
+        )
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
-        self.lease = lease_of(api, settings.lease, clock)
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger, self.barrier, api, self.translator, settings.scheduler_name, self.metrics.observe_verb

@@ -25,6 +25,7 @@ UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the 
 # An API server may still carry out a request for a while after its client has given up.
 LANDED_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two looks at a pod whose binding has no known outcome
+NOT_LEADING = Refused(0, "NotLeading", Reason.NOT_LEADING.text)
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ class Barrier:
     """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound.
 
     Each held call has one of ``places``. ``observe`` is told the outcome of every binding: done, refused or unknown;
-    ``observe_hold``, for how many seconds each call was held.
+    ``observe_hold``, for how many seconds each call was held. ``leads`` is asked before each binding: after a pause the
+    ledger hears of a lost Lease only at the next look, and its plan may be another leader's to make by then.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class Barrier:
         places: HeldBinds,
         observe: Callable[[str], None] = lambda outcome: None,
         observe_hold: Callable[[float], None] = lambda seconds: None,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._places = places
         self._ledger = ledger
         self._api = api
         self._observe = observe
         self._observe_hold = observe_hold
+        self._leads = leads
         self._held: dict[str, asyncio.Future[str]] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
         self._asking: set[asyncio.Task[None]] = set()  # about bindings whose answer was lost
@@ -117,7 +121,8 @@ class Barrier:
 
     async def _bind(self, bind: Bind) -> None:
         try:
-            outcome = await create_binding(self._api, bind, self._costs(bind))
+            notes = self._costs(bind)
+            outcome = await create_binding(self._api, bind, notes) if self._leads() else NOT_LEADING
         except Exception as error:
             # A held call must have its answer, and nobody knows how far the write got.
             _log.exception("a binding failed")

@@ -128,7 +128,8 @@ class Stage:
         self.ledger = Ledger(Kod2(), Rules(**rules), LoopClock(), Journal())
         limits = Limits(connections=places, reserved_connections=0)
         self.places = HeldBinds(limits)
-        self.barrier = Barrier(self.ledger, self.api, self.places, self.outcomes.append)
+        self.leads = True
+        self.barrier = Barrier(self.ledger, self.api, self.places, self.outcomes.append, leads=lambda: self.leads)
         self.ledger.step(*(NodeSeen(node(name)) for name in nodes or ("n1", "n2")), Synced())
 
     def submit(self, *jobs: JobBuilder) -> list[Pod]:

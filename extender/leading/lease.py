@@ -1,7 +1,8 @@
 """Whether this replica leads: it does while kube-scheduler's own Lease names the scheduler beside it and is renewed.
 
 The Lease's times are another machine's wall clock, so they are only compared for change: what counts is how long ago,
-by our monotonic clock, we last saw a renewal. After a pause of this process the answer is No until a look says Yes.
+by our monotonic clock, a look last found it not yet renewed. A renewal is at least that young; the first look says
+nothing of its age, and so proves nothing. After a pause of this process the answer is No until a look says Yes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from policy.cluster.events import Event, Led
 EVERYBODY: Final = "*"
 """As identity: this process always leads, where no kube-scheduler elects anybody (embedded cluster, tests)."""
 LOOK_SECONDS: Final = 2.0
+SOON_SECONDS: Final = 0.5  # while the Lease names us and its renewal is still to be seen
 # kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. It is not in the
 # Lease; two thirds of the duration end before any rival may take over.
 RENEW_SHARE: Final = 2 / 3
@@ -55,11 +57,16 @@ class Lease:
         self._clock = clock
         self._look_seconds = look_seconds
         self._seen: tuple[str, str] | None = None  # holder and renewTime as last seen
+        self._looked: float | None = None  # clock.monotonic(), before the last look that had an answer
         self._good_until = 0.0  # clock.monotonic()
+
+    @property
+    def _ours(self) -> bool:
+        return self.holder.startswith(self._prefix)
 
     def leading(self) -> bool:
         """Tell whether this replica leads now, by the last renewal that was seen."""
-        return self._always or (self.holder.startswith(self._prefix) and self._clock.monotonic() < self._good_until)
+        return self._always or (self._ours and self._clock.monotonic() < self._good_until)
 
     async def run(self, ledger: Steps | None = None) -> None:
         """Look for ever; tell the ledger at the start and at each change."""
@@ -73,10 +80,10 @@ class Lease:
                     "%s leading; the lease is held by %s", "now" if told else "no longer", self.holder or "nobody"
                 )
                 _tell(ledger, told)
-            await self._clock.sleep(self._look_seconds)
+            await self._clock.sleep(SOON_SECONDS if self._ours and not told else self._look_seconds)
 
     async def look(self) -> None:
-        """Read the Lease once. A renewal counts from before the question, so the answer's delay never adds to it."""
+        """Read the Lease once. A renewal counts from the question before, which did not show it yet."""
         if self._always:
             return
         asked = self._clock.monotonic()
@@ -96,9 +103,9 @@ class Lease:
     def _note(self, spec: Json, asked: float) -> None:
         self.holder = str(spec.get("holderIdentity") or "")
         seen = (self.holder, str(spec.get("renewTime") or ""))
-        if seen != self._seen:
-            self._seen = seen
-            self._good_until = asked + RENEW_SHARE * _duration(spec)
+        if seen != self._seen and self._looked is not None:
+            self._good_until = self._looked + RENEW_SHARE * _duration(spec)
+        self._seen, self._looked = seen, asked
 
 
 def _tell(ledger: Steps | None, leading: bool) -> None:

@@ -15,6 +15,7 @@ from extender import app, barrier
 from extender.control import calls, controller
 from extender.kube import jobs, reflector, translate
 from extender.kube.api import Done, Refused
+from extender.leading import lease
 from extender.state import ledger
 from policy import desired
 from policy.cluster import draft as drafts
@@ -303,6 +304,41 @@ def users_suspension_undone() -> list[Patch]:
 _BARE_JOB = jobs._bare_job
 
 
+def old_leader_writes() -> list[Patch]:
+    """etcd 3.4.3 (Jepsen), S8: who once led takes the Lease for his until he hears otherwise."""
+    return [(lease.Lease, "leading", lambda self: self._always or self._ours)]
+
+
+def renewal_dated_by_its_reading() -> list[Patch]:
+    """A renewal counts from the look that shows it, however old it is by then. It was ours."""
+
+    def note(self: lease.Lease, spec: Any, asked: float) -> None:
+        self.holder = str(spec.get("holderIdentity") or "")
+        seen = (self.holder, str(spec.get("renewTime") or ""))
+        if seen != self._seen:
+            self._seen = seen
+            self._good_until = asked + lease.RENEW_SHARE * lease._duration(spec)
+
+    return [(lease.Lease, "_note", note)]
+
+
+def binds_without_asking_who_leads() -> list[Patch]:
+    """After a pause the ledger still leads, until the next look at the Lease; so does the barrier."""
+
+    def make(self: barrier.Barrier, *given: Any, **_: Any) -> None:
+        _BARRIER(self, *given[:5])
+
+    return [(barrier.Barrier, "__init__", make)]
+
+
+_BARRIER = barrier.Barrier.__init__
+
+
+def follower_decides() -> list[Patch]:
+    """A replica that does not lead admits and resizes as well."""
+    return [(facts, "lead", lambda draft, leading, now: []), (lease.Lease, "leading", lambda self: True)]
+
+
 MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     made.__name__.replace("_", "-"): made
     for made in (
@@ -311,5 +347,6 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
         swallowed_exception, no_wake_up, released_by_deletion, goes_on_too_early, users_suspension_undone,
+        old_leader_writes, renewal_dated_by_its_reading, binds_without_asking_who_leads, follower_decides,
     )
 }  # fmt: skip

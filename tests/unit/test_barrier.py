@@ -75,6 +75,16 @@ async def test_a_binding_says_who_goes_first_where_the_controller_goes_by_cost()
 
 
 @virtual
+async def test_who_has_lost_the_lease_binds_nobody_even_before_the_ledger_has_heard_of_it() -> None:
+    stage = Stage()
+    stage.leads = False
+    _, calls = await whole_gang(stage)
+    assert [task.result() for task in calls] == [f"{FAILED}: NotLeading"] * 3
+    assert (stage.api.bindings, stage.outcomes) == ([], ["refused"] * 3)
+    assert stage.gang(A).in_flight == {}
+
+
+@virtual
 async def test_when_the_window_is_over_all_are_refused() -> None:
     stage = Stage(window_seconds=8.0)
     pods = stage.submit(A)

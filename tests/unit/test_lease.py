@@ -74,6 +74,13 @@ def lease_of(api: Any, clock: Clock, identity: str = "node-a") -> Lease:
     return Lease(fake, LeaseSettings(identity=identity), clock)
 
 
+async def renewed(lease: Lease, api: LeaseApi, holder: str = "node-a_1234") -> None:
+    """Look twice, with a renewal of that holder's between."""
+    for moment in ("t0", "t1"):
+        api.spec = held(holder, moment)
+        await lease.look()
+
+
 HOLDERS = {
     "our scheduler": ("node-a_1234", True),
     "another host": ("node-b_1234", False),
@@ -89,10 +96,29 @@ async def test_we_lead_while_the_scheduler_beside_us_holds_the_lease(
 ) -> None:
     lease = lease_of(api, clock)
     assert not lease.leading()
-    api.spec = held(holder)
-    await lease.look()
+    await renewed(lease, api, holder)
     assert lease.leading() is leads
-    assert api.asked == [Ref(LEASES, "kohort-system", "kohort-scheduler")]
+    assert set(api.asked) == {Ref(LEASES, "kohort-system", "kohort-scheduler")}
+
+
+async def test_the_first_look_proves_nothing_for_the_renewal_may_be_old(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    api.spec = held()
+    await lease.look()
+    assert not lease.leading()
+
+
+async def test_a_renewal_may_be_as_old_as_the_look_before(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    api.spec = held(renewed="t0")
+    await lease.look()
+    clock.time += 6  # looks that had no answer
+    api.spec = held(renewed="t1")
+    await lease.look()
+    clock.time += 3.9
+    assert lease.leading()
+    clock.time += 0.2
+    assert not lease.leading()
 
 
 async def test_a_lease_that_is_not_there_leads_nobody(api: LeaseApi, clock: HandClock) -> None:
@@ -103,8 +129,7 @@ async def test_a_lease_that_is_not_there_leads_nobody(api: LeaseApi, clock: Hand
 
 async def test_leadership_ends_at_the_renew_deadline_without_a_further_look(api: LeaseApi, clock: HandClock) -> None:
     lease = lease_of(api, clock)
-    api.spec = held()
-    await lease.look()
+    await renewed(lease, api)
     clock.time += 9.9
     assert lease.leading()
     clock.time += 0.2
@@ -125,6 +150,7 @@ async def test_a_lease_that_is_not_renewed_is_not_prolonged_by_looking(api: Leas
 
 async def test_a_slow_answer_counts_from_the_question(api: LeaseApi, clock: HandClock) -> None:
     lease = lease_of(api, clock)
+    await lease.look()
     api.spec, api.slow = held(), 11.0
     await lease.look()
     assert not lease.leading()
@@ -132,8 +158,7 @@ async def test_a_slow_answer_counts_from_the_question(api: LeaseApi, clock: Hand
 
 async def test_an_api_server_out_of_reach_ends_leadership_only_in_time(api: LeaseApi, clock: HandClock) -> None:
     lease = lease_of(api, clock)
-    api.spec = held()
-    await lease.look()
+    await renewed(lease, api)
     api.error = ClusterError(0, "Timeout")
     clock.time += 5
     await lease.look()
@@ -147,8 +172,9 @@ async def test_a_duration_that_cannot_be_used_counts_as_kubernetes_default(
     api: LeaseApi, clock: HandClock, duration: object
 ) -> None:
     lease = lease_of(api, clock)
-    api.spec = held(leaseDurationSeconds=duration)
-    await lease.look()
+    for moment in ("t0", "t1"):
+        api.spec = held(renewed=moment, leaseDurationSeconds=duration)
+        await lease.look()
     clock.time += 9.9
     assert lease.leading()
     clock.time += 0.2
@@ -164,9 +190,10 @@ async def test_the_star_always_leads_and_asks_nobody(api: LeaseApi, clock: HandC
 
 async def test_the_ledger_is_told_at_the_start_and_at_each_change_once(api: LeaseApi, clock: HandClock) -> None:
     lease, ledger = lease_of(api, clock), Followers()
-    api.spec = held()
     running = asyncio.create_task(lease.run(ledger))
-    for _ in range(20):
+    await asyncio.sleep(0)
+    api.spec = held()
+    for _ in range(60):
         await asyncio.sleep(0)
     assert ledger.events == [Led(False), Led(True), Led(False)]  # taken, then never renewed
     api.spec = held(renewed="t2")
