@@ -305,7 +305,7 @@ _BARE_JOB = jobs._bare_job
 
 
 def old_leader_writes() -> list[Patch]:
-    """etcd 3.4.3 (Jepsen), S8: who once led takes the Lease for his until he hears otherwise."""
+    """Known of etcd 3.4.3 (Jepsen): who once led takes the Lease for his until he hears otherwise."""
     return [(lease.Lease, "leading", lambda self: self._always or self._ours)]
 
 
