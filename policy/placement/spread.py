@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from heapq import heapify, heappop, heapreplace
+from itertools import groupby
+from operator import itemgetter
 
 from policy.cluster.model import Slot
 from policy.placement.fit import accepts
@@ -19,20 +22,31 @@ def spread(room: Room, ask: Ask, ties: str = "") -> dict[Slot, str] | None:
 
     ``room`` is not changed. ``ties``: what the chance among equal nodes hangs on; else the first by name.
     """
-    trial, nodes = room.branch(), dict[Slot, str]()
-    for slot, requests, constraints in ask.members():
-        siblings = Counter(nodes.values())
+    trial, nodes, siblings = room.branch(), dict[Slot, str](), Counter[str]()
+    for (requests, constraints), group in groupby(ask.members(), key=itemgetter(1, 2)):
+        slots = [slot for slot, _, _ in group]
+        fitting = (name for name in trial.fitting(requests) if name not in ask.barred)
+        names = [name for name in fitting if accepts(room.nodes[name], constraints)]
+        if sum(requests.how_many(trial.free(name)) or len(slots) for name in names) < len(slots):
+            return None
 
-        def rank(name: str, slot: Slot = slot, siblings: Counter[str] = siblings) -> tuple[int, float, int, str]:
+        def rank(name: str, slot: Slot) -> tuple[int, float, int, str]:
             drawn = chance(f"{ties}/{slot}/{name}") if ties else 0
             return siblings[name], -_free_share(trial, name), drawn, name
 
-        fitting = (name for name in trial.fitting(requests) if name not in ask.barred)
-        node = min((name for name in fitting if accepts(room.nodes[name], constraints)), key=rank, default=None)
-        if node is None:
-            return None
-        trial.take(node, requests)
-        nodes[slot] = node
+        heap: list[tuple[int, float, int, str]] = []
+        for slot in slots:
+            if ties or not heap:  # what is drawn for one member is not for the next
+                heap = [rank(name, slot) for name in names if requests.fits(trial.free(name))]
+                heapify(heap)
+            *_, node = heap[0]
+            trial.take(node, requests)
+            siblings[node] += 1
+            nodes[slot] = node
+            if requests.fits(trial.free(node)):
+                heapreplace(heap, rank(node, slot))
+            else:
+                heappop(heap)
     return nodes
 
 
