@@ -91,6 +91,16 @@ def _ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
 
 def worker_demand(snapshot: Snapshot, job: Job) -> Resources:
     """One worker's request: the largest among the real pods and the template, resource by resource."""
+    if snapshot.jobs.get(job.uid) is not job:  # one that somebody has made up
+        return _worker_demand(snapshot, job)
+    known = snapshot.index.memo.job(job.uid)
+    found: Resources | None = known.get(WORKER)
+    if found is None:
+        found = known[WORKER] = snapshot.index.memo.one(_worker_demand(snapshot, job))
+    return found
+
+
+def _worker_demand(snapshot: Snapshot, job: Job) -> Resources:
     role = job.worker
     if role is None:
         return NOTHING

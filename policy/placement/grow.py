@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -64,36 +64,69 @@ def leaving(snapshot: Snapshot) -> list[Shed]:
 def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
     """Whether some node, if it were empty, would hold the job at its maximum."""
     ask = ask_of(snapshot, job, job.max_workers)
-    whole = ask.whole
-    return any(whole.fits(node.allocatable) and takes_all(node, ask) for node in room.nodes.values())
+    known = snapshot.index.memo.empty if room.nodes is snapshot.index.room.nodes else {}
+    found: bool | None = known.get((could_be_together, ask))
+    if found is None:
+        found = any(ask.whole.fits(node.allocatable) and takes_all(node, ask) for node in room.nodes.values())
+        known[could_be_together, ask] = found
+    return found
+
+
+class Openings:
+    """Where there is room for one more worker of a kind, while room is only taken: asked once for each request."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._fitting: dict[Resources, dict[str, None]] = {}
+
+    def of(self, requests: Resources) -> dict[str, None]:
+        """The nodes whose free room takes the request, by name in order."""
+        found = self._fitting.get(requests)
+        if found is None:
+            found = self._fitting[requests] = dict.fromkeys(self.room.fitting(requests))
+        return found
+
+    def take(self, node: str, requests: Resources) -> None:
+        """Charge the node."""
+        self.room.take(node, requests)
+        free = self.room.free(node)
+        for asked, nodes in self._fitting.items():
+            if node in nodes and not asked.fits(free):
+                del nodes[node]
+
+
+def could_grow(snapshot: Snapshot, openings: Openings, job: Job, gang: Gang, where: Where) -> bool:
+    """Whether ``grow`` may add anybody; where it is false now it stays so while room is only taken. Cheap."""
+    fitting = openings.of(worker_demand(snapshot, job))
+    if fitting and not (
+        fitting.keys().isdisjoint(gang.nodes.values()) and _stays_home(snapshot, openings.room, job, where)
+    ):
+        return True
+    return snapshot.member(job.uid, Slot(WORKER, gang.workers)) is not None
+
+
+def _stays_home(snapshot: Snapshot, room: Room, job: Job, where: Where) -> bool:
+    if where is Where.TOGETHER:
+        return could_be_together(snapshot, room, job)
+    return where is not Where.ANYWHERE
 
 
 def grow(
-    snapshot: Snapshot, room: Room, job: Job, gang: Gang, full: set[Resources], where: Where, most: int | None = None
+    snapshot: Snapshot, openings: Openings, job: Job, gang: Gang, where: Where, most: int | None = None
 ) -> dict[Slot, str]:
-    """Nodes for more workers, up to the maximum and at most ``most``, as far as there is room; takes from ``room``.
-
-    ``full``: requests that no node at all has room for, found by this call or an earlier one on the same room.
-    """
+    """Nodes for more workers, up to the maximum and at most ``most``, as far as there is room; takes from its room."""
     requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
     target = job.max_workers if most is None else min(job.max_workers, gang.workers + most)
-    closed: bool | None = None
-    while gang.workers + len(added) < target and requests not in full:
-        fitting = room.fitting(requests)
-        if not fitting:
-            full.add(requests)
-            break
-        if closed is None:
-            closed = where is not Where.ANYWHERE and (
-                where is not Where.TOGETHER or could_be_together(snapshot, room, job)
-            )
+    fitting = openings.of(requests)
+    home = bool(fitting) and _stays_home(snapshot, openings.room, job, where)
+    while fitting and gang.workers + len(added) < target:
         nodes = {**gang.nodes, **added}
-        usable = [name for name in fitting if name in _home(nodes, where)] if closed else fitting
-        node = _node_for_worker(snapshot, room, job, nodes, usable)
+        usable = [name for name in _home(nodes, where) if name in fitting] if home else fitting
+        node = _node_for_worker(snapshot, openings.room, job, nodes, usable)
         if node is None:
             break
         added[Slot(WORKER, gang.workers + len(added))] = node
-        room.take(node, requests)
+        openings.take(node, requests)
     return added
 
 
@@ -114,14 +147,14 @@ def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
 
 
 def _node_for_worker(
-    snapshot: Snapshot, room: Room, job: Job, nodes: Mapping[Slot, str], fitting: list[str]
+    snapshot: Snapshot, room: Room, job: Job, nodes: Mapping[Slot, str], fitting: Iterable[str]
 ) -> str | None:
     """The node for one more worker: the ps's, then those that host the job, then the idlest (KOD2 1b, Algorithm 3)."""
     constraints = job.worker.constraints if job.worker else ANYWHERE
     refused = barred(snapshot, job)
     usable = [name for name in fitting if name not in refused and accepts(room.nodes[name], constraints)]
+    if not usable:
+        return None
     servers = {node for slot, node in nodes.items() if slot.role == PS}
     hosts = set(nodes.values())
-    return min(
-        usable, key=lambda name: (name not in servers, name not in hosts, -room.idleness(name), name), default=None
-    )
+    return min(usable, key=lambda name: (name not in servers, name not in hosts, -room.idleness(name), name))

@@ -193,7 +193,8 @@ class Pass(ElasticPass):
             self._close_busy_nodes()
         elif not self._has_been_idle():
             return
-        jobs = [job for job in self._by_start() if self.may_grow(job) and self._worth_it(job)]
+        willing = (job for job in self._by_start() if self.may_grow(job) and self._worth_it(job))
+        jobs = self.could_grow(willing, self.policy.scale_up)
         if self.policy.in_turns:
             self.grow_in_turns(jobs, self.policy.scale_up)
         else:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import Where, grow, leaving, sheds
+from policy.placement.grow import Openings, Where, could_grow, grow, leaving, sheds
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
@@ -187,22 +187,31 @@ class ElasticPass:
         sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
         return job.elastic and gang.workers < job.max_workers and sure and job.uid not in self.scaled and not gang.held
 
+    def could_grow(self, jobs: Iterable[Job], where: Where) -> list[Job]:
+        """Those of the jobs that may find room for a worker: the others need not be put in order."""
+        openings = self._openings
+        return [job for job in jobs if could_grow(self.snapshot, openings, job, self.gangs[job.uid], where)]
+
     def grow_greedily(self, jobs: Iterable[Job], where: Where) -> None:
         """Each takes what it can up to its maximum, then the next one."""
-        full: set[Resources] = set()
+        openings = self._openings
         for job in jobs:
-            self._grow(job, full, where)
+            self._grow(job, openings, where)
 
     def grow_in_turns(self, jobs: Iterable[Job], where: Where) -> None:
         """One worker for each in turn, until a round adds none."""
-        full: set[Resources] = set()
-        left = list(jobs)
+        openings, left = self._openings, list(jobs)
         while left:
-            left = [job for job in left if self._grow(job, full, where, most=1)]
+            left = [job for job in left if self._grow(job, openings, where, most=1)]
 
-    def _grow(self, job: Job, full: set[Resources], where: Where, most: int | None = None) -> bool:
+    @cached_property
+    def _openings(self) -> Openings:
+        """Growing is the last that a pass does: from now on room is only taken."""
+        return Openings(self.room)
+
+    def _grow(self, job: Job, openings: Openings, where: Where, most: int | None = None) -> bool:
         gang = self.gangs[job.uid]
-        added = grow(self.snapshot, self.room, job, gang, full, where, most)
+        added = grow(self.snapshot, openings, job, gang, where, most)
         if added:
             nodes = {**gang.nodes, **added}
             self.gangs[job.uid] = replace(gang, workers=gang.workers + len(added), nodes=nodes)

@@ -69,7 +69,7 @@ class Kod2:
             found = known.get(job.uid)
             if not largest:
                 largest.append(_largest(snapshot))
-            if found is None or found[0] is not job or found[1] != largest[0]:
+            if found is None or found[0] is not job or (found[1] is not largest[0] and found[1] != largest[0]):
                 found = known[job.uid] = job, largest[0], self._weigh(job, largest[0])
             weighed: float = found[2]
             return weighed
@@ -163,11 +163,11 @@ class Pass(ElasticPass):
         return self.policy.backfill and not self.policy.starving(head, self.now)
 
     def _start(self, job: Job, *, head: bool) -> bool:
-        heavier = self._heavier_running(job)
-        if self.policy.gate is Gate.STRICT and heavier is not None:
+        heavier = self._heavier_running(job) if self.policy.gate is Gate.STRICT else None
+        if heavier is not None:
             self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"{heavier.key} runs with more weight", heavier.uid)
             return False
-        if self.start(job, job.min_workers) or (head and self._scale_in(job, may_shrink=heavier is None)):
+        if self.start(job, job.min_workers) or (head and self._scale_in(job)):
             return True
         self.verdicts[job.uid] = self.no_room(job)
         return False
@@ -175,7 +175,9 @@ class Pass(ElasticPass):
     def _heavier_running(self, job: Job) -> Job | None:
         """Line 5: the heaviest running job that has more weight than this one."""
         if self._heaviest is None:
-            self._heaviest = max((self.snapshot.jobs[uid] for uid in self.gangs), key=self._rank, default=None)
+            weight, jobs = self._weight, self.snapshot.jobs
+            heaviest = max(((weight(jobs[uid]), uid) for uid in self.gangs), default=None)
+            self._heaviest = jobs[heaviest[1]] if heaviest is not None else None
         if self._heaviest is None or self._key(job) >= self._weight(self._heaviest) - SAME_WEIGHT:
             return None
         return self._heaviest
@@ -191,16 +193,18 @@ class Pass(ElasticPass):
 
     # -- Algorithm 2 ---------------------------------------------------------------------------
 
-    def _scale_in(self, job: Job, *, may_shrink: bool) -> bool:
+    def _scale_in(self, job: Job) -> bool:
         """Take workers from lighter jobs so that the job fits; room that is leaving anyway is counted first."""
-        victims = self._victims(job, self._key(job)) if may_shrink else []
+        victims = self._victims(job, self._key(job)) if self._heavier_running(job) is None else []
         return self.start_by_shrinking(job, self.offers(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:
         """Running jobs, lightest first, the latest first among equals; never a heavier one, nor an equal older one."""
         found = []
-        for uid in sorted(self.gangs):
+        for uid, gang in self.gangs.items():
             victim = self.snapshot.jobs[uid]
+            if gang.workers <= victim.min_workers:
+                continue  # it has none to give
             weight = self._weight(victim)
             equal = abs(weight - key) <= SAME_WEIGHT
             lighter = weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival)
@@ -214,8 +218,9 @@ class Pass(ElasticPass):
         """Heaviest first; each takes what it can up to its maximum. Never while room is being freed for somebody."""
         if self.freeing:
             return
-        jobs = [job for job in self.growing() if self._rested(job)]
-        heaviest_first = sorted(jobs, key=lambda j: (-self._weight(j), j.arrival, j.key))
+        jobs = (job for job in self.growing() if self._rested(job))
+        able = self.could_grow(jobs, self.policy.scale_out)
+        heaviest_first = sorted(able, key=lambda job: (-self._weight(job), job.arrival, job.key))
         self.grow_greedily(heaviest_first, self.policy.scale_out)
 
     def _rested(self, job: Job) -> bool:

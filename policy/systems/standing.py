@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, MutableMapping
+from functools import cached_property
 
 from policy.cluster.gang import Gang
 from policy.cluster.model import queued
@@ -18,11 +19,13 @@ class Standing(MutableMapping[str, Gang]):
 
     def __getitem__(self, uid: str) -> Gang:
         gang = self._changed.get(uid)
-        if gang is None:
-            gang = self._snapshot.gangs[uid]
-            if not self._runs(uid):
-                raise KeyError(uid)
-        return gang
+        return self._ran[uid] if gang is None else gang
+
+    @cached_property
+    def _ran(self) -> dict[str, Gang]:
+        """As the snapshot has it."""
+        jobs, gangs = self._snapshot.jobs, self._snapshot.gangs
+        return {uid: gangs[uid] for uid in self._snapshot.index.admitted if queued(jobs[uid])}
 
     def __setitem__(self, uid: str, gang: Gang) -> None:
         self._changed[uid] = gang
@@ -31,17 +34,13 @@ class Standing(MutableMapping[str, Gang]):
         raise TypeError("a gang does not stop to have room within a pass")
 
     def __iter__(self) -> Iterator[str]:
-        admitted = [uid for uid in self._snapshot.index.admitted if queued(self._snapshot.jobs[uid])]
-        came = (uid for uid in self._changed if not self._runs(uid))
-        return iter([*admitted, *came])
+        return iter([*self._ran, *(uid for uid in self._changed if uid not in self._ran)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def among(self, filed: Collection[str]) -> list[str]:
         """Those that the index has filed under something, and all that this pass has changed; by uid."""
-        return sorted({*(uid for uid in filed if self._runs(uid)), *self._changed})
-
-    def _runs(self, uid: str) -> bool:
-        job, gang = self._snapshot.jobs.get(uid), self._snapshot.gangs.get(uid)
-        return job is not None and gang is not None and gang.admitted and queued(job)
+        if not filed:
+            return sorted(self._changed)
+        return sorted({*(uid for uid in filed if uid in self._ran), *self._changed})
