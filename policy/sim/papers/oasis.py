@@ -247,7 +247,8 @@ TESTBED = Experiment(
     ),
     mutants=(Mutant("idle resources at a tenth of their highest price", testbed_dear, ("utility over that of drf",)),),
     assumed=(
-        f"T = {TESTBED_SLOTS} slots; one to five slots with all workers; ps 3-8 and workers 0.5-3 Gbit/s",
+        f"T = {TESTBED_SLOTS} slots; one to five slots with all workers, targets in the same range (in the simulation "
+        "both end at 15 slots); ps 3-8 and workers 0.5-3 Gbit/s",
         "4 GPUs on 4 of the 7 worker servers; 22 Gbit/s a server",
     ),
 )  # fmt: skip

@@ -31,7 +31,7 @@ class Draw:
     """What is drawn. kinds: shares of time-insensitive, -sensitive and -critical jobs. priority: range of theta1.
 
     arrivals: jobs arrive in the first so many slots. fixed: workers that rivals which do not scale are given, at most.
-    chunks, longest: upper ends of N and of the shortest run.
+    chunks, longest, target: upper ends of N, of the shortest run and of theta3.
     """
 
     jobs: int
@@ -43,6 +43,7 @@ class Draw:
     fixed: int = 30
     chunks: int = 100
     longest: int = LONGEST
+    target: float = float(LONGEST)
 
 
 def trace(draw: Draw, seed: int) -> Trace:
@@ -100,7 +101,7 @@ def _training(chance: random.Random, draw: Draw) -> Training:
 def _utility(chance: random.Random, draw: Draw) -> Utility:
     kind = chance.choices(("insensitive", "sensitive", "critical"), draw.kinds)[0]
     steep = {"insensitive": 0.0, "sensitive": chance.uniform(0.01, 1.0), "critical": chance.uniform(4.0, 6.0)}[kind]
-    return Utility(chance.uniform(*draw.priority), steep, chance.uniform(1.0, 15.0))
+    return Utility(chance.uniform(*draw.priority), steep, chance.uniform(1.0, draw.target))
 
 
 def _job(chance: random.Random, draw: Draw, index: int, slot: int) -> JobSpec:
@@ -150,6 +151,7 @@ def blind(traced: Trace) -> Trace:
 # -- the testbed of section V-B ----------------------------------------------------------------------
 
 TESTBED_SLOTS = 16
+TESTBED_LONGEST = 5.0  # slots with all workers, and theta3: one range for both, as in the simulation
 # Megabytes of gradients: parameters of the model, four bytes each.
 MODELS = {
     "alexnet": 244.0, "resnet-50": 102.0, "resnet-101": 178.0, "resnet-152": 241.0, "vgg-11": 531.0,
@@ -184,10 +186,10 @@ def _testbed_job(chance: random.Random, index: int, slot: int) -> JobSpec:
     gradient = MODELS[chance.choice(sorted(MODELS))]
     wire = 2 * 8 * gradient / (1000.0 * bandwidth)
     steps = epochs * batches
-    seconds = max(chance.uniform(1.0, 5.0) * SLOT_SECONDS / steps - wire, 0.1 * SLOT_SECONDS / steps)
+    seconds = max(chance.uniform(1.0, TESTBED_LONGEST) * SLOT_SECONDS / steps - wire, 0.1 * SLOT_SECONDS / steps)
     training = Training(
         epochs=epochs, chunks=chunks, batches=batches, seconds=seconds, gradient=gradient, worker_bandwidth=bandwidth,
-        ps_bandwidth=round(chance.uniform(3.0, 8.0), 3), utility=_utility(chance, Draw(12)),
+        ps_bandwidth=round(chance.uniform(3.0, 8.0), 3), utility=_utility(chance, Draw(12, target=TESTBED_LONGEST)),
     )  # fmt: skip
     worker = _container(chance, chance.randint(0, 1), bandwidth)
     return job(f"job-{index:02d}", slot, training, worker, _container(chance, 0, training.ps_bandwidth),

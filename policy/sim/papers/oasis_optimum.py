@@ -29,12 +29,12 @@ CASES: dict[str, Draw] = {
        for most in (10, 50)},
 }  # fmt: skip
 WRONG = (0.1, 0.5, 2.0, 10.0)
-SECONDS = 20.0  # of solving
+SECONDS, GAP = 20.0, 0.01  # of solving
 
 
 @cache
 def _best(case: str, seed: int) -> Optimum:
-    return optimum(trace(CASES[case], seed), SLOT_SECONDS, SLOTS, limit=SECONDS)
+    return optimum(trace(CASES[case], seed), SLOT_SECONDS, SLOTS, limit=SECONDS, gap=GAP)
 
 
 def known(drawn: Trace) -> tuple[Seen, ...]:
@@ -66,10 +66,11 @@ def small(seed: int) -> Row:
     """Each case once; and 3 + 3 servers in the literal mode, and with wrong estimates."""
     row: dict[str, float] = {}
     for case, draw in CASES.items():
-        row |= {f"optimum_{case}": _best(case, seed).utility, f"oasis_{case}": _earns(trace(draw, seed))}
+        row |= _instance(case, seed, _earns(trace(draw, seed)))
+    row["closed"] = sum(_best(case, seed).proved for case in CASES) / len(CASES)
     drawn = trace(CASES["3+3"], seed)
     literal = _earns(drawn, floor=Floor.PAPER)
-    best = _best("3+3", seed).utility
+    best = max(row["optimum_3+3"], literal)
     row |= {"literal": literal, "proved": best / (2.0 * alpha(drawn) * literal) if literal else math.inf}
     for scale in WRONG:
         row[f"wrong_U x {scale:g}"] = _earns(drawn, u_scale=scale)
@@ -77,12 +78,16 @@ def small(seed: int) -> Row:
     return row
 
 
+def _instance(case: str, seed: int, ours: float) -> dict[str, float]:
+    """Where the solver ran out of time OASiS's schedule may be better than the best that it found."""
+    return {f"optimum_{case}": max(_best(case, seed).utility, ours), f"oasis_{case}": ours}
+
+
 def _mutant(seed: int, *, flat: bool = False, **parameters: object) -> Row:
-    row: dict[str, float] = {"literal": 1.0, "proved": 1.0}
+    row: dict[str, float] = {"literal": 1.0, "proved": 1.0, "closed": 1.0}
     for case, draw in CASES.items():
         drawn = trace(draw, seed)
-        ours = _earns(drawn, blind(drawn) if flat else None, **parameters)
-        row |= {f"optimum_{case}": _best(case, seed).utility, f"oasis_{case}": ours}
+        row |= _instance(case, seed, _earns(drawn, blind(drawn) if flat else None, **parameters))
     return row
 
 
@@ -117,6 +122,12 @@ def _against_right(wrong: str) -> Callable[[Sequence[Row]], float]:
     return lambda rows: mean(wrong)(rows) / mean("oasis_3+3")(rows)
 
 
+ALONE = (
+    "a job is charged the prices before it (22), and on two servers one job takes most of the room of its slots: the "
+    "first to come pays the price of an empty cluster for it, whatever comes a slot later. The proof's premise, w much "
+    "less than c, does not hold, and whoever is admitted stays. With literal prices and with any price ratio from 1e3 "
+    "the same instances are the worst"
+)
 SMALL = Experiment(
     name="oasis-optimum",
     system="oasis",
@@ -126,7 +137,8 @@ SMALL = Experiment(
     bars=(
         Bar("optimum over OASiS, sums, worst case of servers and priorities", _worst_sum, at_most=1.5,
             paper="a ratio close to 1 (the numbers are lost)"),
-        Bar("optimum over OASiS, worst instance", _worst, at_most=2.5),
+        Bar("optimum over OASiS, worst instance", _worst, at_most=2.5, reason=ALONE),
+        Bar("share of instances whose optimum is proved", mean("closed")),
         Bar("literal mode: ratio over 2 alpha, worst instance", lambda rows: max(row["proved"] for row in rows),
             at_most=1.0, paper="2 alpha-competitive (Theorem 4)"),
         *(Bar(f"optimum over OASiS, {case}", _sum_ratio(case), paper="no trend with servers or priorities")
@@ -145,6 +157,6 @@ SMALL = Experiment(
     figure=draw_optimum,
     assumed=(
         "5 to 12 chunks, at most 5 slots with all workers, arrivals in 6 of 10 slots; U and L of all jobs known",
-        "optimum: HiGHS to a gap of 0.1 %, or the best schedule found in 20 s",
+        "optimum: HiGHS to a gap of 1 %, or the best schedule found in 20 s",
     ),
 )  # fmt: skip
