@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 
 from policy.cluster.model import PS, WORKER, Constraints, Node, Role
 from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Training, Utility
-from policy.sim.objects import CleanPods, JobSpec
+from policy.placement.gang import ask_of, fits
+from policy.placement.room import Room
+from policy.sim.objects import CleanPods, JobObject, JobSpec, job_fact
 from policy.sim.traces import Trace
 from policy.systems.oasis.workload import BANDWIDTH, POOL
 
@@ -171,7 +174,21 @@ def testbed(seed: int) -> Trace:
         *(_host(f"ps-{i}", PS, 8, 32, gpus=0) for i in range(2)),
     )
     slots = sorted(chance.randrange(9) for _ in range(12))
-    return Trace(nodes, tuple(_testbed_job(chance, index, slot) for index, slot in enumerate(slots)))
+    return Trace(nodes, tuple(_fitting(_testbed_job(chance, index, slot), nodes) for index, slot in enumerate(slots)))
+
+
+def _fitting(spec: JobSpec, nodes: tuple[Node, ...]) -> JobSpec:
+    """With no more workers than the empty testbed holds with their ps, or FIFO would wait for the job for ever."""
+    empty = Snapshot(nodes={node.name: node for node in nodes})
+    training, worker, server = spec.training, spec.role(WORKER), spec.role(PS)
+    if training is None or worker is None or server is None:
+        return spec
+    for workers in range(worker.replicas, 0, -1):
+        made = job(spec.name, 0, training, worker.requests, server.requests, workers)
+        fact = job_fact(JobObject(spec.name, made, created=0.0))
+        if fits(Room.of(empty), ask_of(empty, fact, workers)):
+            return replace(spec, roles=made.roles)
+    return spec
 
 
 def _host(name: str, pool: str, cores: int, memory: int, gpus: int) -> Node:
