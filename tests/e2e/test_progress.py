@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.ports import free_ports
 from tests.e2e.gangs import until
+from tests.e2e.reports import AUDIENCE, post, token
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
-AUDIENCE = "kohort.dev"
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +57,6 @@ def runs(plane: ControlPlane, path: str) -> bool:
     return plane.api.ok(path) and plane.api.get(path)["status"].get("phase") == "Running"
 
 
-def token(plane: ControlPlane, pod: str, audience: str = AUDIENCE) -> str:
-    """A token of that pod, as the kubelet would project it."""
-    uid = plane.api.get(f"/api/v1/namespaces/team/pods/{pod}")["metadata"]["uid"]
-    bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}", f"--bound-object-uid={uid}")
-    return plane.kubectl("create", "token", "default", "-n", "team", f"--audience={audience}", *bound).strip()
-
-
-def post(port: int, token: str, body: Json, job: str = "") -> httpx.Response:
-    path = f"/v1/jobs/team/{job}/progress" if job else "/v1/progress"
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.post(f"http://127.0.0.1:{port}{path}", json=body, headers=headers, timeout=10, trust_env=False)
-
-
 def written(plane: ControlPlane, job: TFJob) -> list[Any]:
     notes = plane.api.get(job.path)["metadata"].get("annotations") or {}
     found: list[Any] = json.loads(notes.get("kohort.dev/reports", "[]"))
@@ -89,7 +75,7 @@ def test_nobody_reports_for_another_job_and_no_other_token_is_good(
 ) -> None:
     a, body = token(plane, "a-worker-0"), {"metric": 99}
     assert post(port, a, body, "b").status_code == 403
-    assert post(port, token(plane, "b-worker-0", "https://kubernetes.default.svc"), body).status_code == 401
+    assert post(port, token(plane, "b-worker-0", audience="https://kubernetes.default.svc"), body).status_code == 401
     assert post(port, plane.kubectl("create", "token", "default", "-n", "team", f"--audience={AUDIENCE}").strip(),
                 body).status_code == 401  # fmt: skip
     assert post(port, a[:-5] + "AAAAA", body).status_code == 401

@@ -11,7 +11,10 @@ TFJOBS = "/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
 
 @dataclass(frozen=True, slots=True)
 class TFJob:
-    """A TFJob of one or more ps and workers. ``least``/``most``: its bounds; None makes it rigid."""
+    """A TFJob of one or more ps and workers. ``least``/``most``: its bounds; None makes it rigid.
+
+    ``notes``: more annotations, by their names after ``kohort.dev/``.
+    """
 
     namespace: str
     name: str
@@ -28,6 +31,7 @@ class TFJob:
     utility: str = ""
     extra: Json | None = None
     dynamic: bool | None = None
+    notes: Json | None = None
 
     @property
     def path(self) -> str:
@@ -36,7 +40,9 @@ class TFJob:
 
     def manifest(self) -> Json:
         """The object to create."""
-        notes = {"min-workers": self.least, "max-workers": self.most, "utility": self.utility or None}
+        notes = {"min-workers": self.least, "max-workers": self.most, "utility": self.utility or None} | (
+            self.notes or {}
+        )
         roles = {"PS": (self.ps, self.ps_cpu), "Worker": (self.workers, self.worker_cpu)}
         return {
             "apiVersion": "kubeflow.org/v1",

@@ -1,0 +1,85 @@
+"""Reports of training code, as the pods of a job send them: with a token of the pod's own, bound to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tests.controlplane import ControlPlane, ControlPlaneError
+from tests.e2e.background import Background
+
+Json = dict[str, Any]
+AUDIENCE = "kohort.dev"
+
+
+def token(plane: ControlPlane, pod: str, namespace: str = "team", audience: str = AUDIENCE) -> str:
+    """A token of that pod, as the kubelet would project it."""
+    uid = plane.api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["metadata"]["uid"]
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}", f"--bound-object-uid={uid}")
+    return plane.kubectl("create", "token", "default", "-n", namespace, f"--audience={audience}", *bound).strip()
+
+
+def post(port: int, token: str, body: object, job: str = "", namespace: str = "team") -> httpx.Response:
+    """Send one report; bytes as they are, for JSON knows no NaN."""
+    path = f"/v1/jobs/{namespace}/{job}/progress" if job else "/v1/progress"
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"http://127.0.0.1:{port}{path}"
+    if isinstance(body, bytes):
+        return httpx.post(url, content=body, headers=headers, timeout=10, trust_env=False)
+    return httpx.post(url, json=body, headers=headers, timeout=10, trust_env=False)
+
+
+@dataclass(slots=True)
+class Trainee(Background):
+    """Reports ``metric(n)`` of a job's first worker every ``seconds``; n counts the reports. Says what was answered."""
+
+    plane: ControlPlane
+    port: int
+    namespace: str
+    job: str
+    metric: Callable[[int], float]
+    seconds: float = 1.0
+    answers: list[int] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """A pod that was replaced has a token of its own."""
+        known, held, sent = "", "", 0
+        pod = f"{self.job}-worker-0"
+        while not self.stopped.wait(self.seconds):
+            try:
+                uid = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/pods/{pod}")["metadata"]["uid"]
+                if uid != known:
+                    known, held = uid, token(self.plane, pod, self.namespace)
+                answer = post(self.port, held, {"metric": self.metric(sent)})
+            except (ControlPlaneError, httpx.TransportError):
+                continue  # between two pods, or while the extender starts
+            self.answers.append(answer.status_code)
+            self.said.append(answer.text)
+            sent += 1
+
+
+@dataclass(slots=True)
+class Flood(Background):
+    """Sends these bodies with one token, one after the other, as fast as they are answered; counts the answers."""
+
+    port: int
+    token: str
+    bodies: tuple[tuple[object, str], ...]
+    namespace: str
+    answers: dict[int, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Again and again."""
+        while not self.stopped.is_set():
+            for body, job in self.bodies:
+                try:
+                    status = post(self.port, self.token, body, job, self.namespace).status_code
+                except httpx.TransportError:
+                    continue
+                self.answers[status] = self.answers.get(status, 0) + 1
+                time.sleep(0.02)  # the machine is shared
