@@ -49,7 +49,7 @@ Concerned = Sequence[tuple[Job, Gang]]
 
 @dataclass(frozen=True, slots=True)
 class PodOrder:
-    """One change to one pod; ``value`` is the plan (wake) or the node (nominate; empty clears)."""
+    """One change to one pod; ``value`` is the plan (wake, checkpoint) or the node (nominate; empty clears)."""
 
     uid: str
     namespace: str
@@ -116,6 +116,7 @@ class Desired:
     suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()
     evict: tuple[PodOrder, ...] = ()
+    checkpoint: tuple[PodOrder, ...] = ()
     note: tuple[NoteOrder, ...] = ()
 
 
@@ -135,6 +136,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         suspend=tuple(_suspensions(snapshot, concerned)),
         release=tuple(_releases(snapshot, concerned)),
         evict=tuple(_evictions(snapshot, concerned)),
+        checkpoint=tuple(_checkpoints(snapshot, concerned)),
         note=tuple(_notes(snapshot)),
     )
 
@@ -290,7 +292,7 @@ def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOr
 
 def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
     if gang.state is State.MIGRATING:
-        return next(_left_behind(snapshot, gang), None) is not None
+        return not gang.saving and next(_left_behind(snapshot, gang), None) is not None
     return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in _pods_of(snapshot, gang.job_uid))
 
 
@@ -324,8 +326,16 @@ def _spare_ps(gang: Gang, pod: Pod) -> bool:
 def _evictions(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
     """Old members of a gang that is moved, of a kind that cannot be suspended: else its operator deletes them all."""
     for job, gang in concerned:
-        if gang.state is State.MIGRATING and queued(job) and not job.suspends:
+        if gang.state is State.MIGRATING and queued(job) and not (job.suspends or gang.saving):
             yield from map(_order, _left_behind(snapshot, gang))
+
+
+def _checkpoints(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
+    """Members of a gang that is to be moved: their training is asked to save."""
+    for job, gang in concerned:
+        if gang.state is State.MIGRATING and gang.saving and queued(job):
+            pods = (pod for pod in snapshot.pods_of(job.uid) if pod.holds_room and not pod.terminating)
+            yield from (_order(pod, gang.plan) for pod in pods if pod.saves != gang.plan)
 
 
 def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:

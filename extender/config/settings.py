@@ -87,6 +87,9 @@ class Barrier(Section):
     freeing_seconds: Seconds = Field(
         default=120, description="A plan whose room others still hold, or a migration, is given up after this long."
     )
+    checkpoint_seconds: SecondsOrNone = Field(
+        default=30, description="A job that is to be moved is given this long to save; 0: it is not asked."
+    )
     gangs_at_once: Count = Field(
         default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
     )

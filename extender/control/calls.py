@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.jobkinds import GATE, KINDS, MAX_WORKERS, MEMORY, MIN_WORKERS, RELEASED, REPORTS, WAKE
+from extender.kube.jobkinds import CHECKPOINT, GATE, KINDS, MAX_WORKERS, MEMORY, MIN_WORKERS, RELEASED, REPORTS, WAKE
 from extender.present.views import DesiredView
 
 GATES: Final = "/spec/schedulingGates"
@@ -41,6 +41,16 @@ class Evict:
     uid: str
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskToSave:
+    """Annotate a member of a gang that is to be moved: its training should save its state."""
+
+    uid: str
+    namespace: str
+    name: str
+    plan: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ class Wake:
     plan: str
 
 
-Call = SetGate | Release | Evict | Suspend | SetReplicas | Nominate | Ungate | Wake | Note
+Call = SetGate | Release | Evict | AskToSave | Suspend | SetReplicas | Nominate | Ungate | Wake | Note
 Key = tuple[str, str]
 """Kind and UID of what is written: at most one call of a key is on its way."""
 KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
@@ -136,6 +146,8 @@ def calls(desired: DesiredView) -> Iterator[Call]:
         yield Release(order.uid, order.namespace, order.name)
     for order in desired.evict:
         yield Evict(order.uid, order.namespace, order.name)
+    for order in desired.checkpoint:
+        yield AskToSave(order.uid, order.namespace, order.name, order.value)
     for one in sorted(desired.suspend, key=lambda order: not order.suspend):
         yield Suspend(one.uid, one.namespace, one.name, one.kind, one.suspend, one.version)
     for wanted in sorted(desired.replicas, key=lambda order: order.workers > order.replicas):
@@ -164,6 +176,9 @@ async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
             return await api.delete_pod(namespace, name, uid)
         case Evict(uid, namespace, name):
             return await api.evict_pod(namespace, name, uid)
+        case AskToSave(uid, namespace, name, plan):
+            asked = {"metadata": {"annotations": {CHECKPOINT: plan}}}
+            return await api.patch(Ref(PODS, namespace, name), asked, uid=uid)
         case Note():
             return await _note(api, call)
         case Suspend():

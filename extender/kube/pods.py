@@ -7,7 +7,7 @@ from typing import Any
 from extender.kube.families import Kin
 from extender.kube.fields import ObjectError, condition, listed, part, seconds, text, whole
 from extender.kube.groups import GroupKind, role_in
-from extender.kube.jobkinds import GATE, LONE_POD, PLAN, SLOT, WAKE
+from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
 from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
@@ -40,6 +40,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
         refusal=text(scheduled, "message")[:LONGEST_REFUSAL],
         woken=text(annotations, WAKE),
+        saves=text(annotations, CHECKPOINT),
         plan=text(annotations, PLAN),
         nominated=text(status, "nominatedNodeName"),
         priority=whole(spec, "priority"),

@@ -28,6 +28,7 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         suspend=tuple(_suspend_order(order) for order in wanted.suspend),
         release=_pod_orders(wanted.release),
         evict=_pod_orders(wanted.evict),
+        checkpoint=_pod_orders(wanted.checkpoint),
         note=tuple(_note_order(order) for order in wanted.note),
     )
 

@@ -298,7 +298,7 @@ class PlansView(View):
 
 
 class PodOrderView(View):
-    """One change to one pod; ``value`` is the plan (wake) or the node (nominate; empty clears)."""
+    """One change to one pod; ``value`` is the plan (wake, checkpoint) or the node (nominate; empty clears)."""
 
     uid: str
     namespace: str
@@ -359,6 +359,7 @@ class DesiredView(View):
     suspend: tuple[SuspendOrderView, ...] = ()
     release: tuple[PodOrderView, ...] = ()
     evict: tuple[PodOrderView, ...] = ()
+    checkpoint: tuple[PodOrderView, ...] = ()
     note: tuple[NoteOrderView, ...] = ()
 
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from extender.config.settings import Progress as Settings
 from extender.kube.api import Done, Outcome
 from extender.state.ledger import Ledger
-from policy.cluster.events import Reported
+from policy.cluster.events import Reported, Saved
 from policy.cluster.model import Job, Pod
 from policy.cluster.training import Report
 
@@ -46,6 +46,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     metric: float | None = None
     step: int | None = None
     steps: int | None = None
+    saved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +86,28 @@ class Progress:
         return Starlette(routes=routes)
 
     async def take(self, request: Request) -> Response:
-        """204 where the report is taken, else a problem in one sentence."""
+        """204 where the report is taken, 200 where it is asked to save as well, else a problem in one sentence."""
         try:
             self._leads()
             pod = await self._member(request.headers.get("authorization", ""))
             job = self._job(pod, request.path_params)
-            self._not_too_often(job)
-            report = _report(await request.body(), self._ledger.now())
+            told = _told(await request.body())
+            if not (told.saved and self._saves(job)):
+                self._not_too_often(job)
+            report = _report(told, self._ledger.now())
         except ReportError as error:
             headers = {"Retry-After": "1"} if error.status == 429 else {}
             return JSONResponse({"message": str(error)}, error.status, headers)
         self._last[job.uid] = self._ledger.clock.monotonic()
-        self._ledger.post(Reported(job.uid, report))
-        return Response(status_code=204)
+        if report is not None:
+            self._ledger.post(Reported(job.uid, report))
+        if told.saved and self._saves(job):
+            self._ledger.step(Saved(job.uid))
+        return JSONResponse({"checkpoint": True}) if self._saves(job) else Response(status_code=204)
+
+    def _saves(self, job: Job) -> bool:
+        """Whether the job is to be moved and has not yet said that its state is saved. That is told once: no flood."""
+        return self._ledger.snapshot.gang(job.uid).saving
 
     def _leads(self) -> None:
         """A replica that follows would keep the report to itself."""
@@ -165,12 +175,16 @@ def _reviewed(status: Mapping[str, Any], audience: str) -> str:
     return str(uids[0])
 
 
-def _report(body: bytes, now: float) -> Report:
+def _told(body: bytes) -> _Body:
     """Read the body: ``{"metric": 0.31, "step": 1200, "steps": 5000}``; every part may be left out, but not all."""
     try:
-        found = msgspec.json.decode(body, type=_Body)
+        return msgspec.json.decode(body, type=_Body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise ReportError(422, f"the body: {error}; allowed: JSON with metric, step, steps") from None
+        raise ReportError(422, f"the body: {error}; allowed: JSON with metric, step, steps, saved") from None
+
+
+def _report(found: _Body, now: float) -> Report | None:
+    """The report; None where only ``saved`` is told."""
     if found.metric is not None and not abs(found.metric) <= MOST_METRIC:
         raise ReportError(422, f"metric: {found.metric} is not allowed; allowed: a number up to {MOST_METRIC:g}")
     done = None
@@ -179,5 +193,7 @@ def _report(body: bytes, now: float) -> Report:
             raise ReportError(422, f"step: {found.step} is not allowed; allowed: 0 to steps ({found.steps})")
         done = found.step / found.steps
     if found.metric is None and done is None:
+        if found.saved:
+            return None
         raise ReportError(422, "the body: nothing is reported; allowed: a metric, or step and steps")
     return Report(now, found.metric, done)

@@ -117,6 +117,13 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """A job's training says that it has saved its state, as it was asked to before it is moved."""
+
+    job_uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -137,5 +144,6 @@ Event = (
     | BindUnknown
     | NodeNotOffered
     | Reported
+    | Saved
     | Tick
 )

@@ -37,6 +37,7 @@ class Gang:
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
     window_ends: when the held binds are refused, unless another member comes; hold_ends: when they are in any case.
     deadline: when the plan is given up.
+    saving: it is to be moved and has been asked for a checkpoint first; until the deadline or its word that it saved.
     attempts, not_before: plans that failed in a row, and the end of the back-off (seconds since the epoch).
     misses: planned nodes in a row that kube-scheduler did not offer.
     scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
@@ -58,6 +59,7 @@ class Gang:
     window_ends: float | None = None
     hold_ends: float | None = None
     deadline: float | None = None
+    saving: bool = False
     retried: bool = False
     attempts: int = 0
     misses: int = 0

@@ -219,7 +219,8 @@ class Phase(Enum):
 class Pod:
     """A pod. ``job_uid`` and ``slot`` are set for a member of a job that opted in; other pods only take room.
 
-    ``refused``: kube-scheduler has written PodScheduled=False. ``woken``: the plan in the wake annotation.
+    ``refused``: kube-scheduler has written PodScheduled=False. ``woken``: the plan in the wake annotation;
+    ``saves``: the plan for which it has been asked for a checkpoint.
     ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
     ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
     """
@@ -239,6 +240,7 @@ class Pod:
     refused: bool = False
     refusal: str = ""
     woken: str = ""
+    saves: str = ""
     plan: str = ""
     nominated: str = ""
     priority: int = 0

@@ -40,6 +40,7 @@ class Rules:
     binding_seconds: float = 4.0
     plan_seconds: float = 30.0
     freeing_seconds: float = 120.0
+    checkpoint_seconds: float = 0.0
     repair_seconds: float = 30.0
     backoff_initial_seconds: float = 5.0
     backoff_max_seconds: float = 120.0

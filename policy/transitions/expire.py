@@ -9,7 +9,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.gang import Gang, State
 from policy.cluster.reasons import Reason
 from policy.transitions.gangs import give_up, job_of, refuse_held, rules_of
-from policy.transitions.migrate import stay
+from policy.transitions.migrate import leave, stay
 
 
 def expire(draft: Draft, now: float) -> list[Effect]:
@@ -49,6 +49,9 @@ def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
         return []
     if job is not None and gang.state is State.MIGRATING:
-        stay(draft, job, gang, now)
+        if gang.saving:
+            leave(draft, gang, now)
+        else:
+            stay(draft, job, gang, now)
         return []
     return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)

@@ -13,6 +13,7 @@ from policy.cluster.model import Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import REPORTS_KEPT, Report
 from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
+from policy.transitions.migrate import leave
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
 REMEMBER_GONE_SECONDS = 300.0
@@ -40,6 +41,8 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             return lead(draft, leading, now)
         case events.Reported(uid, report):
             take_report(draft, uid, report)
+        case events.Saved(uid):
+            leave(draft, draft.gang(uid), now)
         case _:
             pass
     return []

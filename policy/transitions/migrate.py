@@ -1,4 +1,4 @@
-"""A whole running gang is moved: new room at once, the old pods' room until they are gone, and an end to it.
+"""A whole running gang is moved: new room at once, a checkpoint, the old pods' room until they are gone, and an end.
 
 A member is old while it sits beside its planned node; which those are follows from plan and pods alone. Losing them is
 what was asked for, so nothing is repaired or released for it before the deadline. A job whose kind can be suspended is
@@ -7,19 +7,33 @@ suspended by us meanwhile: its operator would take pods that somebody else delet
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policy.cluster.actions import Migrate
 from policy.cluster.draft import Draft
-from policy.cluster.gang import Gang
+from policy.cluster.gang import Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.transitions.gangs import bound_slots, complete, least_workers, move, plan_name, pod_of, rules_of, stays
 
 
 def migrate(draft: Draft, action: Migrate, now: float) -> None:
-    """Begin: the plan names the new nodes, under a new name, so that pods which were refused before are woken."""
-    deadline = now + rules_of(draft).freeing_seconds
+    """Begin: the plan names the new nodes, under a new name, so that pods which were refused before are woken.
+
+    Its training is asked to save first, and given ``checkpoint_seconds`` for it; nobody is evicted before.
+    """
+    rules = rules_of(draft)
+    saving = rules.checkpoint_seconds > 0
+    deadline = now + (rules.checkpoint_seconds if saving else rules.freeing_seconds)
     gang = draft.gang(action.job_uid)
-    move(draft, gang, Move.MIGRATE, nodes=dict(action.nodes), plan=plan_name(draft, now), deadline=deadline)
+    name, nodes = plan_name(draft, now), dict(action.nodes)
+    move(draft, gang, Move.MIGRATE, nodes=nodes, plan=name, deadline=deadline, saving=saving)
+
+
+def leave(draft: Draft, gang: Gang, now: float) -> None:
+    """It has saved, or had the time to: its old pods may go now."""
+    if gang.state is State.MIGRATING and gang.saving:
+        draft.put_gang(replace(gang, saving=False, deadline=now + rules_of(draft).freeing_seconds))
 
 
 def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
@@ -27,7 +41,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
     if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps):
-        return move(draft, gang, Move.COMPLETE, deadline=None)
+        return move(draft, gang, Move.COMPLETE, deadline=None, saving=False)
     nodes: dict[str, Node] = draft.read("nodes")
     targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
     usable = {name for name in targets if name in nodes and nodes[name].ready and not nodes[name].unschedulable}
@@ -39,7 +53,7 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else now + rules_of(draft).repair_seconds
     nodes = {**gang.nodes, **_places(draft, gang)}
-    return move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline)
+    return move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, saving=False)
 
 
 def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:

@@ -33,6 +33,13 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         yield plane
 
 
+@pytest.fixture(scope="session")
+def live_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Yield the control plane of the policies' tests: three nodes of ten cores, collected garbage, no scheduler yet."""
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("live"), controller_manager=True) as plane:
+        yield plane
+
+
 @pytest.fixture
 def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> str:
     """Return a new namespace named after the test."""

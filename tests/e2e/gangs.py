@@ -60,6 +60,15 @@ def fresh_kohort(
         kohort.stop()
 
 
+def crash(kohort: Kohort) -> None:
+    """Kill extender and controller without warning, and start both again."""
+    for process in (kohort.extender, kohort.controller):
+        process.crash()
+    for process in (kohort.extender, kohort.controller):
+        process.start()
+    kohort.wait_ready()
+
+
 def forget_lease(plane: ControlPlane) -> None:
     """Delete the Lease, else a new scheduler waits until the old one's has run out."""
     if plane.api.ok(LEASE):

@@ -35,7 +35,10 @@ def post(port: int, token: str, body: object, job: str = "", namespace: str = "t
 
 @dataclass(slots=True)
 class Trainee(Background):
-    """Reports ``metric(n)`` of a job's first worker every ``seconds``; n counts the reports. Says what was answered."""
+    """Reports ``metric(n)`` of a job's first worker every ``seconds``; n counts the reports.
+
+    ``saves``: it says that it has saved when it is asked to. answers: the statuses; asked: how often it was asked.
+    """
 
     plane: ControlPlane
     port: int
@@ -43,8 +46,9 @@ class Trainee(Background):
     job: str
     metric: Callable[[int], float]
     seconds: float = 1.0
+    saves: bool = True
     answers: list[int] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    asked: int = 0
 
     def run(self) -> None:
         """A pod that was replaced has a token of its own."""
@@ -59,8 +63,11 @@ class Trainee(Background):
             except (ControlPlaneError, httpx.TransportError):
                 continue  # between two pods, or while the extender starts
             self.answers.append(answer.status_code)
-            self.said.append(answer.text)
             sent += 1
+            if answer.status_code == 200 and answer.json().get("checkpoint"):
+                self.asked += 1
+                if self.saves:
+                    self.answers.append(post(self.port, held, {"saved": True}).status_code)
 
 
 @dataclass(slots=True)

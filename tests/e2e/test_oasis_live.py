@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import fresh_kohort, job_view, own_namespace, pods, reason, until
+from tests.e2e.gangs import crash, fresh_kohort, job_view, own_namespace, pods, reason, until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
@@ -27,12 +27,13 @@ MEMORY = "kohort.dev/memory"
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One node that a ps and four workers fill."""
-    shape = NodeShape(count=1, cpu="9", memory="64Gi", gpu=0)
-    directory = tmp_path_factory.mktemp("oasis")
-    with ControlPlane.start(nodes=shape, workdir=directory, controller_manager=True) as started:
-        yield started
+def plane(live_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """One node, which a ps and four workers fill."""
+    for name in ("node-1", "node-2"):
+        live_plane.kubectl("cordon", name)
+    yield live_plane
+    for name in ("node-1", "node-2"):
+        live_plane.kubectl("uncordon", name)
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +104,6 @@ def why(kohort: Kohort, job: TFJob) -> str:
     return str(job_view(kohort, job)["waits"]["detail"])
 
 
-def crash(kohort: Kohort) -> None:
-    for process in (kohort.extender, kohort.controller):
-        process.crash()
-    for process in (kohort.extender, kohort.controller):
-        process.start()
-    kohort.wait_ready()
-
-
 @pytest.mark.timeout(170, func_only=True)
 def test_counts_follow_the_schedule_also_through_pauses_and_crashes(
     plane: ControlPlane, kohort: Kohort, space: str
@@ -123,7 +116,7 @@ def test_counts_follow_the_schedule_also_through_pauses_and_crashes(
     start = int(time.time() // SLOT) + 1
     sleep_until(start)  # so that all of them come within one slot
     time.sleep(1.5)
-    job = partial(TFJob, space, workers=4, least=1, most=4, worker_cpu="2")
+    job = partial(TFJob, space, workers=4, least=1, most=4, worker_cpu="2", ps_cpu="2")
     first = submit(plane, job("first"), 4)
     assert decided(plane, first) == {start + 1: 4}
     second = submit(plane, job("second", run_seconds=SLOT - 3), 4)

@@ -26,6 +26,7 @@ from extender.routes.progress import POD_UID, Progress
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.events import JobSeen, Led, NodeSeen, PodGone, PodSeen, Reported, Synced
+from policy.cluster.gang import State
 from policy.cluster.snapshot import Rules
 from policy.cluster.training import Report
 from policy.desired import desired
@@ -237,6 +238,40 @@ def test_a_spoilt_history_counts_as_none(text: str) -> None:
     assert reports_of({"metadata": {"annotations": {"kohort.dev/reports": text}}}) == ()
 
 
+# -- the checkpoint ---------------------------------------------------------------------------------
+
+
+def moving() -> Service:
+    """Job a is to be moved, and is asked to save first."""
+    service = Service()
+    ledger = service.ledger
+    gang = replace(ledger.snapshot.gang(A.uid), state=State.MIGRATING, saving=True, deadline=service.clock.at + 30)
+    ledger.snapshot = replace(ledger.snapshot, gangs={**ledger.snapshot.gangs, A.uid: gang})
+    return service
+
+
+async def raw_answer(service: Service, body: Any) -> httpx.Response:
+    return await service.client.post("/v1/progress", json=body, headers={"Authorization": f"Bearer {token('a')}"})
+
+
+async def test_a_report_of_a_job_that_is_to_be_moved_is_answered_with_the_wish_for_a_checkpoint() -> None:
+    service = moving()
+    answer = await raw_answer(service, {"metric": 1})
+    assert (answer.status_code, answer.json()) == (200, {"checkpoint": True})
+    assert await service.report(token("b"), body={"metric": 1}) == (204, "")
+
+
+async def test_saved_is_taken_at_once_and_only_for_the_own_job() -> None:
+    service = moving()
+    assert (await service.report(token("b"), body={"saved": True}))[0] == 204
+    assert service.ledger.snapshot.gang(A.uid).saving
+    service.clock.at += 2
+    assert (await raw_answer(service, {"metric": 1})).status_code == 200
+    assert await service.report(token("a"), body={"saved": True}) == (204, "")  # within the same second
+    assert not service.ledger.snapshot.gang(A.uid).saving
+    assert (await service.report(token("a"), body={"saved": True}))[0] == 429
+
+
 # -- the helper ----------------------------------------------------------------------------------
 
 
@@ -244,8 +279,11 @@ class Heard(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.heard.append((self.path, self.headers["Authorization"], body))  # type: ignore[attr-defined]
-        self.send_response(204)
+        answer = b'{"checkpoint": true}' if body.get("metric") == 7 else b""
+        self.send_response(200 if answer else 204)
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
+        self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None: ...
 
@@ -268,6 +306,12 @@ def test_the_helper_reports_with_the_pods_token_and_not_too_often(heard: HTTPSer
     assert not reporting.report(metric=0.2, step=2, steps=4)
     body = {"metric": 0.25, "step": 1, "steps": 4}
     assert heard.heard == [("/v1/progress", "Bearer secret", body)]  # type: ignore[attr-defined]
+
+
+def test_the_helper_says_when_to_save_and_tells_when_it_is_done(heard: HTTPServer) -> None:
+    assert reporting.report(metric=7) == (True, True)
+    assert reporting.saved()
+    assert heard.heard[-1][2] == {"saved": True}  # type: ignore[attr-defined]
 
 
 def test_the_helper_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from policy.cluster.actions import Action, Decision, Migrate, Resize
+from policy.cluster.events import Saved
 from policy.cluster.lifecycle import InvalidMoveError
 from policy.cluster.model import Phase, Slot
 from policy.cluster.snapshot import Snapshot
@@ -15,6 +16,7 @@ from policy.desired import desired
 from policy.placement.after import room_after
 from policy.systems.kod2 import Kod2
 from tests.builders import (
+    JobBuilder,
     JobSeen,
     Led,
     NodeGone,
@@ -329,3 +331,61 @@ def test_nothing_is_promised_twice_on_the_way() -> None:
     world.do(PodGone("uid-a-worker-0"))
     assert world.plan("b") == {"worker-0": "n1"}
     assert world.snapshot.free("n2") == res(memory=28, pods=109)
+
+
+# -- the checkpoint that comes first --------------------------------------------------------------
+
+
+def asked(made: JobBuilder = PAIR) -> World:
+    """The job is to be moved to n2, and is given 30 s to save."""
+    world = World(Mover()).rules(checkpoint_seconds=30.0).nodes("n1", "n2", "n3").start(made)
+    return moved(world, "n2")
+
+
+def to_save(world: World) -> list[str]:
+    return [order.name for order in desired(world.snapshot, 500).checkpoint]
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_nobody_is_evicted_or_suspended_before_the_job_has_saved(suspends: bool) -> None:
+    world = asked(PAIR.with_(suspends=suspends))
+    wanted = desired(world.snapshot, 500)
+    assert (wanted.evict, wanted.suspend) == ((), ())
+    assert to_save(world) == ["a-ps-0", "a-worker-0"]
+    world.do(Saved("job-a"))
+    wanted = desired(world.snapshot, 500)
+    assert (len(wanted.evict), len(wanted.suspend)) == ((0, 1) if suspends else (2, 0))
+    assert to_save(world) == []
+
+
+def test_a_pod_is_asked_to_save_once() -> None:
+    world = asked()
+    plan = world.gang("a").plan
+    world.see(*(replace(world.pod(f"a-{slot}"), saves=plan) for slot in (ps(0), w(0))))
+    assert to_save(world) == []
+
+
+def test_a_job_that_never_says_that_it_saved_is_moved_after_its_time() -> None:
+    world = asked()
+    world.pass_time(29.0)
+    assert evicted(world) == []
+    world.pass_time(2.0)
+    assert evicted(world) == ["a-ps-0", "a-worker-0"]
+    world.pass_time(118.0)  # the time in which its room must come free begins anew
+    assert world.state("a") is State.MIGRATING
+    world.pass_time(3.0)
+    assert world.state("a") is State.RUNNING
+
+
+def test_saved_means_nothing_to_a_job_that_was_not_asked() -> None:
+    world = running()
+    before = world.gang("a")
+    world.do(Saved("job-a"), Saved("nobody"))
+    assert world.gang("a") == before
+
+
+def test_a_move_that_is_given_up_while_the_job_saves_disturbs_nobody() -> None:
+    world = asked()
+    world.do(NodeGone("n2"))
+    assert (world.state("a"), world.gang("a").saving) == (State.RUNNING, False)
+    assert (evicted(world), to_save(world)) == ([], [])
