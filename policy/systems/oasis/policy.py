@@ -234,12 +234,12 @@ class Pass:
     def _repair(self) -> None:
         """Nodes came or went: plans that no longer fit are made anew, the most valuable first."""
         names, first = {node.name for node, _ in self.nodes}, self.window.first
-        broken = {uid for uid, plan in self.plans.items() if not _stands(plan, names, first)}
+        broken = {uid for uid, plan in self.plans.items() if not plan.stands(names, first)}
         for uid in broken:
             self.planner.free(self.plans[uid])
         while over := self.planner.overfull():
             victim = min(
-                (uid for uid, plan in self.plans.items() if uid not in broken and _touches(plan, over)),
+                (uid for uid, plan in self.plans.items() if uid not in broken and plan.touches(over)),
                 key=lambda uid: (self._stake(uid), uid),
                 default=None,
             )
@@ -274,13 +274,23 @@ class Pass:
         reports = [report for report in self.snapshot.reports.get(uid, ()) if report.done is not None]
         start = self.slot * self.policy.slot_seconds
         if not reports or reports[-1].at < start - self.policy.slot_seconds:
-            overdue = not plan.left(self.slot) and self.snapshot.gang(uid).admitted and self.window.first > self.slot
-            return 1.0 if overdue else None
+            return self._overdue(uid, plan) if not plan.left(self.slot) else None
         last = reports[-1]
         before = plan.at(self.slot - 1)
         since = max(0.0, start - last.at) / self.policy.slot_seconds
         work = work_of(self.snapshot.jobs[uid], self.policy.slot_seconds).work
         return work * (1.0 - (last.done or 0.0)) - since * (before.workers if before else 0)
+
+    def _overdue(self, uid: str, plan: Plan) -> float | None:
+        """Worker-slots of a job that is past its plan, which it is the end of a slot at the soonest.
+
+        One that runs is given one after another; one that never started has missed its plan, all of it.
+        """
+        gang = self.snapshot.gang(uid)
+        if not gang.admitted:
+            return float(plan.work.work) if gang.admitted_at is None else 1.0
+        late = plan.last < self.slot - 1 or self.window.first > self.slot
+        return 1.0 if late else None
 
     def _trim(self, uid: str, plan: Plan, need: float) -> None:
         shifts = list(plan.shifts)
@@ -289,12 +299,3 @@ class Pass:
             left -= shifts.pop().workers
         if len(shifts) < len(plan.shifts):
             self.plans[uid] = replace(plan, shifts=tuple(shifts))
-
-
-def _stands(plan: Plan, names: set[str], first: int) -> bool:
-    """Whether every node that the plan names from that slot on takes members."""
-    return all(node in names for shift in plan.shifts if shift.slot >= first for _, node, _ in shift.layout)
-
-
-def _touches(plan: Plan, over: set[tuple[int, str]]) -> bool:
-    return any((shift.slot, node) in over for shift in plan.shifts for _, node, _ in shift.layout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from policy.cluster.model import WORKER
@@ -58,6 +58,14 @@ class Plan:
     def last(self) -> int:
         """The slot in which the job completes."""
         return self.shifts[-1].slot if self.shifts else self.work.arrival
+
+    def stands(self, names: Collection[str], first: int) -> bool:
+        """Whether every node that it names from that slot on is one of these."""
+        return all(node in names for shift in self.shifts if shift.slot >= first for _, node, _ in shift.layout)
+
+    def touches(self, places: Collection[tuple[int, str]]) -> bool:
+        """Whether it takes room of one of these slots and nodes."""
+        return any((shift.slot, node) in places for shift in self.shifts for _, node, _ in shift.layout)
 
     def put(self, shift: Shift) -> Plan:
         """With this slot in the place of the old one."""

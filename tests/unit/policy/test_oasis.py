@@ -299,3 +299,32 @@ def test_the_same_facts_give_the_same_decision() -> None:
 def test_a_parameter_out_of_range_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"oasis: {next(iter(wrong))} is"):
         Oasis(**wrong)  # type: ignore[arg-type]
+
+
+# -- plans that were missed -----------------------------------------------------------------------
+
+
+def test_a_job_whose_pods_come_after_its_slot_is_planned_anew_whole() -> None:
+    made = world()
+    one = trains("a", 8)
+    made.now += 0.2 * SLOT  # the slot has begun: it is planned for the next ones
+    made.submit(one)
+    assert counts(made, "a") == {1: 4, 2: 4}
+    made.snapshot = replace(made.snapshot, leading=False)
+    made.pass_time(2.9 * SLOT)  # both pass while nobody decides
+    made.snapshot = replace(made.snapshot, leading=True)
+    made.pass_time(SLOT - made.now % SLOT)
+    assert counts(made, "a") == {0: 4, 1: 4}
+    assert made.state("a") is State.PLANNED
+
+
+def test_a_job_that_runs_on_beyond_its_plan_is_planned_slot_by_slot() -> None:
+    """Nobody reports; in the slot after its last one it may just be about to end."""
+    made = world()
+    one = trains("a", 4)
+    run(made, one)
+    next_slot(made, one)
+    assert counts(made, "a") == {}
+    next_slot(made, one)
+    assert counts(made, "a") == {0: 1}
+    assert made.gang("a").workers == 1
