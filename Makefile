@@ -47,7 +47,7 @@ test: $(DEV) ## set up everything, the real control plane included; run all chec
 	@$(BIN)/pytest $(ARGS)
 
 .PHONY: check
-check: $(DEV) ## lint, format, types, import contracts, Dockerfile
+check: $(DEV) ## lint, format, types, import contracts, Dockerfile, documentation
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -57,6 +57,8 @@ check: $(DEV) ## lint, format, types, import contracts, Dockerfile
 	@$(BIN)/lint-imports --no-logo
 	@echo "== hadolint"
 	@$(BIN)/hadolint Dockerfile
+	@echo "== mkdocs --strict"
+	@$(MKDOCS)
 
 .PHONY: unit
 unit: $(DEV) ## only the tests that need no control plane
@@ -72,6 +74,15 @@ soak: $(DEV) ## the long runs that `make test` leaves out
 .PHONY: dev
 dev: $(DEV) ## set up .venv with everything that tests and checks need
 	@echo "ready: $(BIN)"
+
+# Its banner about successors is no finding.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(VENV)/site
+
+.PHONY: docs
+docs: $(DEV) ## write docs/reference anew from the code and build the site into .venv/site
+	@$(BIN)/python -m tests.documents
+	@$(MKDOCS)
+	@echo "open $(VENV)/site/index.html"
 
 .PHONY: fmt
 fmt: $(DEV) ## mend what ruff can mend

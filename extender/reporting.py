@@ -5,8 +5,8 @@
         save_checkpoint()
         kohort.saved()
 
-The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/operations.md). A report that
-cannot be delivered is dropped: training never waits for it and never fails by it.
+The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/how-to/report-progress.md). A
+report that cannot be delivered is dropped: training never waits for it and never fails by it.
 """
 
 from __future__ import annotations

@@ -89,13 +89,16 @@ def demo(
     speed: Annotated[float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second.")] = 75,
     seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
     no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port.")
+    ] = 0,
 ) -> None:
     """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
     with errors():
         from extender.demo import run as shown
 
         try:
-            shown.run(json_file, speed=speed, seed=seed, live=not no_live)
+            shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
         except OSError as error:
             raise CliError(f"{error.strerror}: {error.filename}; name a file that can be written") from None
 

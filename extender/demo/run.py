@@ -51,14 +51,19 @@ OURS, PLAIN = "kod2", "fifo-pod"
 Part = Callable[[], Coroutine[Any, Any, None]]
 
 
-def run(json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True) -> None:
-    """Run the demo, show it and print the table; OSError, and at once, where ``json_file`` cannot be written."""
+def run(
+    json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True, port: int = 0
+) -> None:
+    """Run the demo, show it and print the table; meanwhile Kohort's REST is on ``port``, 0 for any free one.
+
+    Raises OSError, and at once, where ``json_file`` cannot be written or the port is taken.
+    """
     if json_file is not None:
         with json_file.open("a"):
             pass
     try:
         with _quiet():
-            results = asyncio.run(_run(speed, seed, live))
+            results = asyncio.run(_run(speed, seed, live, port))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if json_file is not None:
@@ -79,9 +84,9 @@ def _quiet() -> Iterator[None]:
         log.removeHandler(nobody)
 
 
-async def _run(speed: float, seed: int, wants_live: bool) -> list[Result]:
+async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[Result]:
     async with AsyncExitStack() as stack:
-        ours = await stack.enter_async_context(kohort_side(Clock(speed), seed))
+        ours = await stack.enter_async_context(kohort_side(Clock(speed), seed, port))
         plain, ask = await stack.enter_async_context(paced(speed, partial(plain_side, seed=seed)))
         _end_on_signals()
         sides = [ours, replace(plain, ask=ask)]
@@ -114,12 +119,12 @@ async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
 
 
 @asynccontextmanager
-async def kohort_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
+async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[view.Side]:
     """Kohort on a cluster of its own: API server, service, controller and scheduler loop, all over HTTP."""
     cluster = Cluster(kod2(seed), clock, seed)
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
-        settings = settings_for(clock.speed)
+        settings = settings_for(clock.speed, port)
         configuration = await load_configuration(await stack.enter_async_context(served(cluster.server)))
         deadline = settings.barrier.api_deadline_seconds
         api = await stack.enter_async_context(KubeApi(configuration, deadline=deadline, clock=clock, chance=chance))
@@ -136,7 +141,7 @@ async def kohort_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
         yield view.Side(observer, live)
 
 
-def settings_for(speed: float) -> Settings:
+def settings_for(speed: float, port: int = 0) -> Settings:
     """The default settings, with what depends on real delays stretched: these do not shrink as time runs faster."""
     stretch = max(1.0, speed / 8)
     plain = Settings()
@@ -152,7 +157,7 @@ def settings_for(speed: float) -> Settings:
             },
             "controller": {"interval_seconds": plain.controller.interval_seconds * stretch},
             "lease": {"identity": EVERYBODY},
-            "server": {"port": 0, "health_port": 0, "graceful_seconds": 0.2},
+            "server": {"port": port, "health_port": 0, "graceful_seconds": 0.2},
         }
     )
 

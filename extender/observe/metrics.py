@@ -205,12 +205,16 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the figures off the current state."""
-        yield gauge("kohort_leader", "1 while this replica leads.", self._leads())
+        yield gauge("kohort_leader", "1 while this replica leads; one of them should.", self._leads())
         yield _dropped_lines()
         if self._ledger is None:
             return
         yield from figures(self._ledger.snapshot, self._ledger.policy, self._ledger.now())
-        yield gauge("kohort_barrier_held_binds", "Bind calls held now.", self._barrier.held if self._barrier else 0)
+        yield gauge(
+            "kohort_barrier_held_binds",
+            "Bind calls held now, each a connection.",
+            self._barrier.held if self._barrier else 0,
+        )
         yield from _watch_metrics(self._watches, self._ledger.clock.monotonic())
         if self.controller is not None:
             text = "Time since the controller last asked what to do; gated pods wait for it."
@@ -218,7 +222,9 @@ class Metrics(Collector):
 
 
 def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
-    restarts = CounterMetricFamily("kohort_watch_restarts", "Lists and watches that failed.", labels=["resource"])
+    restarts = CounterMetricFamily(
+        "kohort_watch_restarts", "Lists and watches that failed and were begun anew.", labels=["resource"]
+    )
     ages = GaugeMetricFamily(
         "kohort_watch_last_seen_seconds", "Time since the API was last heard of.", labels=["resource"]
     )
@@ -254,10 +260,15 @@ class ControllerMetrics:
         """Make the registry and all series."""
         self.registry = _registry()
         make: Any = {"registry": self.registry}
-        self._writes = Counter("kohort_controller_writes", "Writes to the API.", ["kind", "outcome"], **make)
+        self._writes = Counter(
+            "kohort_controller_writes",
+            "Writes to the API, by outcome; some refused ones are normal: the object has changed or is gone.",
+            ["kind", "outcome"],
+            **make,
+        )
         self._wanted = Gauge("kohort_controller_wanted_writes", "Writes not done yet, by kind.", ["kind"], **make)
         self._reachable = Gauge("kohort_controller_extender_reachable", "1 while the extender answers.", **make)
-        self._leader = Gauge("kohort_leader", "1 while this replica leads.", **make)
+        self._leader = Gauge("kohort_leader", "1 while this replica leads; one of them should.", **make)
 
     def wrote(self, kind: str, outcome: str) -> None:
         """Count one write: done, refused or unknown."""

@@ -11,6 +11,7 @@ from tests.controlplane.build import build
 from tests.controlplane.cluster import COMMANDS, DIRECTORY, down, server_option, up
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.nodes import NodeShape
+from tests.controlplane.recipes import MONITORING, RECIPES
 
 
 def main() -> int:
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build() -> None:
-    for binary, path in build().paths.items():
+    for binary, path in build((*RECIPES, *MONITORING)).paths.items():
         print(f"{binary}: {path}")
 
 

@@ -77,6 +77,7 @@ def _build_one(go: Path, recipe: Recipe, title: str) -> None:
     print(f"{title}: building", flush=True)
     command: list[str | Path] = ["nice", go, "build", "-v", "-trimpath", "-buildvcs=false"]
     # -v names each package as it is compiled: the only progress that the Go command gives.
+    command += ["-tags", recipe.tags] if recipe.tags else []
     command += ["-ldflags", f"-s -w {recipe.ldflags}".strip(), "-o", partial, recipe.package]
     process = subprocess.Popen(
         command,

@@ -16,13 +16,14 @@ TRAINING_OPERATOR_MODULE = "github.com/kubeflow/training-operator"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One binary: its name, the Go module folder that pins it, its main package and its version."""
+    """One binary: its name, the Go module folder that pins it, its main package, its version and its build tags."""
 
     binary: str
     module: str
     package: str
     version: str
     ldflags: str = ""
+    tags: str = ""
 
     @property
     def directory(self) -> Path:
@@ -35,7 +36,7 @@ class Recipe:
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.directory / name).read_bytes())
-        digest.update(f"{self.package} {self.ldflags}".encode())
+        digest.update(f"{self.package} {self.ldflags}{self.tags}".encode())
         return digest.hexdigest()[:12]
 
 
@@ -76,3 +77,14 @@ def older(version: str) -> tuple[Recipe, ...]:
     """Return the recipes of API server and scheduler of an older version; everything else stays as it is."""
     module = f"kubernetes-{version.removeprefix('v').rpartition('.')[0]}"
     return tuple(_kubernetes(binary, version, module) for binary in ("kube-apiserver", "kube-scheduler"))
+
+
+def _prometheus(binary: str) -> Recipe:
+    """A part of Prometheus 3.15, whose module is numbered 0.315; service discovery in clouds would double the build."""
+    package = f"github.com/prometheus/prometheus/cmd/{binary}"
+    version = "-X github.com/prometheus/common/version.Version=3.15.0"
+    return Recipe(binary, "prometheus", package, "v0.315.0", version, "remove_all_sd")
+
+
+# Not of the control plane: what watches over Kohort in a test.
+MONITORING = (_prometheus("prometheus"), _prometheus("promtool"))

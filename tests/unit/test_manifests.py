@@ -16,7 +16,7 @@ from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
 from extender.kube.groups import GROUPS
-from extender.kube.jobkinds import KINDS
+from extender.kube.jobkinds import GATE, KINDS, RELEASED
 from extender.kube.jobs import read_job
 from extender.kubescheduler.checkconfig import check_file
 
@@ -350,3 +350,16 @@ def test_examples_show_elastic_jobs_of_every_kind_a_heavy_and_a_rigid_one() -> N
         "pytorchjob": (2, 4, 6, True),
         "mpijob": (2, 4, 6, True),
     }
+
+
+# -- taking it out -----------------------------------------------------------------------------------------------------
+
+
+def test_uninstalling_lets_every_kind_go_on_that_may_be_suspended() -> None:
+    script = (ROOT / "manifests" / "uninstall.sh").read_text()
+    listed = re.search(r"kinds='(.*?)'", script, re.DOTALL)
+    assert listed is not None
+    named = dict(re.findall(r"^(\S+) (.*)$", listed[1], re.MULTILINE))
+    suspended = {str(kind.resource): kind.suspend_patch(False)["spec"] for kind in KINDS.values() if kind.suspends}
+    assert {name: yaml.safe_load(patch) for name, patch in named.items()} == suspended
+    assert f"gate={GATE}\nmark={RELEASED}\n" in script

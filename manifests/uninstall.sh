@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Takes Kohort out of the cluster of the current kubectl context and leaves no pod behind a gate that nobody removes:
+#   manifests/uninstall.sh [FOLDER]      FOLDER: what was applied with `kubectl apply -k` (default: manifests/base)
+# What runs goes on running. Pods that wait are ungated and stay Pending: a pod's schedulerName cannot be changed, so the
+# jobs that are listed at the end must be submitted anew for another scheduler. Each step may be repeated.
+set -euo pipefail
+folder=${1:-$(dirname "${BASH_SOURCE[0]}")/base}
+gate=kohort.dev/admission
+mark=kohort.dev/released
+# Kinds that can be suspended, each with the merge patch that lets a job go on.
+kinds='tfjobs.kubeflow.org {"runPolicy":{"suspend":false}}
+pytorchjobs.kubeflow.org {"runPolicy":{"suspend":false}}
+mpijobs.kubeflow.org {"runPolicy":{"suspend":false}}
+jobs.batch {"suspend":false}
+jobsets.jobset.x-k8s.io {"suspend":false}'
+
+step() { printf '== %s\n' "$*"; }
+
+# "namespace name index" of each pod that waits behind our gate; index: of the gate in its list.
+gated() {
+  kubectl get pods -A --field-selector=status.phase=Pending -o go-template='
+{{- range .items}}{{$pod := .metadata}}{{range $index, $held := .spec.schedulingGates}}{{if eq $held.name "'"$gate"'"}}
+{{- $pod.namespace}} {{$pod.name}} {{$index}}{{"\n"}}{{end}}{{end}}{{end}}'
+}
+
+# "namespace name" of each job of a kind that is suspended under our mark until its pods are gone.
+released() {
+  kubectl get "$1" -A -o go-template='
+{{- range .items}}{{if .metadata.annotations}}{{if index .metadata.annotations "'"$mark"'"}}
+{{- .metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}{{end}}'
+}
+
+step "new pods are not gated any more"
+kubectl delete mutatingadmissionpolicybinding kohort-gate --ignore-not-found
+
+step "Kohort stops: nothing is bound, resized or suspended any more"
+kubectl -n kohort-system delete deployment kohort --ignore-not-found --cascade=foreground --timeout=120s
+
+step "jobs that Kohort has suspended go on"
+served=$(kubectl api-resources -o name --verbs=patch)
+while read -r kind spec; do
+  grep -qx "$kind" <<<"$served" || continue
+  released "$kind" | while read -r namespace name; do
+    kubectl -n "$namespace" patch "$kind" "$name" --type merge \
+      -p '{"metadata":{"annotations":{"'"$mark"'":null}},"spec":'"$spec"'}'
+  done
+done <<<"$kinds"
+
+step "gated pods are let go"
+# An admission policy is cached for a moment by every API server, so look again until none is left.
+for _ in 1 2 3 4 5 6; do
+  left=$(gated)
+  [ -n "$left" ] || break
+  while read -r namespace name index; do
+    kubectl -n "$namespace" patch pod "$name" --type json -p '[
+      {"op": "test", "path": "/spec/schedulingGates/'"$index"'/name", "value": "'"$gate"'"},
+      {"op": "remove", "path": "/spec/schedulingGates/'"$index"'"}]' || true # it is gone, or has changed: look again
+  done <<<"$left"
+  sleep 2
+done
+if [ -n "$(gated)" ]; then
+  echo "error: these pods are still gated; run this again:" >&2
+  gated >&2
+  exit 1
+fi
+
+step "everything else of Kohort is deleted"
+kubectl delete -k "$folder" --ignore-not-found --timeout=120s
+for by in kohort kohort.dev/controller; do
+  kubectl delete events -A --field-selector="reportingComponent=$by" >/dev/null
+done
+
+step "pods that no scheduler looks at now (submit their jobs anew for another one)"
+kubectl get pods -A --field-selector=spec.schedulerName=kohort,status.phase=Pending

@@ -1,0 +1,18 @@
+"""``python -m tests.documents``: write every made page and block anew, and say which have changed."""
+
+from __future__ import annotations
+
+from tests.documents.pages import ROOT, made
+
+
+def main() -> None:
+    """Write what differs."""
+    for path, text in made().items():
+        if not path.exists() or path.read_text() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            print(f"written: {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Tables and diagrams of what the code's own tables say."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import yaml
+from prometheus_client.core import Metric
+
+from extender.config.settings import Settings
+from extender.control import story
+from extender.kube import jobkinds
+from extender.kube.jobkinds import KINDS
+from policy.answers.explain import MENDS
+from policy.cluster.lifecycle import diagram
+from policy.cluster.reasons import Reason
+from policy.systems.oasis import workload
+from tests.documents import facts
+
+ROOT: Final = Path(__file__).parents[2]
+# Where each stands, who writes it, and what it says. A test holds this to the names in the code.
+ANNOTATIONS: Final = {
+    jobkinds.MIN_WORKERS: ("job", "you", "The fewest workers that are worth running: the gang. Default: all."),
+    jobkinds.MAX_WORKERS: ("job", "you, or Kohort", "The most workers. Where you did not state them, Kohort writes the "
+                           "number that was asked for with its first resize."),
+    jobkinds.UTILITY: ("job", "you", "A factor on the job's weight, above 0. Default 1."),
+    jobkinds.TRAINING: ("job", "you", "What the job says of its training, as YAML; for `oasis` and `specon`."),
+    jobkinds.MIGRATABLE: ("job", "you", "`true`: the job may be moved whole, since it goes on from a checkpoint."),
+    jobkinds.REPORTS: ("job", "Kohort", "The newest reports of training, so that they survive a restart."),
+    jobkinds.MEMORY: ("job", "Kohort", "What the policy remembers of the job, so that it survives a restart."),
+    jobkinds.RELEASED: ("job", "Kohort", "The job is suspended until its pods are gone. Take it away to keep it so."),
+    jobkinds.CHECKPOINT: ("pod", "Kohort", "The job is about to be moved: the training is asked to save its state."),
+    jobkinds.PLAN: ("pod", "Kohort", "The plan under which the pod was bound."),
+    jobkinds.SLOT: ("pod", "Kohort", "Its role and index in that plan."),
+    jobkinds.WAKE: ("pod", "Kohort", "Changed to wake a refused pod in kube-scheduler's queue."),
+    jobkinds.GATE: ("pod, a scheduling gate", "admission policy", "The pod is left alone until its gang has room."),
+    workload.BANDWIDTH: ("node, pod: a resource", "you", "Network bandwidth in Mbit/s, where `oasis` shall plan it."),
+    workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
+}  # fmt: skip
+EVENTS: Final = {
+    story.ADMITTED: "The gang has been given a node for every member.",
+    story.WAITING: "The job waits: its place in the queue, the reason, what helps. Written after 20 s, when the reason "
+    "changes (every seven minutes at most), and once an hour.",
+    story.SCALED_IN: "Workers were taken.",
+    story.SCALED_OUT: "Workers were given.",
+    story.MIGRATED: "The gang moves to other nodes.",
+    story.RELEASED: "The plan was given up; with the reason.",
+    story.REJECTED: "The policy refuses the job; with its figures.",
+}
+UNITS: Final = {"counter": "_total", "gauge": "", "histogram": "", "gaugehistogram": ""}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; a bar in a cell is escaped."""
+    first = list(head)
+    lines = [first, ["---"] * len(first), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines)
+
+
+def annotation_table() -> str:
+    rows = ((f"`{name}`", where, who, what) for name, (where, who, what) in ANNOTATIONS.items())
+    return table(("Name", "On", "Written by", "Meaning"), rows)
+
+
+def settings() -> str:
+    rows = ((f"`{name}`", f"`{default}`" if default else "", text) for name, default, text in facts.settings(Settings))
+    return table(("Setting", "Default", "Meaning"), rows)
+
+
+def metrics() -> str:
+    extender, controller = facts.extender_families(), facts.controller_families()
+    both = {family.name for family in extender} & {family.name for family in controller}
+    parts = {
+        "Extender": [family for family in extender if family.name not in both],
+        "Controller": [family for family in controller if family.name not in both],
+        "Both": [family for family in extender if family.name in both],
+    }
+    tables = [f"## {part}\n\n{_families(families)}" for part, families in parts.items()]
+    return "\n\n".join([*tables, f"## Alerts\n\n{_alerts()}"])
+
+
+def _families(families: Iterable[Metric]) -> str:
+    rows = ((f"`{family.name}{UNITS[family.type]}`", family.type, ", ".join(labels(family)), family.documentation)
+            for family in sorted(families, key=lambda family: family.name))  # fmt: skip
+    return table(("Metric", "Type", "Labels", "Meaning"), rows)
+
+
+def labels(family: Metric) -> list[str]:
+    """The names of its labels, with or without samples."""
+    return list(getattr(family, "_labelnames", ()) or facts.label_names(family.name))
+
+
+def _alerts() -> str:
+    text = (ROOT / "manifests/components/monitoring/alerts.yaml").read_text()
+    rules = yaml.safe_load(text)["groups"][0]["rules"]
+    rows = ((f"`{rule['alert']}`", rule["labels"]["severity"], rule.get("for", "at once"),
+             rule["annotations"]["description"]) for rule in rules)  # fmt: skip
+    return table(("Alert", "Severity", "After", "What to do"), rows)
+
+
+def reasons() -> str:
+    rows = ((f"`{one.value}`", one.text.removeprefix("kohort: "), MENDS.get(one, "")) for one in Reason)
+    told = ((f"`{name}`", text) for name, text in EVENTS.items())
+    return "\n\n".join((
+        table(("Reason", "It says", "What helps"), rows),
+        "## Events\n\nOn the job object (`kubectl describe`), by the controller, best effort.",
+        table(("Event", "Meaning"), told),
+    ))  # fmt: skip
+
+
+# -- blocks in pages that people write -----------------------------------------------------------
+
+
+def lifecycle() -> str:
+    return f"```mermaid\n{diagram()}\n```"
+
+
+def rooms() -> str:
+    """Layers of both packages, from the import contracts: an arrow is an import that is allowed."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {one["name"]: one["layers"] for one in contracts if one["name"].startswith("layers of ")}
+    lines = ["flowchart TD"]
+    for number, (name, levels) in enumerate(layers.items()):
+        package = name.removeprefix("layers of ")
+        lines.append(f"  subgraph {package}")
+        ids = [f"l{number}_{level}" for level in range(len(levels))]
+        for id_, level in zip(ids, levels, strict=True):
+            names = " · ".join(part.strip("( )").removeprefix(f"{package}.") for part in level.split("|"))
+            lines.append(f'    {id_}["{names}"]')
+        lines.append(f"    {' --> '.join(ids)}")
+        lines.append("  end")
+    return "\n".join(["```mermaid", *lines, "```"])
+
+
+def kinds() -> str:
+    rows = []
+    for kind in KINDS.values():
+        elastic = bool(kind.counts or kind.roles)
+        rigid = ", ".join(key for key, role in kind.roles.items() if key != kind.worker)
+        bounds = f"`spec.{kind.bounds_at}`" if kind.bounds_at else "annotations"
+        fixed = [f"`spec.{name}: {value}`" for name, (value, _) in kind.fixed.items()]
+        needs = [*fixed, *([f"`spec.{kind.elastic_if}`"] if kind.elastic_if else [])]
+        workers = f"`{kind.workers_at}`" if elastic else "fixed once it is there"
+        rows.append((kind.kind, workers, rigid, bounds if elastic else "", ", ".join(needs)))
+    return table(("Kind", "Workers", "Rigid roles", "Bounds", "Needs"), rows)

@@ -1,0 +1,51 @@
+"""Every object of an API server, to compare before and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.controlplane import ControlPlane
+
+Json = dict[str, Any]
+Name = tuple[str, str, str]  # group/plural, namespace, name
+# What comes and goes by itself: heartbeats, and what is written down about others.
+NOT_COUNTED = {"coordination.k8s.io/leases", "/events", "events.k8s.io/events", "/componentstatuses"}
+
+
+def inventory(plane: ControlPlane) -> dict[Name, str]:
+    """The content of each object without what every write changes; a second version of a resource is left out."""
+    found: dict[Name, str] = {}
+    for path, group, plural in _collections(plane):
+        what = f"{group}/{plural}"
+        if what in NOT_COUNTED:
+            continue
+        for item in plane.api.get(path).get("items", ()):
+            meta = item["metadata"]
+            found[what, meta.get("namespace", ""), meta["name"]] = _content(item)
+    return found
+
+
+def _collections(plane: ControlPlane) -> list[tuple[str, str, str]]:
+    groups = plane.api.get("/apis")["groups"]
+    roots = [("/api/v1", "")] + [(f"/apis/{g['preferredVersion']['groupVersion']}", g["name"]) for g in groups]
+    return [
+        (f"{root}/{one['name']}", group, one["name"])
+        for root, group in roots
+        for one in plane.api.get(root)["resources"]
+        if "list" in one["verbs"] and "/" not in one["name"]
+    ]
+
+
+def _content(item: Mapping[str, Any]) -> str:
+    ours = {key: value for key, value in item.items() if key not in ("metadata", "status")}
+    meta = item["metadata"]
+    kept = {key: meta[key] for key in ("uid", "labels", "annotations", "ownerReferences", "finalizers") if key in meta}
+    return json.dumps(ours | {"metadata": kept}, sort_keys=True)
+
+
+def events_by(plane: ControlPlane, *reporters: str) -> list[str]:
+    """Events that these controllers have written."""
+    items = plane.api.get("/apis/events.k8s.io/v1/events")["items"]
+    return [one["metadata"]["name"] for one in items if one.get("reportingController") in reporters]

@@ -1,0 +1,150 @@
+"""Installed by its manifests and taken out again, Kohort leaves the cluster as it was: every object is compared.
+
+The Deployment's pods run on KWOK's nodes, as pods that only say that they are ready: what they would do, the three
+processes beside the control plane do, with the rights of the same accounts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
+from tests.controlplane.kohort import CHECKOUT, start_kohort
+from tests.e2e.gangs import create_pod, is_gated, lone_pod, nodes_of, pods, submit, until
+from tests.e2e.inventory import Name, events_by, inventory
+from tests.e2e.tfjobs import TFJob
+
+MANIFESTS = CHECKOUT / "manifests"
+BASE = MANIFESTS / "base"
+SYSTEM = "kohort-system"
+TEAM = "team"
+OVERLAYS = ("overlays/development", "overlays/shared-scheduler")
+WITH_EVERYTHING = """
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [{base}]
+components: [{progress}, {monitoring}]
+"""
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    workdir = tmp_path_factory.mktemp("install")
+    with ControlPlane.start(NodeShape(count=4, cpu="8"), workdir=workdir, controller_manager=True) as started:
+        started.start_scheduler()  # the cluster's own: Kohort's pods go through it
+        started.kubectl("create", "namespace", TEAM)
+        until(lambda: started.kubectl("-n", TEAM, "get", "configmaps", "-o", "name"), "the namespace whole", 30)
+        yield started
+
+
+def rolled_out(plane: ControlPlane) -> str:
+    return plane.kubectl("-n", SYSTEM, "rollout", "status", "deployment", "kohort", "--timeout=60s")
+
+
+def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:
+    """Run the script as an administrator would, with the kubectl that the kit has built."""
+    commands.mkdir(exist_ok=True)
+    kubectl = commands / "kubectl"
+    kubectl.unlink(missing_ok=True)
+    kubectl.symlink_to(plane.layout.binaries["kubectl"])
+    environment = os.environ | {"KUBECONFIG": str(plane.admin_kubeconfig), "PATH": f"{commands}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [MANIFESTS / "uninstall.sh", folder], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def changes(before: dict[Name, str], after: dict[Name, str]) -> dict[Name, str]:
+    """What was added, removed or changed."""
+    names = before.keys() | after.keys()
+    return {n: "added" if n not in before else "removed" if n not in after else "changed" for n in names
+            if before.get(n) != after.get(n)}  # fmt: skip
+
+
+@pytest.mark.timeout(240, func_only=True)
+def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: ControlPlane, tmp_path: Path) -> None:
+    before = inventory(plane)
+    assert warnings(plane, "apply", "-k", str(BASE)) == []
+    rolled_out(plane)
+    assert plane.kubectl("diff", "-k", str(BASE)) == "", "a second apply changes nothing"
+    kohort = start_kohort(plane, {"gate": "always"})
+    runs = submit(plane, TFJob(TEAM, "runs", workers=4, worker_cpu="6"))
+    until(lambda: len(nodes_of(plane, TEAM, runs.name)) == 5, "bound", 40)
+    waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
+    create_pod(plane, TEAM, lone_pod("waits-too", cpu="3"))
+    until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated", 30)
+    # As after a release that was cut short.
+    plane.api.patch(waits.path, {"metadata": {"annotations": {"kohort.dev/released": "true"}}})
+    plane.api.patch(waits.path, {"spec": {"runPolicy": {"suspend": True}}})
+    kohort.stop()
+    there = nodes_of(plane, TEAM, runs.name)
+
+    said = uninstall(plane, BASE, tmp_path / "bin")
+
+    until(lambda: len(pods(plane, TEAM, waits.name)) == 4, "the suspended job has gone on", 30)
+    create_pod(plane, TEAM, lone_pod("comes-later"))
+    assert [pod["metadata"]["name"] for pod in pods(plane, TEAM) if is_gated(pod)] == []
+    assert "waits-too" in said, "who waits for nobody is listed"
+    assert nodes_of(plane, TEAM, runs.name) == there, "what runs goes on"
+    assert events_by(plane, "kohort", "kohort.dev/controller") == []
+    left = changes(before, inventory(plane))
+    assert {name[1] for name in left} == {TEAM}, left
+    assert set(left.values()) == {"added"}, "only the workload is there beside what was"
+    for job in (runs, waits):
+        plane.kubectl("-n", TEAM, "delete", "tfjob", job.name)
+    plane.kubectl("-n", TEAM, "delete", "pods", "waits-too", "comes-later")
+    until(lambda: not changes(before, inventory(plane)), "the cluster as it was", 60)
+
+
+def warnings(plane: ControlPlane, *arguments: str) -> list[str]:
+    """What the API server warns of, the restricted pod security standard among others."""
+    command = [str(plane.layout.binaries["kubectl"]), f"--kubeconfig={plane.admin_kubeconfig}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stderr.splitlines() if line.startswith("Warning")]
+
+
+@pytest.fixture
+def everything(tmp_path: Path) -> Path:
+    """An overlay of somebody's own, with all components."""
+    relative = {name: os.path.relpath(MANIFESTS / path, tmp_path) for name, path in {
+        "base": "base", "progress": "components/progress", "monitoring": "components/monitoring",
+    }.items()}  # fmt: skip
+    (tmp_path / "kustomization.yaml").write_text(WITH_EVERYTHING.format(**relative))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [*OVERLAYS, "everything"])
+def test_every_overlay_is_taken_starts_and_goes(plane: ControlPlane, everything: Path, name: str) -> None:
+    folder = everything if name == "everything" else MANIFESTS / name
+    before = inventory(plane)
+    assert warnings(plane, "apply", "-k", str(folder)) == []
+    wanted = 1 if name.endswith("development") else 2
+    # Pods, so admitted under the namespace's `restricted`, and not only a Deployment that asks for them.
+    until(lambda: len(running(plane)) == wanted, "all of its pods", 60)
+    plane.kubectl("delete", "-k", str(folder))
+    until(lambda: not changes(before, inventory(plane)), "the cluster as it was", 60)
+
+
+def running(plane: ControlPlane) -> list[str]:
+    return [pod["metadata"]["name"] for pod in pods(plane, SYSTEM) if pod["status"].get("phase") == "Running"]
+
+
+@pytest.mark.parametrize("path", sorted((MANIFESTS / "examples").glob("*.yaml")), ids=lambda path: path.name)
+def test_every_example_is_taken(plane: ControlPlane, path: Path) -> None:
+    assert warnings(plane, "apply", "--dry-run=server", "-f", str(path)) == []
+
+
+def test_a_pod_that_is_not_restricted_is_refused_in_the_namespace(plane: ControlPlane) -> None:
+    plane.apply(BASE / "namespace.yaml")
+    try:
+        with pytest.raises(ControlPlaneError, match="violates PodSecurity"):
+            create_pod(plane, SYSTEM, lone_pod("careless"))
+    finally:
+        plane.kubectl("delete", "namespace", SYSTEM)

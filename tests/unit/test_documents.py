@@ -1,0 +1,49 @@
+"""What is made from the code is current, and says everything: ``python -m tests.documents`` mends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from extender.clock import Clock
+from extender.control import story
+from extender.kube import jobkinds
+from extender.observe.health import Heartbeat, extender_readiness
+from policy.cluster.snapshot import Snapshot
+from tests.documents.blocks import ANNOTATIONS, EVENTS, table
+from tests.documents.pages import BLOCKS, DOCS, made
+
+MADE: Mapping[Path, str] = made()
+
+
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
+def test_a_made_page_is_current(path: Path) -> None:
+    assert path.read_text() == MADE[path], "the code has changed: python -m tests.documents"
+
+
+def test_every_block_is_used() -> None:
+    used = {name for path in MADE for name in re.findall(r"<!-- made: (\w+) -->", path.read_text())}
+    assert used == BLOCKS.keys()
+
+
+def test_every_name_of_ours_is_explained() -> None:
+    named = {value for value in vars(jobkinds).values() if isinstance(value, str) and value.startswith("kohort.dev/")}
+    assert named - ANNOTATIONS.keys() == set()
+
+
+def test_every_event_is_explained() -> None:
+    written = set(re.findall(r'^[A-Z_]+: Final = "([A-Z]\w+)"$', Path(story.__file__).read_text(), re.MULTILINE))
+    assert written - {"Normal", "Warning"} == EVENTS.keys()
+
+
+def test_every_check_is_explained() -> None:
+    clock, text = Clock(), (DOCS / "operations.md").read_text()
+    names = {check.name for check in extender_readiness(Snapshot(), [], True, Heartbeat(clock), clock).checks}
+    assert {name for name in names if f"\n| `{name}` | " not in text} == set()
+
+
+def test_a_bar_does_not_break_a_table() -> None:
+    assert table(("a",), [("x|y",)]).splitlines()[-1] == "| x\\|y |"
