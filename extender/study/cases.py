@@ -6,19 +6,22 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from extender.study.errors import StudyError
+from extender.study.errors import StudyError, refuse
 from extender.study.rows import Row
-from extender.study.scenes import Scene, scene
+from extender.study.scenes import SIM, Scene, scene
 from extender.study.specs import Spec, Value
 from policy.sim.fluid.run import simulate
+from policy.sim.fluid.speeds import Saturating
 from policy.sim.objects import KOHORT
 from policy.sim.pods.run import HORIZON
 from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.report import Result
+from policy.sim.rivals import RIVALS
 from policy.sim.traces import rigid
-from policy.systems import SYSTEMS, make_policy
+from policy.systems import SYSTEMS, built, make_policy
 from policy.systems.base import Policy
 
+PODS_HEED = frozenset({"patience", "horizon"})  # settings that the pod-level world has, too
 PLAIN = frozenset({"fifo-pod"})  # runs every replica that is asked for, or nothing is computed
 
 
@@ -51,6 +54,8 @@ def policy_of(spec: Spec, seed: int) -> Policy:
     system = SYSTEMS.get(spec.name)
     draws = system is not None and any(field.name == "seed" for field in fields(system))
     try:
+        if spec.name in RIVALS:
+            return built(spec.name, RIVALS[spec.name], dict(spec.given()))
         return make_policy(spec.name, **(spec.given(seed=seed) if draws else spec.given()))
     except (TypeError, ValueError) as error:
         raise StudyError(f"--policy {spec.text or spec.name}: {error}") from None
@@ -74,6 +79,15 @@ def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
     horizon = HORIZON if math.isinf(at.settings.horizon) else at.settings.horizon
     look = (lambda step, _: on_step(step)) if on_step is not None else None
     return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
+
+
+def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene) -> None:
+    """Raises StudyError where a run asks the pod-level world for what only the job-level simulator has."""
+    told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
+    if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
+        raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
+    if not isinstance(at.settings.speeds, Saturating):
+        raise refuse(f"--pods: the speeds of {trace.label}", type(at.settings.speeds).__name__, Saturating.__name__)
 
 
 def measures(result: Result) -> dict[str, float]:

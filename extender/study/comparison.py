@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender.study.cases import Run, policy_of, run_one
+from extender.study.cases import Run, check_pods, policy_of, run_one
 from extender.study.errors import refuse
 from extender.study.pool import Case
 from extender.study.rows import Row
@@ -33,7 +33,9 @@ class Plan:
         for policy in self.policies:
             policy_of(policy, self.seeds[0])
         for trace in self.traces:
-            scene(trace, self.seeds[0], self.simulator)
+            found = scene(trace, self.seeds[0], self.simulator)
+            if self.pods:
+                check_pods(trace, self.simulator, found)
 
     def seeds_of(self, trace: Spec) -> Sequence[int]:
         """A trace without chance is run once."""

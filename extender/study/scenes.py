@@ -10,13 +10,14 @@ from typing import Any
 
 from extender.study.errors import StudyError, refuse
 from extender.study.specs import Spec, Value
-from extender.study.tracefiles import read_trace, seeded
+from extender.study.tracefiles import read_step_times, read_trace, seeded
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Linear
 from policy.sim.papers import dragonworld, oasis_jobs, speconworld
 from policy.sim.traces import Trace, kod2
 
 SIM = "sim."
+STEP_TIMES = "step_times"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,15 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     """The trace of that name or in that file, for that seed. Raises StudyError.
 
     simulator: settings of the job-level simulator (policy/sim/fluid/settings.py) that are plain numbers; they win over
-    the trace's own, its parameters ``sim.NAME``.
+    the trace's own, its parameters ``sim.NAME``. A parameter ``step_times`` is a folder of measured step times.
     """
     mine = {name.removeprefix(SIM): value for name, value in spec.parameters if name.startswith(SIM)}
-    rest = replace(spec, parameters=tuple(one for one in spec.parameters if not one[0].startswith(SIM)))
+    other = tuple(one for one in spec.parameters if not one[0].startswith(SIM) and one[0] != STEP_TIMES)
+    rest = replace(spec, parameters=other)
     found = _named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed), FluidSettings())
+    if (folder := dict(spec.parameters).get(STEP_TIMES)) is not None:
+        speeds = read_step_times(str(folder), (job.model for job in found.trace.jobs), spec.text or spec.name)
+        found = replace(found, settings=replace(found.settings, speeds=speeds))
     return replace(found, settings=_changed(found.settings, mine | dict(simulator)))
 
 

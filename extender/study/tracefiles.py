@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
 from extender.study.specs import Spec, Value
 from policy.cluster.model import Node
+from policy.sim.fluid.step_times import Measured, step_times
 from policy.sim.traces import Trace, TraceError, node
 from policy.sim.traces.openb import openb
 from policy.sim.traces.philly import philly
@@ -49,6 +50,20 @@ def read_trace(spec: Spec, seed: int) -> Trace:
         raise StudyError(f"{path}: {_lines(error)}") from None
     except (TypeError, ValueError) as error:
         raise StudyError(f"{spec.text or spec.name}: {_said(error)}") from None
+
+
+def read_step_times(folder: str, models: Iterable[str], what: str) -> Measured:
+    """The speeds of these models, from MODEL.csv in that folder. Raises StudyError."""
+    tables = {}
+    for model in sorted(set(models)):
+        if not model:
+            raise StudyError(f"{what}: step_times: the trace's jobs name no model; allowed: traces whose jobs do")
+        path = Path(folder) / f"{model}.csv"
+        try:
+            tables[model] = step_times(_table(path))
+        except TraceError as error:
+            raise StudyError(f"{path}: {_lines(error)}") from None
+    return Measured(tables)
 
 
 def seeded(spec: Spec) -> bool:

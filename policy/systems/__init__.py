@@ -7,8 +7,9 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 from typing import Any
 
+from policy.systems.backfill import FifoBackfill
 from policy.systems.base import Policy
-from policy.systems.baselines import Fifo, FifoBackfill, FifoPod, KubeflowSpread, LocalityOnly, RoundRobin
+from policy.systems.baselines import Fifo, FifoPod, KubeflowSpread, LocalityOnly, RoundRobin
 from policy.systems.dragon import Dragon
 from policy.systems.drf import Drf
 from policy.systems.drs import Drs
@@ -60,6 +61,11 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
     system = SYSTEMS.get(name)
     if system is None:
         raise ValueError(f"policy {name!r} is not known; known are {', '.join(sorted(SYSTEMS))}")
+    return built(name, system, parameters)
+
+
+def built(name: str, system: type[Any], parameters: dict[str, object]) -> Policy:
+    """That system from plain values. Raises ValueError that names what is wrong."""
     known = {field.name: field for field in fields(system)}
     if unknown := sorted(parameters.keys() - known.keys()):
         raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")

@@ -3,8 +3,8 @@
 ``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
 (the deadlock of KOD2's experiment, 1e). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
 spread over the least allocated nodes (DRAGON's published baseline). ``locality-only``: whole jobs on the fewest nodes
-(its other one). ``fifo``, ``fifo-backfill``: OASiS's. ``round-robin``: whole jobs node after node, which SpeCon's
-paper calls the default scheduler.
+(its other one). ``fifo``: OASiS's; with backfill: backfill.py. ``round-robin``: whole jobs node after node, which
+SpeCon's paper calls the default scheduler.
 """
 
 from __future__ import annotations
@@ -136,20 +136,6 @@ class Fifo:
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start from the oldest on, until one does not fit."""
         return first_come(snapshot, now, lambda room, ask, _: spread(room, ask), backfill=False)
-
-
-@dataclass(frozen=True, slots=True)
-class FifoBackfill:
-    """As ``fifo``, but younger jobs may use the room that the oldest one cannot."""
-
-    @property
-    def name(self) -> str:
-        """``fifo-backfill``."""
-        return "fifo-backfill"
-
-    def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start what fits, oldest first."""
-        return first_come(snapshot, now, lambda room, ask, _: spread(room, ask), backfill=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from policy.sim.pods.run import START
 from policy.sim.report import JobOutcome, Result
 from policy.sim.rivals.dorm import Dorm
 from policy.sim.traces import Trace
+from policy.systems.backfill import FifoBackfill
 from policy.systems.base import Policy
-from policy.systems.baselines import Fifo, FifoBackfill
+from policy.systems.baselines import Fifo
 from policy.systems.drf import Drf
 from policy.systems.oasis import Oasis
 from policy.systems.rrh import Rrh

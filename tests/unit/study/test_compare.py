@@ -56,6 +56,63 @@ def test_the_pod_level_world_is_at_hand() -> None:
     assert found["mean_jct_seconds"]["mean"] == simulate_pods(kod2(0), Kod2()).mean_jct_seconds
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    {
+        "a setting of the simulator": (
+            ("--trace", "kod2", "--set", "sim.grow_seconds=30"),
+            "--pods: the setting: 'sim.grow_seconds' is not allowed; allowed: sim.horizon, sim.patience",
+        ),
+        "a setting of the trace": (
+            ("--trace", "kod2,sim.tick_seconds=5,sim.patience=60"),
+            "--pods: the setting: 'sim.tick_seconds' is not allowed; allowed: sim.horizon, sim.patience",
+        ),
+        "speeds that pods do not have": (
+            ("--trace", "dragon-table-1"),
+            "--pods: the speeds of dragon-table-1: 'SharedLinks' is not allowed; allowed: Saturating",
+        ),
+    }.values(),
+)
+def test_what_the_pod_level_world_would_leave_out_is_refused(arguments: tuple[str, ...], error: str) -> None:
+    found = kohort("simulate", "--policy", "kod2", "--pods", *arguments)
+    assert found.exit_code == 2
+    assert error in found.output
+
+
+def test_dorm_is_compared_by_its_name() -> None:
+    pytest.importorskip("scipy", reason="the extra sim is not installed")
+    found = answer("simulate", "--policy", "dorm,fairness=0.2", "--trace", "kod2,jobs=3")["lines"][0]["spreads"]
+    assert found["finished"]["mean"] == 3
+    assert "dorm has no parameter 'fair'" in kohort("simulate", "--policy", "dorm,fair=1", "--trace", "kod2").output
+
+
+POLLUX = "name,time,application,num_replicas,batch_size\na,0,bert,2,8\nb,10,ncf,1,8\n"
+STEPS = "placement,local_bsz,step_time\n1,8,1.0\n2,8,{two}\n4,8,{two}\n"
+
+
+@pytest.mark.parametrize(("two", "faster"), [(1.0, True), (2.0, False)])
+def test_measured_step_times_are_the_speeds_of_a_trace(tmp_path: Path, two: float, faster: bool) -> None:
+    """At 1 s a step for two workers as for one, two are twice as fast; at 2 s they are no faster than one."""
+    (tmp_path / "jobs.csv").write_text(POLLUX)
+    for model in ("bert", "ncf"):
+        (tmp_path / f"{model}.csv").write_text(STEPS.format(two=two))
+    trace = f"{tmp_path}/jobs.csv,step_times={tmp_path}"
+    found = answer("simulate", "--policy", "locality-only", "--trace", trace)["lines"][0]["spreads"]
+    alone = 3.8 * 3600.0  # of bert on one GPU
+    assert (found["makespan_seconds"]["mean"] < 0.6 * alone) is faster
+    assert (found["makespan_seconds"]["mean"] >= alone) is not faster
+
+
+def test_a_model_without_step_times_is_told(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(POLLUX)
+    (tmp_path / "bert.csv").write_text(STEPS.format(two=1.0))
+    found = kohort("simulate", "--policy", "kod2", "--trace", f"{tmp_path}/jobs.csv,step_times={tmp_path}")
+    assert found.exit_code == 2
+    assert "ncf.csv: No such file" in found.output
+    found = kohort("simulate", "--policy", "kod2", "--trace", f"kod2,step_times={tmp_path}")
+    assert "the trace's jobs name no model" in found.output
+
+
 def test_simulate_writes_runs_and_jobs(tmp_path: Path) -> None:
     arguments = ("simulate", "--policy", "kod2", "--trace", "kod2", "--seeds", "2", "--out", str(tmp_path))
     assert kohort(*arguments).exit_code == 0

@@ -1,0 +1,120 @@
+"""FIFO with EASY backfill (Lifka, JSSPP 1995): younger jobs use idle room where that does not delay the oldest one.
+
+The oldest job that does not fit has a reservation: the earliest time at which enough of what runs has ended, and its
+nodes then. A younger job starts if it ends before that time, or beside those nodes. How long a job trains is its own
+statement (``kohort.dev/training``, at the workers that it has) less what it has reported as done. Whoever says nothing
+is taken to end some day: those in the order of their starts, after everybody who says when.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from policy.cluster.actions import Action, Admit, Decision
+from policy.cluster.gang import Gang
+from policy.cluster.model import Job, Slot
+from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.snapshot import Snapshot, demand
+from policy.placement.gang import Ask, ask_of, charge
+from policy.placement.room import Room
+from policy.placement.spread import spread
+from policy.systems.queue import asked_workers, queue
+
+
+@dataclass(frozen=True, slots=True)
+class FifoBackfill:
+    """``fifo``, whose idle room younger jobs may use as long as nobody delays the oldest."""
+
+    @property
+    def name(self) -> str:
+        """``fifo-backfill``."""
+        return "fifo-backfill"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Whole jobs at the workers they ask for, in order of arrival, then what may pass the first that waits."""
+        return Pass(snapshot, now).run()
+
+
+class Pass:
+    """One decision."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self._snapshot, self._now = snapshot, now
+        self._room = Room.of(snapshot)
+        self._given: dict[str, Gang] = {}
+        self._actions: list[Action] = []
+        self._head: Job | None = None
+        self._reserved: tuple[float, Room] | None = None  # when the head may start, and what is free beside it then
+
+    def run(self) -> Decision:
+        """Give each job what it asks for, or say why not."""
+        found = queue(self._snapshot, self._now)
+        verdicts = dict(found.barred)
+        misfits: set[Ask] = set()
+        for job in found.ready:
+            ask = ask_of(self._snapshot, job, asked_workers(job))
+            nodes = None if ask in misfits else spread(self._room, ask)
+            if nodes is None:
+                misfits.add(ask)
+                verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
+                if self._head is None:
+                    self._head, self._reserved = job, self._reservation(ask)
+            elif not self._starts(job, ask, nodes) and self._head is not None:
+                verdicts[job.uid] = Verdict(Reason.BEHIND, f"it would delay {self._head.key}", self._head.uid)
+        return Decision(tuple(self._actions), verdicts)
+
+    def _starts(self, job: Job, ask: Ask, nodes: Mapping[Slot, str]) -> bool:
+        """Start it, unless that would delay the head."""
+        if self._reserved is not None:
+            at, beside = self._reserved
+            ends = self._now + _seconds(job, ask.workers)
+            if not (ends <= at and ends < math.inf):
+                found = spread(self._room.at_most(beside), ask)
+                if found is None:
+                    return False
+                nodes = found
+                charge(beside, ask, nodes)
+        charge(self._room, ask, nodes)
+        self._given[job.uid] = Gang(job.uid, nodes=nodes, workers=ask.workers, admitted_at=self._now)
+        self._actions.append(Admit(job.uid, ask.workers, nodes))
+        return True
+
+    def _reservation(self, ask: Ask) -> tuple[float, Room] | None:
+        """The head's; None where it would not fit if all that runs had ended: then nobody can delay it."""
+        running = {job.uid: self._snapshot.gang(job.uid) for job in self._snapshot.running()} | self._given
+        ends = sorted((self._ends(gang), gang.admitted_at or self._now, uid) for uid, gang in running.items())
+
+        def after(count: int) -> Room:
+            room = self._room.branch()
+            for _, _, uid in ends[:count]:
+                job = self._snapshot.jobs[uid]
+                for slot, node in running[uid].nodes.items():
+                    room.give(node, demand(job, slot, self._snapshot.member(uid, slot)))
+            return room
+
+        counts = range(len(ends) + 1)
+        count = bisect_left(counts, True, key=lambda count: spread(after(count), ask) is not None)
+        if count == len(counts):
+            return None
+        room = after(count)
+        charge(room, ask, spread(room, ask) or {})
+        return (ends[count - 1][0] if count else self._now), room
+
+    def _ends(self, gang: Gang) -> float:
+        """When a job that runs ends, by its own account; infinite where it has none."""
+        job, began = self._snapshot.jobs[gang.job_uid], gang.admitted_at or self._now
+        told = [report for report in self._snapshot.reports.get(job.uid, ()) if report.done is not None]
+        whole = _seconds(job, gang.workers)
+        ends = told[-1].at + (1.0 - (told[-1].done or 0.0)) * whole if told else began + whole
+        return max(self._now, ends)
+
+
+def _seconds(job: Job, workers: int) -> float:
+    """How long the job trains with so many workers, by its own statement; infinite where it makes none."""
+    training = job.training
+    if training is None or workers == 0:
+        return math.inf
+    return training.epochs * training.chunks * training.batches * training.step_seconds / workers
