@@ -18,7 +18,7 @@ from extender.kube.membership import NOBODY, Claim, membership
 from extender.kube.pods import is_lone, lone_job, read_kin, read_pod
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
 from policy.cluster.model import Node, Taint
-from policy.cluster.resources import Resources
+from policy.cluster.resources import BANDWIDTH, Resources
 
 __all__ = ["Translator", "identity"]
 
@@ -116,7 +116,7 @@ def _node_events(item: Json, gone: bool) -> list[Event]:
     ready = condition(status, "Ready").get("status", "True") == "True"
     node = Node(
         name=name,
-        allocatable=_allocatable(status),
+        allocatable=Resources(_allocatable(status) | _bandwidth(part(meta, "annotations"))),
         uid=text(meta, "uid"),
         ready=ready and not meta.get("deletionTimestamp"),
         unschedulable=spec.get("unschedulable") is True,
@@ -127,7 +127,17 @@ def _node_events(item: Json, gone: bool) -> list[Event]:
     return [NodeSeen(node)]
 
 
-def _allocatable(status: Json) -> Resources:
+def _bandwidth(notes: Json) -> dict[str, int]:
+    """Mbit/s of the node's network card, by an annotation of bits per second (``25G``); nothing where it has none."""
+    if BANDWIDTH not in notes:
+        return {}
+    try:
+        return {BANDWIDTH: max(0, amount(BANDWIDTH, notes[BANDWIDTH], "metadata.annotations")) // 10**6}
+    except ObjectError:
+        return {BANDWIDTH: 0}
+
+
+def _allocatable(status: Json) -> dict[str, int]:
     """A quantity that cannot be read counts as none of that resource: nothing is placed on a guess."""
     amounts: dict[str, int] = {}
     for name, value in part(status, "allocatable").items():
@@ -135,4 +145,4 @@ def _allocatable(status: Json) -> Resources:
             amounts[str(name)] = amount(str(name), value, "status.allocatable")
         except ObjectError:
             amounts[str(name)] = 0
-    return Resources(amounts)
+    return amounts

@@ -12,7 +12,7 @@ from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, Resource
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Role, Slot, Taint
-from policy.cluster.resources import Resources
+from policy.cluster.resources import BANDWIDTH, Resources
 
 Json = dict[str, Any]
 OURS = Translator("kohort")
@@ -573,6 +573,10 @@ NODES_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "labels of odd kinds": (node(labels={"a": 1, "b": None, "c": "d"}), {"labels": {"c": "d"}}),
     "one quantity that cannot be read": (node(status={"allocatable": {"cpu": "ten", "memory": "1Gi"}}),
                                          {"allocatable": Resources({"cpu": 0, "memory": 2**30})}),
+    "a network card": (node(status={}, annotations={BANDWIDTH: "25G"}),
+                       {"allocatable": Resources({BANDWIDTH: 25_000})}),
+    "a network card of nonsense": (node(status={}, annotations={BANDWIDTH: "fast"}),
+                                   {"allocatable": Resources({BANDWIDTH: 0})}),
     "quantities as a list": (node(status={"allocatable": ["cpu"]}), {"allocatable": Resources()}),
 }  # fmt: skip
 

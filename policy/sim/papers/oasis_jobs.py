@@ -11,14 +11,14 @@ import random
 from dataclasses import dataclass, replace
 
 from policy.cluster.model import PS, WORKER, Constraints, Node, Role
-from policy.cluster.resources import Resources
+from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Training, Utility
 from policy.placement.gang import ask_of, fits
 from policy.placement.room import Room
 from policy.sim.objects import CleanPods, JobObject, JobSpec, job_fact
 from policy.sim.traces import Trace
-from policy.systems.oasis.workload import BANDWIDTH, POOL
+from policy.systems.oasis.workload import POOL
 
 GIB = 1 << 30
 SLOT_SECONDS = 4000.0  # a bit over an hour; the simulator's epoch is a multiple of it

@@ -15,13 +15,13 @@ from policy.cluster.actions import Action, Admit, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Slot, releasing
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.resources import BANDWIDTH, NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
 from policy.placement.grow import leaving
 from policy.placement.room import Room
 from policy.systems.oasis.schedule import Plan, Shift, taken
-from policy.systems.oasis.workload import BANDWIDTH, POOL
+from policy.systems.oasis.workload import POOL
 from policy.systems.queue import Feasible, bar
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy.cluster.model import PS, WORKER, Node
-from policy.cluster.resources import Resources
+from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.systems.oasis.schedule import Plan, Seen, taken
-from policy.systems.oasis.workload import BANDWIDTH, POOL
+from policy.systems.oasis.workload import POOL
 
 Array = NDArray[np.float64]
 UNPRICED = "pods"  # every pod takes one of a hundred and more: a bound on counts, no resource to pay for

@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
-from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.resources import BANDWIDTH, NOTHING, Resources
 from policy.cluster.training import DUST, Training, Utility
 
-BANDWIDTH = "kohort.dev/network-bandwidth"  # Mbit/s of a node's network card, and of what a member reserves of it
 POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps; without it a node takes both
 
 
