@@ -37,7 +37,7 @@ ANNOTATIONS: Final = {
     jobkinds.SLOT: ("pod", "Kohort", "Its role and index in that plan."),
     jobkinds.WAKE: ("pod", "Kohort", "Changed to wake a refused pod in kube-scheduler's queue."),
     jobkinds.GATE: ("pod, a scheduling gate", "admission policy", "The pod is left alone until its gang has room."),
-    workload.BANDWIDTH: ("node, pod: a resource", "you", "Network bandwidth in Mbit/s, where `oasis` shall plan it."),
+from policy.cluster.resources import BANDWIDTH
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
 EVENTS: Final = {
