@@ -17,6 +17,7 @@ from extender.kube.jobkinds import KINDS
 from policy.answers.explain import MENDS
 from policy.cluster.lifecycle import diagram
 from policy.cluster.reasons import Reason
+from policy.cluster.resources import BANDWIDTH
 from policy.systems.oasis import workload
 from tests.documents import facts
 
@@ -37,7 +38,7 @@ ANNOTATIONS: Final = {
     jobkinds.SLOT: ("pod", "Kohort", "Its role and index in that plan."),
     jobkinds.WAKE: ("pod", "Kohort", "Changed to wake a refused pod in kube-scheduler's queue."),
     jobkinds.GATE: ("pod, a scheduling gate", "admission policy", "The pod is left alone until its gang has room."),
-from policy.cluster.resources import BANDWIDTH
+    BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
 EVENTS: Final = {
