@@ -28,6 +28,8 @@ from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.leading.election import lease_of
 from extender.observe import metrics
+from extender.page.history import History
+from extender.page.routes import Page
 from extender.routes import rest
 from extender.routes.progress import Progress, Reviewer
 from extender.routes.verbs import Verbs, VerbsFirst, too_long
@@ -37,7 +39,7 @@ from extender.state.record import Recorder
 from policy.cluster.events import Event, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import POD_BY_POD, make_policy
-from policy.systems.base import Policy
+from policy.systems.base import Policy, prices_of
 
 VERBS_PREFIX = "/scheduler/v1"
 
@@ -100,6 +102,8 @@ class Live:
         )
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
+        self.questions = rest.Rest(self.ledger, settings, self.metrics)
+        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of))
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger, self.barrier, api, self.translator, settings.scheduler_name, self.metrics.observe_verb
@@ -133,9 +137,10 @@ class Live:
         return [PodGone(uid) for uid, pod in known.items() if uid not in listed and pod.version <= until]
 
     def rest(self) -> FastAPI:
-        """REST: for the loopback listener."""
+        """REST and the page: for the loopback listener."""
         app = FastAPI(title="Kohort", docs_url="/docs", redoc_url=None)
-        app.include_router(rest.router(self.ledger, self.settings, self.metrics))
+        app.include_router(rest.router(self.questions))
+        app.router.routes.extend(self.page.routes())
         return app
 
     def with_verbs(self, others: App) -> App:
@@ -145,6 +150,11 @@ class Live:
     def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
         return metrics.health_app(self.metrics, self.settings)
+
+    async def close_connections(self) -> None:
+        """Refuse the held binds and end the streams: a listener that stops would wait for them in vain."""
+        self.questions.streams.close()
+        await self.barrier.close()
 
     def close(self) -> None:
         """End the journal on disk: what waits is written."""
@@ -158,6 +168,7 @@ class Live:
                 tasks.create_task(reflector.run(self.deliver))
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
             tasks.create_task(self.lease.run(self.ledger))
+            tasks.create_task(self.page.history.run())
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -210,7 +221,7 @@ async def serve(settings: Settings) -> None:
         stop = asyncio.Event()
         running.add_done_callback(lambda _: stop.set())
         pulse = asyncio.create_task(_pulse(live, api))
-        closing = asyncio.create_task(_close_at(stop, live.barrier))
+        closing = asyncio.create_task(_close_at(stop, live))
         try:
             await serve_endpoints(list(endpoints(live, api)), stop=stop)
         finally:
@@ -232,7 +243,7 @@ async def _pulse(live: Live, api: KubeApi) -> None:
         tasks.create_task(live.metrics.pulse.count(api, lambda: live.ledger.snapshot, live.clock))
 
 
-async def _close_at(stop: asyncio.Event, barrier: Barrier) -> None:
-    """Refuse the held binds as soon as the stop begins, or the listener would wait for them in vain."""
+async def _close_at(stop: asyncio.Event, live: Live) -> None:
+    """Let go of the connections that would outlive the stop, as soon as it begins."""
     await stop.wait()
-    await barrier.close()
+    await live.close_connections()

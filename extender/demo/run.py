@@ -187,7 +187,7 @@ async def _serving(live: service.Live) -> AsyncIterator[str]:
     verbs = service.endpoints(live)[0]
     async with _running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
         yield f"http://{LOOPBACK}:{await ready}"
-        await live.barrier.close()  # or the listener waits for held binds in vain
+        await live.close_connections()  # or the listener waits for them in vain
 
 
 @asynccontextmanager

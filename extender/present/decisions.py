@@ -19,12 +19,12 @@ def decisions_view(snapshot: Snapshot, entries: Iterable[Entry], since: int, mos
     for entry in entries:
         way = workers.follow(entry.effect)
         if entry.sequence > since and len(views) < most:
-            views.append(_decision(snapshot, entry, way))
+            views.append(decision_view(snapshot, entry, way))
     return tuple(views)
 
 
-def _decision(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
-    """One entry; names are those of jobs that still exist."""
+def decision_view(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
+    """One entry; names are those of jobs that still exist. way: of a resize, as `Workers` followed it."""
     effect = entry.effect
     job = snapshot.jobs.get(_job_of(snapshot, effect))
     base = DecisionView(

@@ -390,6 +390,12 @@ class DecisionsView(View):
     decisions: tuple[DecisionView, ...]
 
 
+class RevisionView(DecisionsView):
+    """One event of GET /v1/stream: the ledger's revision, and what was decided since the event before."""
+
+    generation: int
+
+
 class StandingView(View):
     """Where a job stands: its state, the workers it was given, and how many members each node has."""
 

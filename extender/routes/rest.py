@@ -44,6 +44,7 @@ from extender.present.views import (
     QueueView,
     WhatIfView,
 )
+from extender.routes.stream import MOST_STREAMS, Streams
 from extender.routes.whatif import WhatIf, WrongQuestionError, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
@@ -147,9 +148,8 @@ def _first(error: RequestValidationError) -> ErrorView:
     return ErrorView(field=field, value=value, allowed=allowed, message=message)
 
 
-def router(ledger: Ledger, settings: Settings, vitals: Vitals) -> APIRouter:
+def router(rest: Rest) -> APIRouter:
     """The routes of one ledger."""
-    rest = Rest(ledger, settings, vitals)
     routes = APIRouter(prefix="/v1", route_class=ClearErrors, responses={404: {"model": ErrorView}})
     for path, handler in (
         ("/jobs", rest.jobs),
@@ -163,6 +163,7 @@ def router(ledger: Ledger, settings: Settings, vitals: Vitals) -> APIRouter:
     ):
         routes.add_api_route(path, handler, methods=["GET"])
     routes.add_api_route("/what-if", rest.what_if, methods=["POST"])
+    routes.add_api_route("/stream", rest.stream, methods=["GET"], response_model=None)
     return routes
 
 
@@ -178,6 +179,7 @@ class Rest:
         self._desired: DesiredView | None = None
         self._one_at_a_time = asyncio.Lock()
         self._foresight: tuple[int, Mapping[str, Start]] | None = None
+        self.streams = Streams(ledger, self.instance)
 
     async def jobs(self) -> JobsView:
         """Every job that opted in, by arrival."""
@@ -268,6 +270,13 @@ class Rest:
         ledger, name = self._ledger, self._settings.scheduler_name
         async with self._one_at_a_time:
             return await asyncio.to_thread(answer, question, ledger.snapshot, ledger.policy, name, ledger.now())
+
+    async def stream(self, last: Annotated[str, Header(alias="Last-Event-ID")] = "") -> Response:
+        """Server-sent events, one a revision, with its decisions."""
+        if self.streams.full:
+            view = ErrorView(field="", value="", allowed=f"{MOST_STREAMS} streams at once", message="too many streams")
+            return _answer(503, view)
+        return self.streams.answer(last)
 
     def _find(self, namespace: str, name: str) -> Job:
         """The job of that name; of several kinds with one name, the one that came last."""

@@ -48,6 +48,11 @@ class Journal:
             self._entries.append(Entry(self._next, at, generation, kinds, effect, inputs.get(place, {})))
             self._next += 1
 
+    @property
+    def latest(self) -> int:
+        """The number of the newest entry, 0 where there is none."""
+        return self._next - 1
+
     def since(self, sequence: int = 0) -> Iterator[Entry]:
         """Entries after that number, oldest first."""
         return (entry for entry in tuple(self._entries) if entry.sequence > sequence)

@@ -1,0 +1,268 @@
+// The page keeps itself current: an event of the stream says that there is a new revision, then what has changed in
+// the page's lists is fetched and put in place. Nothing is ever written back.
+"use strict";
+
+const body = document.body;
+const find = (id) => document.getElementById(id);
+const lists = (name) => document.querySelector(`[data-list="${CSS.escape(name)}"]`);
+
+// -- lists: rows are replaced in their places, so that nothing else on the page moves ------------
+
+function fragment(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html; // escaped by the server; scripts in it would not run, and the page's policy forbids them
+  return holder.content;
+}
+
+function keepFocus(list, change) {
+  const active = document.activeElement;
+  const inside = list.contains(active) && active !== list;
+  const href = inside && active.getAttribute("href");
+  const at = inside ? [...list.children].findIndex((row) => row.contains(active)) : -1;
+  change();
+  if (!inside || document.contains(active)) return;
+  const same = href && [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
+  const row = list.children[Math.min(at, list.children.length - 1)];
+  const next = same || (row && (row.matches("button, a") ? row : row.querySelector("a, button")));
+  if (next) next.focus({ preventScroll: true });
+}
+
+const known = new WeakMap(); // list -> row -> HTML
+
+function apply(list, { count, rows }) {
+  if (!known.has(list)) known.set(list, {});
+  const last = known.get(list);
+  keepFocus(list, () => {
+    for (const [at, html] of Object.entries(rows)) {
+      if (last[at] === html && Number(at) < list.children.length) continue;
+      last[at] = html;
+      const old = list.children[Number(at)];
+      const fresh = fragment(html);
+      if (old) old.replaceWith(fresh);
+      else list.append(fresh);
+    }
+    while (list.children.length > count) list.lastElementChild.remove();
+  });
+}
+
+function show(parts) {
+  for (const [name, change] of Object.entries(parts.lists)) {
+    const list = lists(name);
+    if (list && (Object.keys(change.rows).length || list.children.length !== change.count)) apply(list, change);
+  }
+  const tiles = find("tiles");
+  if (tiles && parts.facts.density) tiles.className = `tiles ${parts.facts.density}`;
+  if (parts.facts.title) document.title = parts.facts.title;
+  ahead = Number(parts.facts.now) - Date.now() / 1000;
+  body.dataset.frame = parts.frame;
+  refine();
+}
+
+let ahead = Number(body.dataset.now) - Date.now() / 1000; // seconds by which the service's clock is ahead of ours
+
+// -- the stream ----------------------------------------------------------------------------------
+
+let asking = false;
+let again = false;
+let paused = false;
+let heard = performance.now();
+
+async function refresh() {
+  if (paused || document.hidden || !body.dataset.parts) return;
+  if (asking) {
+    again = true;
+    return;
+  }
+  asking = true;
+  try {
+    const answer = await fetch(`${body.dataset.parts}?since=${encodeURIComponent(body.dataset.frame)}`);
+    if (answer.ok && !paused) show(await answer.json());
+    if (answer.ok) heard = performance.now();
+  } catch {
+    // the stream notices and says so
+  } finally {
+    asking = false;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+}
+
+const SAID_EVERY = 20_000; // milliseconds; a screen reader is not talked over
+let saidAt = -SAID_EVERY;
+
+function say(text, urgent) {
+  if (!urgent && performance.now() - saidAt < SAID_EVERY) return;
+  saidAt = performance.now();
+  find("said").textContent = text;
+}
+
+function live(state, text) {
+  const mark = find("live");
+  if (mark.dataset.state !== state) {
+    mark.dataset.state = state;
+    find("live-text").textContent = text;
+    if (state === "lost") say("The connection to Kohort is lost; the page is no longer current.", true);
+  }
+}
+
+function listen() {
+  const stream = new EventSource(body.dataset.stream);
+  stream.addEventListener("open", () => live("live", "live"));
+  stream.addEventListener("error", () => {
+    live("lost", "reconnecting");
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
+  });
+  stream.addEventListener("revision", (event) => {
+    live("live", "live");
+    const { decisions } = JSON.parse(event.data);
+    const named = decisions.filter((one) => one.job && one.action !== "Bind");
+    if (named.length) say(`${named.length} new: ${named[0].job.name} ${named[0].text}`, false);
+    refresh();
+  });
+}
+
+// -- time ----------------------------------------------------------------------------------------
+
+function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (number) => String(number).padStart(2, "0");
+  if (whole < 60) return `${whole}s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}m`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)}h ${two(Math.floor((whole % 3600) / 60))}m`;
+  return `${Math.floor(whole / 86400)}d ${Math.floor((whole % 86400) / 3600)}h`;
+}
+
+function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function localTimes() {
+  for (const time of document.querySelectorAll("time[data-at]:not([datetime])")) {
+    const at = new Date(Number(time.dataset.at) * 1000);
+    time.dateTime = at.toISOString();
+    time.title = at.toLocaleString();
+    put(time, at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }));
+  }
+}
+
+// -- find a job ----------------------------------------------------------------------------------
+
+const wanted = () => (find("find")?.value ?? "").trim().toLowerCase();
+
+function filter() {
+  const text = wanted();
+  let rows = 0;
+  for (const row of document.querySelectorAll("[data-key]")) {
+    const hidden = text !== "" && !row.dataset.key.toLowerCase().includes(text);
+    if (row.hidden !== hidden) row.hidden = hidden;
+    if (!hidden && row.tagName === "TR") rows += 1;
+  }
+  if (find("found")) put(find("found"), text ? `${rows} ${rows === 1 ? "job" : "jobs"}` : "");
+  const tiles = find("tiles");
+  if (!tiles) return;
+  tiles.classList.toggle("found", text !== "");
+  for (const path of tiles.querySelectorAll("path[data-name]")) {
+    if (text || path.classList.contains("hit")) path.classList.toggle("hit", text !== "" && path.dataset.name.toLowerCase().includes(text));
+  }
+}
+
+// -- the node map --------------------------------------------------------------------------------
+
+let here = 0; // the tile that Tab comes to
+
+function tell(tile) {
+  put(find("told-node"), tile.getAttribute("aria-label"));
+}
+
+function step(tiles, event) {
+  const all = tiles.children;
+  const columns = Math.max(1, [...all].findIndex((tile) => tile.offsetTop > all[0].offsetTop));
+  const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -here, End: all.length - 1 - here };
+  if (!(event.key in moves)) return;
+  event.preventDefault();
+  const next = Math.min(all.length - 1, Math.max(0, here + moves[event.key]));
+  all[here].tabIndex = -1;
+  here = next;
+  all[here].tabIndex = 0;
+  all[here].focus();
+}
+
+function light(job) {
+  const tiles = find("tiles");
+  if (!tiles) return;
+  for (const path of tiles.querySelectorAll("path.lit")) path.classList.remove("lit");
+  const mine = job ? tiles.querySelectorAll(`path[data-name="${CSS.escape(job)}"]`) : [];
+  for (const path of mine) path.classList.add("lit");
+  tiles.classList.toggle("lighting", mine.length > 0);
+}
+
+function watchMap(tiles) {
+  tiles.addEventListener("keydown", (event) => step(tiles, event));
+  tiles.addEventListener("focusin", (event) => {
+    const tile = event.target.closest(".tile");
+    if (!tile) return;
+    if (tiles.children[here]) tiles.children[here].tabIndex = -1;
+    here = [...tiles.children].indexOf(tile);
+    tile.tabIndex = 0;
+    tell(tile);
+  });
+  tiles.addEventListener("pointerover", (event) => {
+    const tile = event.target.closest(".tile");
+    if (tile) tell(tile);
+    light(event.target.dataset.name);
+  });
+  tiles.addEventListener("pointerleave", () => light(""));
+  for (const list of document.querySelectorAll("tbody[data-list], ol[data-list]")) {
+    const over = (event) => light(event.target.closest("[data-key]")?.dataset.key);
+    list.addEventListener("pointerover", over);
+    list.addEventListener("focusin", over);
+    list.addEventListener("pointerleave", () => light(""));
+    list.addEventListener("focusout", () => light(""));
+  }
+}
+
+// -- begin ---------------------------------------------------------------------------------------
+
+function refine() {
+  localTimes();
+  if (wanted()) filter();
+  const tiles = find("tiles");
+  if (tiles && tiles.children.length) {
+    here = Math.min(here, tiles.children.length - 1);
+    tiles.children[here].tabIndex = 0;
+  }
+}
+
+function togglePause() {
+  paused = !paused;
+  const button = find("pause");
+  button.setAttribute("aria-pressed", String(paused));
+  button.textContent = paused ? "Resume" : "Pause";
+  find("live").classList.toggle("paused", paused);
+  if (!paused) refresh();
+}
+
+function everySecond() {
+  if (!paused && !document.hidden) {
+    const now = Date.now() / 1000 + ahead;
+    for (const time of document.querySelectorAll("time[data-since]")) put(time, duration(now - Number(time.dataset.since)));
+    if (performance.now() - heard > 30_000) refresh(); // charts go on, also where nothing is decided
+  }
+}
+
+refine();
+if (find("tiles")) watchMap(find("tiles"));
+if (find("find")) find("find").addEventListener("input", filter);
+find("pause").hidden = false;
+find("pause").addEventListener("click", togglePause);
+document.addEventListener("visibilitychange", refresh);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.target.closest("input, textarea") && find("find")) {
+    event.preventDefault();
+    find("find").focus();
+  }
+});
+setInterval(everySecond, 1000);
+listen();

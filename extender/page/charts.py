@@ -1,0 +1,151 @@
+"""Line charts of the last hours as inline SVG: the lines stretch with the page, the text around them does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final
+
+from extender.page.history import Sample
+from extender.page.words import clean, duration, short_name
+
+WIDTH, HEIGHT = 600.0, 100.0
+POINTS: Final = 240  # more would not be seen
+LEAST_SPAN: Final = 600.0  # seconds
+GAP: Final = 5.0  # times the usual distance of samples: then nobody looked, and no line is drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series. path: in a box of WIDTH by HEIGHT. area: the same, closed at the bottom. now: its last value."""
+
+    name: str
+    style: int
+    path: str
+    area: str
+    now: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What the template needs. top: the value at the upper edge; times: at the left, in the middle, at the right."""
+
+    title: str
+    lines: tuple[Line, ...]
+    top: str
+    middle: str
+    times: tuple[str, ...]
+    empty: str = ""
+
+
+def charts_of(samples: Sequence[Sample], now: float, prices: bool) -> tuple[Chart, ...]:
+    """Utilisation, jobs, and prices where the policy has any."""
+    every = _thinned(samples)
+    used = sorted({name for sample in every[-1:] for name in sample.used}, key=_rank)
+    charts = [
+        _chart("Utilisation", every, now, [(short_name(name), _used(name)) for name in used], lambda _: 1.0, _share),
+        _chart(
+            "Jobs", every, now, [("waiting", lambda s: s.waiting), ("running", lambda s: s.running)], _round, _whole
+        ),
+    ]
+    if prices:
+        priced = sorted({name for sample in every[-1:] for name in sample.prices}, key=_rank)
+        series = [(short_name(name), _price(name)) for name in priced]
+        charts.append(_chart("Prices", every, now, series, _round, lambda value: f"{value:.3g}"))
+    return tuple(charts)
+
+
+Value = Callable[[Sample], float]
+
+
+def _used(name: str) -> Value:
+    return lambda sample: sample.used.get(name, 0.0)
+
+
+def _price(name: str) -> Value:
+    return lambda sample: sample.prices.get(name, 0.0)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return {"cpu": 1, "memory": 2}.get(name, 0), name  # devices first: they are what people pay for
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _round(most: float) -> float:
+    """The next number of the form 1, 2 or 5 times a power of ten; charts do not jump with every sample."""
+    if most <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(most))
+    return next(step * unit for step in (1, 2, 5, 10) if step * unit >= most * 0.999)
+
+
+def _thinned(samples: Sequence[Sample]) -> Sequence[Sample]:
+    step = max(1, math.ceil(len(samples) / POINTS))
+    return samples[(len(samples) - 1) % step :: step]
+
+
+def _chart(
+    title: str, samples: Sequence[Sample], now: float, series: Sequence[tuple[str, Value]],
+    top_of: Callable[[float], float], told: Callable[[float], str],
+) -> Chart:  # fmt: skip
+    if not samples or not series:
+        empty = "first values in a moment" if not samples else "nothing is priced yet"
+        return Chart(title, (), "", "", ("", "", "now"), empty)
+    begin = min(samples[0].at, now - LEAST_SPAN)
+    top = top_of(max(value(sample) for sample in samples for _, value in series))
+    lines = tuple(
+        _line(name, at, samples, value, (begin, max(now, begin + 1), top), told)
+        for at, (name, value) in enumerate(series)
+    )
+    middle = (begin + now) / 2
+    times = (f"{duration(now - begin)} ago", _clock(middle), "now")
+    return Chart(title, lines, told(top), told(top / 2), times)
+
+
+def _clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M} UTC"
+
+
+def _line(
+    name: str, style: int, samples: Sequence[Sample], value: Value, box: tuple[float, float, float],
+    told: Callable[[float], str],
+) -> Line:  # fmt: skip
+    begin, now, top = box
+    usual = _usual_distance(samples)
+    pieces: list[list[tuple[float, float]]] = []
+    last = -math.inf
+    for sample in samples:
+        x = WIDTH * (sample.at - begin) / (now - begin)
+        y = HEIGHT * (1 - min(1.0, max(0.0, value(sample) / top)))
+        if sample.at - last > usual * GAP:
+            pieces.append([])
+        pieces[-1].append((x, y))
+        last = sample.at
+    values = [value(sample) for sample in samples]
+    summary = f"{clean(name, 40)}: now {told(values[-1])}, lowest {told(min(values))}, highest {told(max(values))}"
+    path = "".join(_path(piece) for piece in pieces)
+    area = "".join(f"{_path(piece)}V{HEIGHT:.0f}H{piece[0][0]:.1f}Z" for piece in pieces)
+    return Line(clean(name, 40), style, path, area, told(values[-1]), summary)
+
+
+def _usual_distance(samples: Sequence[Sample]) -> float:
+    gaps = sorted(after.at - before.at for before, after in pairwise(samples))
+    return gaps[len(gaps) // 2] if gaps else math.inf
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    """A lone point becomes a short stroke."""
+    first, *rest = points
+    told = "L".join(f"{x:.1f} {y:.1f}" for x, y in rest or [(first[0] - 1, first[1])])
+    return f"M{first[0]:.1f} {first[1]:.1f}L{told}"

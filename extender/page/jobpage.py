@@ -1,0 +1,81 @@
+"""The lists of one job's page: where it stands and why, its members, what it needs, and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from extender.page.frames import Lists, breathe
+from extender.page.marks import Looks
+from extender.page.rows import Rows
+from extender.page.story import Line, Story
+from extender.present import explain_view
+from extender.present.views import ExplainView, NodeRoomView
+from extender.state.ledger import Ledger
+from policy.cluster.model import Job
+
+MOST_LINES = 300
+MOST_NODES = 40
+MOST_MEMBERS = 1_000
+
+
+@dataclass(slots=True)
+class JobPage:
+    """Makes the lists of any job of one ledger; one thread at a time."""
+
+    ledger: Ledger
+    story: Story
+    looks: Looks
+    rows: Rows
+
+    def find(self, namespace: str, name: str) -> Job | None:
+        """The job of that name; of several kinds with one name, the one that came last."""
+        jobs = self.ledger.snapshot.jobs.values()
+        found = [job for job in jobs if (job.namespace, job.name) == (namespace, name)]
+        return max(found, key=lambda job: job.arrival) if found else None
+
+    def make(self, namespace: str, name: str, deeper: Mapping[str, object] | None = None) -> Lists | None:
+        """The lists; None where nothing is known of such a job. deeper: what takes longer, where that was asked."""
+        self.story.read_on(self.ledger.snapshot)
+        job = self.find(namespace, name)
+        if job is not None:
+            return self._of(job, deeper or {})
+        past = [line for line in self.story.lines() if (line.namespace, line.name) == (namespace, name)]
+        return self._gone(namespace, name, past) if past else None
+
+    def _of(self, job: Job, deeper: Mapping[str, object]) -> Lists:
+        snapshot, now = self.ledger.snapshot, self.ledger.now()
+        entries = self.ledger.journal.since()
+        view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
+        breathe()
+        waiting = view.waited_seconds is not None
+        row = self.rows.html
+        return {
+            "head": [row("jobhead", job=view, look=self.looks.of(job.uid), now=now)],
+            "why": [row("why", job=view, waiting=waiting)],
+            "members": [row("member", one=one) for one in view.members[:MOST_MEMBERS]],
+            "needs": [row("need", one=one) for one in view.needs],
+            "ahead": [row("ahead", one=one) for one in view.ahead[:10]],
+            "rooms": [row("room", one=one) for one in _nearest(view)],
+            "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
+        }
+
+    def _gone(self, namespace: str, name: str, past: list[Line]) -> Lists:
+        head = self.rows.html("gonehead", namespace=namespace, name=name)
+        empty: dict[str, list[str]] = {key: [] for key in ("why", "members", "needs", "ahead", "rooms")}
+        return {
+            **empty,
+            "head": [head],
+            "history": [self.rows.html("historic", line=line) for line in past[:MOST_LINES]],
+        }
+
+
+def _nearest(view: ExplainView) -> list[NodeRoomView]:
+    """The nodes that lack least, by the resource of which the most is missing; those that are no choice come last."""
+
+    def lacks(room: NodeRoomView) -> tuple[bool, float, str]:
+        shares = [missing.exact / max(1, room.free[name].exact + missing.exact) if name in room.free else 1.0
+                  for name, missing in room.missing.items()]  # fmt: skip
+        return bool(room.refused), max(shares, default=0.0), room.node
+
+    return sorted(view.nodes, key=lacks)[:MOST_NODES]

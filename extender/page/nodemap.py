@@ -1,0 +1,266 @@
+"""The node map: one tile a node, one mark a member; who is with its ps and who is not is seen at a glance.
+
+Tiles are remembered by what they show, so that a decision costs only the tiles that it changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Final, NamedTuple
+
+from extender.page.marks import Look, Looks, dot, outline
+from extender.page.words import GPU_SUFFIX, MOST_KEY, amount, clean, count, ranges, short_name
+from policy.cluster.model import PS, WORKER, Node, Slot
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot
+
+SIDE: Final = 30.0  # a tile's marks are drawn in a square of that side
+LEAST_COLUMNS, MOST_COLUMNS = 2, 5
+ROOMY_NODES: Final = 48  # up to so many nodes have their names on the map
+SOME_NODES: Final = 240
+
+
+class Guest(NamedTuple):
+    """A member on a node. away: a ps or a worker of its job, to which it talks, is on another node."""
+
+    job: str
+    key: str
+    role: str
+    number: int
+    away: bool
+    finished: bool
+
+
+class Tile(NamedTuple):
+    """All that a tile shows."""
+
+    name: str
+    state: str
+    used: int
+    told: str
+    guests: tuple[Guest, ...]
+    others: int
+    columns: int
+    roomy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMap:
+    """The tiles in order of name, and how close they stand; ps-worker pairs, those across nodes, and their jobs."""
+
+    tiles: tuple[str, ...]
+    density: str
+    pairs: int = 0
+    cross: int = 0
+    cross_jobs: int = 0
+
+
+@dataclass(slots=True)
+class Pairs:
+    """ps-worker pairs of the whole cluster, and those that cross the network."""
+
+    every: int = 0
+    cross: int = 0
+    jobs: int = 0
+
+
+@dataclass(slots=True)
+class Mapper:
+    """Draws the map again and again. breathe: called between slices of work, so that verbs are answered meanwhile."""
+
+    looks: Looks
+    breathe: Callable[[], None]
+    _known: dict[str, tuple[Tile, tuple[Look, ...], str]] = field(default_factory=dict)
+
+    def draw(self, snapshot: Snapshot) -> NodeMap:
+        """The map of a snapshot."""
+        guests, pairs = self._guests(snapshot)
+        others = _others(snapshot)
+        columns = _columns([len(there) for there in guests.values()])
+        roomy = len(snapshot.nodes) <= ROOMY_NODES
+        tiles = []
+        for at, (name, node) in enumerate(sorted(snapshot.nodes.items())):
+            if at % 25 == 0:
+                self.breathe()
+            tile = Tile(
+                name, _state(node), *_used(node, snapshot.charged.get(name)), tuple(guests.get(name, ())),
+                others.get(name, 0), columns, roomy,
+            )  # fmt: skip
+            tiles.append(self._tile(tile))
+        for gone in self._known.keys() - snapshot.nodes.keys():
+            del self._known[gone]
+        density = "roomy" if roomy else "some" if len(tiles) <= SOME_NODES else "many"
+        return NodeMap(tuple(tiles), density, pairs.every, pairs.cross, pairs.jobs)
+
+    def _guests(self, snapshot: Snapshot) -> tuple[dict[str, list[Guest]], Pairs]:
+        found: dict[str, list[Guest]] = defaultdict(list)
+        pairs = Pairs()
+        for at, job in enumerate(sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))):
+            if at % 25 == 0:
+                self.breathe()
+            where = places_of(snapshot, job.uid)
+            if not where:
+                continue
+            servers, workers = _hosts(where, PS), _hosts(where, WORKER)
+            crossing = _count(pairs, servers, workers)
+            for (role, index), node in sorted(where.items(), key=lambda item: (item[0][0] == WORKER, item[0])):
+                away = crossing and _away(role, node, servers, workers)
+                found[node].append(Guest(job.uid, job.key, role, index, away, job.finished))
+        return found, pairs
+
+    def _tile(self, tile: Tile) -> str:
+        looks = tuple(self.looks.of(guest.job) for guest in tile.guests)
+        known = self._known.get(tile.name)
+        if known is not None and known[0] == tile and known[1] == looks:
+            return known[2]
+        html = _html(tile, looks)
+        self._known[tile.name] = (tile, looks, html)
+        return html
+
+
+def _columns(counts: list[int]) -> int:
+    """So many that nine nodes of ten show all their members; marks of one size are easier to compare."""
+    usual = sorted(counts)[len(counts) * 9 // 10] if counts else 0
+    return min(MOST_COLUMNS, max(LEAST_COLUMNS, math.ceil(math.sqrt(usual))))
+
+
+def places_of(snapshot: Snapshot, uid: str) -> dict[Slot, str]:
+    """Where each member is, or is planned; those that have ended are left out."""
+    gang = snapshot.gangs.get(uid)
+    where: dict[Slot, str] = {}
+    if gang is not None and gang.admitted:
+        where.update(gang.nodes)
+    pods = snapshot.pods
+    for slot, pod_uid in snapshot.members.get(uid, {}).items():
+        pod = pods[pod_uid]
+        if pod.ended:
+            where.pop(slot, None)
+        elif pod.node:
+            where[slot] = pod.node
+    return where
+
+
+def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
+    return [node for slot, node in where.items() if slot[0] == role]
+
+
+def _count(pairs: Pairs, servers: list[str], workers: list[str]) -> bool:
+    """Add the job's pairs; whether any crosses."""
+    cross = sum(1 for server in servers for worker in workers if server != worker)
+    pairs.every += len(servers) * len(workers)
+    pairs.cross += cross
+    pairs.jobs += cross > 0
+    return cross > 0
+
+
+def _away(role: str, node: str, servers: list[str], workers: list[str]) -> bool:
+    if role == WORKER:
+        return any(server != node for server in servers)
+    return role == PS and any(worker != node for worker in workers)
+
+
+def _others(snapshot: Snapshot) -> dict[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for pod in snapshot.pods.values():
+        if not pod.opted_in and pod.holds_room:
+            found[pod.node] += 1
+    return found
+
+
+def _state(node: Node) -> str:
+    return "down" if not node.ready else "cordoned" if node.unschedulable else "ready"
+
+
+def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
+    """The share (percent) of the resource that is used most, and what is used of each in words."""
+    most, told = 0.0, []
+    for name in sorted(node.allocatable.amounts):
+        whole = node.allocatable[name]
+        if name not in ("cpu", "memory") and not name.endswith(GPU_SUFFIX):
+            continue
+        part = charged[name] if charged is not None else 0
+        most = max(most, part / whole if whole > 0 else 0.0)
+        told.append(
+            f"{amount(name, part)} of {amount(name, whole)}{'' if name == 'memory' else ' ' + short_name(name)}"
+        )
+    return round(100 * most), ", ".join(told)
+
+
+# -- one tile ------------------------------------------------------------------------------------
+
+
+def _html(tile: Tile, looks: tuple[Look, ...]) -> str:
+    kind = f"tile {tile.state}{' cross' if any(guest.away for guest in tile.guests) else ''}"
+    label = escape(_label(tile))
+    caption = f'<span class="name">{escape(clean(tile.name, 60))}</span>' if tile.roomy else ""
+    return (
+        f'<button type="button" class="{kind}" tabindex="-1" aria-label="{label}">{caption}'
+        f'<svg viewBox="0 0 30 33" aria-hidden="true">{_marks(tile, looks)}{_bar(tile.used)}</svg></button>'
+    )
+
+
+def _marks(tile: Tile, looks: tuple[Look, ...]) -> str:
+    """One path for the members of a job that look the same, so that a thousand tiles stay light."""
+    step = SIDE / tile.columns
+    half = step * 0.4
+    places = tile.columns * tile.columns
+    groups: dict[tuple[str, int, bool, bool], list[str]] = defaultdict(list)
+    shown = tile.guests if len(tile.guests) <= places else tile.guests[: places - 1]
+    for at, (guest, look) in enumerate(zip(shown, looks, strict=False)):
+        x, y = (at % tile.columns + 0.5) * step, (at // tile.columns + 0.5) * step
+        path = groups[guest.key, look.colour, guest.away, guest.finished]
+        path.append(outline(look.shape, x, y, half))
+        if guest.role == PS:
+            path.append(dot(x, y, half))
+        elif guest.role != WORKER:
+            path.append(dot(x, y, half * 1.7))
+    drawn = [
+        f'<path class="c{colour}{" away" if away else ""}{" over" if finished else ""}" '
+        f'data-name="{escape(clean(job, MOST_KEY))}" d="{"".join(paths)}"/>'
+        for (job, colour, away, finished), paths in groups.items()
+    ]
+    if len(shown) < len(tile.guests):
+        drawn.append(
+            f'<text x="{SIDE - step / 2:.1f}" y="{SIDE - step / 3:.1f}">+{len(tile.guests) - len(shown)}</text>'
+        )
+    return "".join(drawn)
+
+
+def _bar(used: int) -> str:
+    width = SIDE * min(100, max(0, used)) / 100
+    return (
+        f'<rect class="track" y="31" width="30" height="2"/><rect class="used" y="31" width="{width:.1f}" height="2"/>'
+    )
+
+
+def _label(tile: Tile) -> str:
+    """The tile in words: for screen readers, and for the line under the map."""
+    state = "" if tile.state == "ready" else f" ({'not ready' if tile.state == 'down' else tile.state})"
+    parts = [f"{clean(tile.name, 80)}{state}: {tile.told or 'no capacity known'}"]
+    for key, guests in _by_job(tile.guests):
+        roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
+        away = sum(guest.away for guest in guests)
+        note = f"; {count(away, 'member')} with a partner elsewhere" if away else ""
+        over = "; finished, still holds room" if guests[0].finished else ""
+        parts.append(f"{clean(key, 120)} {roles}{note}{over}")
+    if tile.others:
+        parts.append(f"{count(tile.others, 'pod')} of others")
+    return " | ".join(parts)
+
+
+def _by_job(guests: Iterable[Guest]) -> Iterable[tuple[str, list[Guest]]]:
+    found: dict[str, list[Guest]] = defaultdict(list)
+    for guest in guests:
+        found[guest.key].append(guest)
+    return found.items()
+
+
+def _by_role(guests: Iterable[Guest]) -> Iterable[tuple[str, list[int]]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for guest in guests:
+        found[guest.role].append(guest.number)
+    return found.items()

@@ -1,0 +1,214 @@
+"""The lists of the page at ``/``: header, figures, charts, queue, running jobs, decisions, nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol
+
+from extender.observe.health import Readiness
+from extender.page.charts import charts_of
+from extender.page.frames import Lists, breathe
+from extender.page.history import History
+from extender.page.marks import Look, Looks
+from extender.page.nodemap import Mapper, NodeMap
+from extender.page.rows import Rows
+from extender.page.story import Line, Story
+from extender.page.words import duration, needs, percent
+from extender.present import waits
+from extender.state.ledger import Ledger
+from policy.answers.queue import Place, places
+from policy.cluster.gang import State
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot, reason_of
+
+MOST_QUEUED: Final = 200
+MOST_LINES: Final = 80
+_PREFIX: Final = "kohort: "
+_SETTLED: Final = (State.RUNNING,)
+
+
+class Vitals(Protocol):
+    """What the page is told about health."""
+
+    def readiness(self) -> Readiness:
+        """The checks of ``/readyz``."""
+        ...
+
+
+class Queued(NamedTuple):
+    """A row of the queue. position 0: it does not queue (malformed, suspended, being released)."""
+
+    position: int
+    look: Look
+    namespace: str
+    name: str
+    kind: str
+    shape: str
+    needs: str
+    weight: str
+    arrival: float
+    waited: str
+    starving: bool
+    reason: str
+    text: str
+    detail: str
+    behind: str
+
+
+class Running(NamedTuple):
+    """A row of the jobs that have room. there: workers that are bound; far: members with a partner elsewhere."""
+
+    look: Look
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    low: int
+    given: int
+    there: int
+    high: int
+    nodes: int
+    rival: str
+
+
+class Overview:
+    """Makes the lists of one service's page; one thread at a time."""
+
+    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, story: Story, rows: Rows) -> None:
+        """Draw nothing yet."""
+        self._ledger = ledger
+        self._vitals = vitals
+        self._history = history
+        self._story = story
+        self._rows = rows
+        self.looks = Looks()
+        self._mapper = Mapper(self.looks, breathe)
+
+    def make(self) -> tuple[int, Lists, Mapping[str, str]]:
+        """Revision, lists and facts of the snapshot as it is now."""
+        snapshot, now = self._ledger.snapshot, self._ledger.now()
+        self._story.read_on(snapshot)
+        self.looks.keep(snapshot.jobs.keys())
+        breathe()
+        queue = tuple(self._queued(snapshot, now))
+        breathe()
+        running = tuple(self._running(snapshot))
+        breathe()
+        nodes = self._mapper.draw(snapshot)
+        breathe()
+        lists = {
+            "status": [self._rows.html("status", **self._status(snapshot))],
+            "figures": [self._rows.html("figures", figures=_figures(snapshot, queue, running, nodes, now))],
+            "charts": [self._rows.html("chart", chart=chart) for chart in self._charts(now)],
+            "reasons": [self._rows.html("reasons", reasons=_reasons(queue))],
+            "queue": self._rows.all("queued", queue[:MOST_QUEUED], self._more(len(queue) - MOST_QUEUED)),
+            "running": self._rows.all("running", running),
+            "decisions": self._rows.all("decision", self._decisions()),
+            "nodes": nodes.tiles,
+        }
+        waiting = sum(row.position > 0 for row in queue)
+        facts = {"density": nodes.density, "title": f"Kohort – {waiting} waiting", "now": f"{now:.3f}"}
+        return snapshot.generation, lists, facts
+
+    def _more(self, number: int) -> list[str]:
+        return [self._rows.html("more", number=number)] if number > 0 else []
+
+    def _charts(self, now: float) -> Any:
+        samples = tuple(self._history)
+        return charts_of(samples, now, prices=any(sample.prices for sample in samples))
+
+    def _status(self, snapshot: Snapshot) -> dict[str, Any]:
+        readiness = self._vitals.readiness()
+        failing = [f"{check.name}: {check.detail}" for check in readiness.checks if check.fatal and not check.ok]
+        return {
+            "policy": self._ledger.policy.name,
+            "leading": snapshot.leading,
+            "synced": snapshot.synced,
+            "wrong": [*failing, *readiness.warnings],
+            "checks": len(readiness.checks),
+            "failing": bool(failing),
+        }
+
+    def _queued(self, snapshot: Snapshot, now: float) -> Iterator[Queued]:
+        placed = set()
+        for place in places(snapshot, self._ledger.policy, now):
+            placed.add(place.job.uid)
+            yield self._queue_row(snapshot, place, now)
+        for job in snapshot.jobs.values():
+            gang = snapshot.gang(job.uid)
+            if job.uid not in placed and not job.finished and not gang.admitted:
+                yield self._queue_row(snapshot, Place(0, job, None, starving=False), now)
+
+    def _queue_row(self, snapshot: Snapshot, place: Place, now: float) -> Queued:
+        job = place.job
+        told = waits(snapshot, job)
+        reason = reason_of(snapshot, job).reason
+        return Queued(
+            place.position, self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
+            needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
+            job.arrival, duration(now - job.arrival), place.starving, told.reason if told else reason.value,
+            (told.text if told else reason.text).removeprefix(_PREFIX), told.detail if told else "",
+            told.behind if told else "",
+        )  # fmt: skip
+
+    def _running(self, snapshot: Snapshot) -> Iterator[Running]:
+        for job in sorted(snapshot.running(), key=lambda job: _order(snapshot, job)):
+            gang = snapshot.gang(job.uid)
+            there = sum(1 for pod in snapshot.pods_of(job.uid) if pod.holds_room and pod.slot and not pod.terminating)
+            rigid = sum(role.replicas for role in job.rigid)
+            rival = snapshot.jobs.get(gang.on_behalf_of)
+            yield Running(
+                self.looks.of(job.uid), job.namespace, job.name, job.kind, gang.state.value, job.min_workers,
+                gang.workers, max(0, there - rigid), job.max_workers, len(set(gang.nodes.values())),
+                rival.key if rival is not None and gang.grew is False else "",
+            )  # fmt: skip
+
+    def _decisions(self) -> list[tuple[Line, Look | None]]:
+        every = islice(self._story.lines(), MOST_LINES)
+        known = self._ledger.snapshot.jobs
+        return [(line, self.looks.of(line.uid) if line.uid in known else None) for line in every]
+
+
+def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
+    """Those that are on the move come first."""
+    return snapshot.gang(job.uid).state in _SETTLED, job.key
+
+
+def shape_of(job: Job) -> str:
+    """``1 ps + 2–8 workers``."""
+    parts = [f"{role.replicas} {role.name}" for role in job.rigid]
+    if job.worker is not None:
+        low, high = job.min_workers, job.max_workers
+        parts.append(f"{low} {'worker' if low == 1 else 'workers'}" if low == high else f"{low}–{high} workers")
+    return " + ".join(parts)
+
+
+def _reasons(queue: tuple[Queued, ...]) -> list[tuple[str, str, int]]:
+    """Reasons by how many wait for them, the largest first."""
+    counts = Counter((row.reason, row.text) for row in queue)
+    return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
+
+
+Figure = tuple[str, str, str, bool]
+
+
+def _figures(
+    snapshot: Snapshot, queue: tuple[Queued, ...], running: tuple[Running, ...], nodes: NodeMap, now: float
+) -> list[Figure]:
+    """Name, value, what goes with it, and whether somebody should look."""
+    waiting = [row for row in queue if row.position]
+    starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
+    down = sum(not node.ready for node in snapshot.nodes.values())
+    cordoned = sum(node.unschedulable and node.ready for node in snapshot.nodes.values())
+    first = min((row.arrival for row in waiting), default=now)
+    longest = f"longest {duration(now - first)}" if waiting else "nobody waits"
+    away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
+    cross = f"of {nodes.pairs:,} pairs, {nodes.cross_jobs} jobs" if nodes.pairs else "no ps–worker pairs"
+    return [
+        ("Waiting", f"{len(waiting):,}", f"{starving} starving" if starving else longest, starving > 0),
+        ("Running", f"{len(running):,}", f"{moving} on the move" if moving else "all settled", False),
+        ("Nodes", f"{len(snapshot.nodes):,}", away, down > 0),
+        ("Across nodes", percent(nodes.cross, nodes.pairs), cross, False),
+    ]

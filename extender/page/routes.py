@@ -1,0 +1,118 @@
+"""The page's routes and headers. Every link in it is relative, so that it works behind a proxy's path, too."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from extender.page.frames import Frame, Frames, Maker, next_frame
+from extender.page.history import History
+from extender.page.jobpage import JobPage
+from extender.page.overview import Overview, Vitals
+from extender.page.rows import ASSETS, Rows, asset, page, stamp
+from extender.page.story import Story
+from extender.present import deeper
+from extender.state.ledger import Ledger
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+class Page:
+    """The pages of one ledger."""
+
+    def __init__(self, ledger: Ledger, vitals: Vitals, history: History) -> None:
+        """Draw nothing until somebody looks."""
+        self._ledger = ledger
+        self.history = history
+        self._maker = Maker()
+        self._one_at_a_time = asyncio.Lock()
+        story = Story(ledger.journal)
+        overview = Overview(ledger, vitals, history, story, Rows())
+        self._frames = Frames(overview.make, self._stale, ledger.clock, self._maker)
+        self._job = JobPage(ledger, story, overview.looks, Rows("../../"))
+
+    def routes(self) -> list[Route]:
+        """For the app that has REST."""
+        return [
+            Route("/", self.overview, methods=["GET"]),
+            Route("/parts", self.parts, methods=["GET"]),
+            Route("/jobs/{namespace}/{name}", self.job, methods=["GET"]),
+            Route("/jobs/{namespace}/{name}/parts", self.job_parts, methods=["GET"]),
+            Route("/assets/{stamp}/{name}", self.asset, methods=["GET"]),
+        ]
+
+    def _stale(self, generation: int) -> bool:
+        return generation != self._ledger.snapshot.generation
+
+    async def overview(self, _: Request) -> Response:
+        """The cluster."""
+        frame = await self._frames.newest()
+        lists = {name: frame.html(name) for name in frame.lists}
+        return await self._page("overview.html", frame.name, "parts", lists=lists, facts=frame.facts)
+
+    async def parts(self, request: Request) -> Response:
+        """What has changed of it since the frame that the viewer has."""
+        frame = await self._frames.newest(patient=True)
+        return JSONResponse(frame.since(request.query_params.get("since", "")), headers=HEADERS)
+
+    async def job(self, request: Request) -> Response:
+        """One job."""
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        asked = request.query_params.get("unblock") == "true"
+        found = await self._deeper(namespace, name) if asked else None
+        lists = await self._maker(lambda: self._job.make(namespace, name, found))
+        if lists is None:
+            text = (
+                f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
+            )
+            return await self._page("message.html", "", "", "../../", 404, heading="No such job", text=text)
+        parts = "" if asked else f"{quote(name, safe='')}/parts"  # an answer that took long stays as it is
+        return await self._page("job.html", "", parts, "../../", key=f"{namespace}/{name}", lists=lists)
+
+    async def _deeper(self, namespace: str, name: str) -> dict[str, object]:
+        """What takes dozens of decisions: on a thread of its own, and one question at a time."""
+        job, ledger = self._job.find(namespace, name), self._ledger
+        if job is None:
+            return {}
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(deeper, ledger.snapshot, job, ledger.policy, ledger.now())
+
+    async def job_parts(self, request: Request) -> Response:
+        """All of it, anew."""
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        lists = await self._maker(lambda: self._job.make(namespace, name)) or {}
+        frame = next_frame(Frame(0, "", 0, {}), self._ledger.snapshot.generation, lists, {"now": self._now()})
+        return JSONResponse(frame.since(""), headers=HEADERS)
+
+    async def asset(self, request: Request) -> Response:
+        """A file of the wheel."""
+        name = request.path_params["name"]
+        if name not in ASSETS or request.path_params["stamp"] != stamp(name):
+            return Response("there is no such file\n", 404, HEADERS, "text/plain")
+        return Response(asset(name), headers={**HEADERS, **FOR_EVER}, media_type=ASSETS[name])
+
+    def _now(self) -> str:
+        return f"{self._ledger.now():.3f}"
+
+    async def _page(
+        self, template: str, frame: str, parts: str, prefix: str = "", status: int = 200, **values: Any
+    ) -> Response:
+        shown = {"frame": frame, "parts": parts, "prefix": prefix, "now": self._now(), **values}
+        return HTMLResponse(await self._maker(lambda: page(template, **shown)), status, HEADERS)

@@ -1,0 +1,83 @@
+"""Templates: whole pages, and rows that are remembered by what they show, so that most of a frame costs nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from extender.page.frames import breathe
+from extender.page.marks import icon
+from extender.page.words import amount, because, clean, clock, count, duration, short_name
+
+ASSETS: Final = {"kohort.css": "text/css", "kohort.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_BREATH: Final = 20  # rows
+
+
+@cache
+def asset(name: str) -> bytes:
+    """A file of the wheel. KeyError for any other."""
+    if name not in ASSETS:
+        raise KeyError(name)
+    return files("extender.page").joinpath("assets", name).read_bytes()
+
+
+@cache
+def stamp(name: str) -> str:
+    """A part of the asset's URL that changes with the file, so that browsers may keep it for ever."""
+    return hashlib.sha256(asset(name)).hexdigest()[:12]
+
+
+@cache
+def environment() -> Environment:
+    """The templates; every value is escaped, and one that is missing is an error."""
+    found = Environment(
+        loader=PackageLoader("extender.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, auto_reload=False,
+    )  # fmt: skip
+    found.filters |= {"clean": clean, "duration": duration}
+    found.globals |= {
+        "amount": amount, "because": because, "clock": clock, "count": count, "duration": duration, "icon": icon,
+        "short_name": short_name, "stamp": stamp,
+    }  # fmt: skip
+    return found
+
+
+def page(template: str, **values: Any) -> str:
+    """A whole page."""
+    return environment().get_template(template).render(**values)
+
+
+class Rows:
+    """Rows by the macros of rows.html. prefix: of links to other pages of ours, relative to the page's own address."""
+
+    def __init__(self, prefix: str = "") -> None:
+        """Remember nothing yet."""
+        self._macros: Any = environment().get_template("rows.html").make_module({"prefix": prefix})
+        self._known: dict[str, dict[Hashable, str]] = {}
+
+    def html(self, macro: str, **values: Any) -> str:
+        """One row."""
+        return str(self._call(macro)(**values)).strip()
+
+    def all(self, macro: str, rows: Sequence[Hashable], more: Iterable[str] = ()) -> list[str]:
+        """Every row; those of the last call are not made again."""
+        known, make = self._known.get(macro, {}), self._call(macro)
+        found: dict[Hashable, str] = {}
+        html = []
+        for at, row in enumerate(rows):
+            if at % _BREATH == 0:
+                breathe()
+            if row not in found:
+                found[row] = known.get(row) or str(make(row)).strip()
+            html.append(found[row])
+        self._known[macro] = found
+        return [*html, *more]
+
+    def _call(self, macro: str) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(self._macros, macro)
+        return found

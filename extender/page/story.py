@@ -1,0 +1,90 @@
+"""The decisions as people read them: bindings of one gang are one line, and names outlive their jobs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from extender.present import decision_view
+from extender.state.journal import Entry, Journal
+from extender.state.resizes import Workers
+from policy.cluster.actions import Bind, RefuseBind, Remember
+from policy.cluster.snapshot import Snapshot
+
+KEPT: Final = 2_000  # lines
+MOST_INPUTS: Final = 3  # of the figures behind a decision; the job's page has them all
+TOGETHER_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the timeline. at: seconds since the epoch. kind: the action, in lower case. uid: the job's."""
+
+    sequence: int
+    at: float
+    kind: str
+    uid: str
+    namespace: str
+    name: str
+    text: str
+    cause: tuple[str, ...]
+    inputs: tuple[tuple[str, str], ...] = ()
+    members: int = 1
+
+
+class Story:
+    """Reads the journal on, from where it left off; one thread at a time."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Read nothing yet."""
+        self._journal = journal
+        self._seen = 0
+        self._workers = Workers()
+        self._lines: deque[Line] = deque(maxlen=KEPT)
+
+    def lines(self, uid: str = "") -> Iterator[Line]:
+        """Newest first; of one job, or all."""
+        return (line for line in reversed(self._lines) if not uid or line.uid == uid)
+
+    def read_on(self, snapshot: Snapshot) -> None:
+        """Take in what was written since; names are those that the snapshot knows."""
+        fresh = tuple(self._journal.since(self._seen))
+        for entry in fresh:
+            self._take(snapshot, entry)
+            self._seen = entry.sequence
+
+    def _take(self, snapshot: Snapshot, entry: Entry) -> None:
+        way = self._workers.follow(entry.effect)
+        if isinstance(entry.effect, Remember):
+            return  # what a policy notes for itself is no decision about anybody
+        view = decision_view(snapshot, entry, way)
+        uid, job = _uid_of(snapshot, entry), view.job
+        kind = f"{view.action.lower()}{way}"
+        line = Line(
+            entry.sequence, entry.at, kind, uid, job.namespace if job else "", job.name if job else view.pod,
+            view.text, entry.cause, tuple(entry.inputs.items())[:MOST_INPUTS],
+        )  # fmt: skip
+        self._add(line, entry)
+
+    def _add(self, line: Line, entry: Entry) -> None:
+        """Append, or count it to the binding of the same gang just before."""
+        for at in range(len(self._lines) - 1, max(-1, len(self._lines) - 6), -1):
+            old = self._lines[at]
+            if (old.uid, old.kind) == (line.uid, line.kind) and line.kind in ("bind", "refusebind") and line.uid:
+                if line.at - old.at > TOGETHER_SECONDS:
+                    break
+                members = old.members + 1
+                text = f"{members} members bound" if line.kind == "bind" else f"{members} × {line.text}"
+                self._lines[at] = replace(old, sequence=line.sequence, text=text, members=members)
+                return
+        self._lines.append(line)
+
+
+def _uid_of(snapshot: Snapshot, entry: Entry) -> str:
+    effect = entry.effect
+    if isinstance(effect, Bind | RefuseBind):
+        pod = snapshot.pods.get(effect.uid)
+        return pod.job_uid if pod is not None else ""
+    return "" if isinstance(effect, Remember) else effect.job_uid

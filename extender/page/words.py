@@ -1,0 +1,121 @@
+"""Text for people: what users named, made harmless; amounts, shares and durations in few characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from policy.cluster.resources import Resources
+
+MOST_CHARACTERS: Final = 240
+MOST_KEY: Final = 160  # of namespace/name, by which rows and marks of one job find one another
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # controls, bidi marks, half characters
+_PLAIN: Final = re.compile(r"[ -~]*")
+_GIB: Final = 2**30
+_TIB: Final = 2**40
+GPU_SUFFIX: Final = "/gpu"
+
+
+def clean(text: object, most: int = MOST_CHARACTERS) -> str:
+    """The text on one line, without what cannot be seen or turns the line around, and no longer than ``most``."""
+    found = str(text)
+    cut = found[:most]
+    if not _PLAIN.fullmatch(cut):
+        cut = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign) in _UNSEEN else sign for sign in cut)
+    return cut if len(found) <= most else f"{cut}…"
+
+
+def duration(seconds: float) -> str:
+    """``42s``, ``7m``, ``3h 05m``, ``2d 4h``: the same rule as in kohort.js."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 86_400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d {whole % 86_400 // 3600}h"
+
+
+CAUSES: Final = {
+    "NodeSeen": "a node",
+    "NodeGone": "a node that is gone",
+    "JobSeen": "a job",
+    "JobGone": "a job that is gone",
+    "PodSeen": "pods",
+    "PodGone": "pods that are gone",
+    "Synced": "the first lists",
+    "Led": "leading",
+    "BindHeld": "a bind call",
+    "BindDropped": "a bind call that is gone",
+    "BindDone": "a binding",
+    "BindRefused": "a refused binding",
+    "BindUnknown": "a binding without an answer",
+    "NodeNotOffered": "a node that was not offered",
+    "Reported": "a report of training",
+    "Tick": "time",
+}
+"""The kinds of events that make a step, in words."""
+
+
+def because(cause: Iterable[str]) -> str:
+    """``pods, time``: what made the step."""
+    return ", ".join(CAUSES.get(kind, clean(kind, 40)) for kind in cause)
+
+
+def clock(at: float) -> str:
+    """``16:05:09``, UTC; the browser makes it local time."""
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}"
+
+
+def short_name(resource: str) -> str:
+    """``gpu`` for ``nvidia.com/gpu``."""
+    return clean(resource.rsplit("/", 1)[-1], 40)
+
+
+def amount(resource: str, exact: int) -> str:
+    """``2.5`` cores, ``12.5 GiB``, ``4``."""
+    if resource == "cpu":
+        return f"{exact / 1000:.4g}"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return f"{exact / _TIB:.3g} TiB" if abs(exact) >= _TIB else f"{exact / _GIB:.3g} GiB"
+    return str(exact)
+
+
+def needs(resources: Resources) -> str:
+    """``10.5 cpu · 12 GiB · 2 gpu``; without the count of pods, which every pod has."""
+    return " · ".join(_need(name, resources[name]) for name in _ordered(resources) if resources[name])
+
+
+def _need(resource: str, exact: int) -> str:
+    told = amount(resource, exact)
+    return told if resource == "memory" else f"{told} {short_name(resource)}"
+
+
+def _ordered(resources: Iterable[str]) -> list[str]:
+    first = {"cpu": 0, "memory": 1}
+    return sorted((name for name in resources if name != "pods"), key=lambda name: (first.get(name, 2), name))
+
+
+def percent(part: float, whole: float) -> str:
+    """``86 %``; a dash where there is nothing to be part of."""
+    return f"{100 * part / whole:.0f} %" if whole > 0 else "–"
+
+
+def count(number: int, word: str, words: str = "") -> str:
+    """``1 node``, ``3 nodes``."""
+    return f"{number:,} {word if number == 1 else words or word + 's'}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0–3, 7`` for 0, 1, 2, 3, 7."""
+    told: list[list[int]] = []
+    for number in sorted(numbers):
+        if told and number == told[-1][1] + 1:
+            told[-1][1] = number
+        else:
+            told.append([number, number])
+    return ", ".join(f"{low}" if low == high else f"{low}–{high}" for low, high in told)

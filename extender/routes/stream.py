@@ -1,0 +1,87 @@
+"""GET /v1/stream: server-sent events, one a revision of the ledger, with the decisions that made it.
+
+An event's id resumes the stream where it broke off: browsers send it back as ``Last-Event-ID``. Revisions that come
+close together make one event. A stream is a connection, so there are few of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from fastapi.responses import StreamingResponse
+
+from extender.present import decisions_view
+from extender.present.views import RevisionView
+from extender.state.ledger import Ledger
+
+MOST_STREAMS: Final = 32  # half of the connections that server.reserved_connections keeps for filter
+MOST_DECISIONS: Final = 200  # in one event; who was away for longer asks /v1/decisions
+GAP_SECONDS: Final = 0.05
+HEARTBEAT_SECONDS: Final = 15.0  # proxies close what is silent
+HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class Streams:
+    """The open streams of one ledger."""
+
+    def __init__(self, ledger: Ledger, instance: str) -> None:
+        """Nobody listens yet. instance: names this process in the ids of events."""
+        self._ledger = ledger
+        self._instance = instance
+        self._closed = asyncio.Event()
+        self.open = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no other stream is taken."""
+        return self.open >= MOST_STREAMS
+
+    def close(self) -> None:
+        """End every stream; the listener would wait for them in vain."""
+        self._closed.set()
+
+    def answer(self, last_event_id: str) -> StreamingResponse:
+        """A stream from behind that event on; from now on, where it is none of ours."""
+        events = self._events(self._resumed(last_event_id))
+        return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
+
+    def _resumed(self, last_event_id: str) -> int | None:
+        instance, _, sequence = last_event_id.partition(".")
+        return int(sequence) if instance == self._instance and sequence.isdecimal() else None
+
+    async def _events(self, resumed: int | None) -> AsyncIterator[str]:
+        self.open += 1
+        try:
+            ledger = self._ledger
+            sequence = ledger.journal.latest if resumed is None else min(resumed, ledger.journal.latest)
+            generation = -1
+            while not self._closed.is_set():
+                if ledger.snapshot.generation > generation:
+                    generation = ledger.snapshot.generation
+                    sequence, event = self._event(sequence, generation)
+                    yield event
+                    await asyncio.sleep(GAP_SECONDS)
+                elif not await self._news(generation):
+                    yield ": still here\n\n"
+        finally:
+            self.open -= 1
+
+    def _event(self, since: int, generation: int) -> tuple[int, str]:
+        entries = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:]
+        told = decisions_view(self._ledger.snapshot, entries, since, MOST_DECISIONS)
+        latest = entries[-1].sequence if entries else since
+        view = RevisionView(instance=self._instance, generation=generation, latest=latest, decisions=told)
+        return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"
+
+    async def _news(self, generation: int) -> bool:
+        """Wait for a revision, the end or a heartbeat; False for a heartbeat."""
+        waits = [asyncio.ensure_future(self._ledger.changed(generation, HEARTBEAT_SECONDS * self._ledger.clock.speed)),
+                 asyncio.ensure_future(self._closed.wait())]  # fmt: skip
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+        return self._closed.is_set() or self._ledger.snapshot.generation > generation

@@ -1,0 +1,112 @@
+"""Finds a Chromium for the tests of the page, or installs one: ``python -m tests.browser.chromium``.
+
+In this order: one on PATH, Playwright's own where it was downloaded, Playwright's download, Debian's package. Without
+any the tests of the page fail; they are never skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HELP = (
+    "The tests of the page need Chromium, and none was found or could be installed.\n"
+    "  Debian, Ubuntu:  apt-get install chromium\n"
+    "  elsewhere:       .venv/bin/playwright install --with-deps chromium\n"
+    "or put a `chromium` on PATH."
+)
+DOWNLOAD_SECONDS = 300
+WORKS = "<title>works</title>"
+
+
+class NoChromiumError(RuntimeError):
+    """There is no Chromium; the text says how to get one."""
+
+
+def find() -> str:
+    """The path of a Chromium. Raises NoChromiumError."""
+    found = _on_path() or _playwrights()
+    if not found:
+        raise NoChromiumError(HELP)
+    return found
+
+
+def _on_path() -> str:
+    return next((path for name in NAMES if (path := shutil.which(name)) and works(path)), "")
+
+
+def _playwrights() -> str:
+    """Playwright's own, where it has been downloaded."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    return path if Path(path).exists() and works(path) else ""
+
+
+def works(path: str) -> bool:
+    """Whether it starts and shows a page: a package may lack a library."""
+    command = [path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"data:text/html,{WORKS}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return WORKS in done.stdout
+
+
+def install() -> str:
+    """The path of a Chromium, installed where there was none. Raises NoChromiumError."""
+    for attempt in (_nothing, _download, _debian):
+        attempt()
+        try:
+            return find()
+        except NoChromiumError:
+            continue
+    raise NoChromiumError(HELP)
+
+
+def _nothing() -> None:
+    """Perhaps there is one already."""
+
+
+def _download() -> None:
+    print("no Chromium here: trying Playwright's download", flush=True)
+    _run([sys.executable, "-m", "playwright", "install", "chromium"])
+
+
+def _debian() -> None:
+    """As root, or by a sudo that asks for no password."""
+    if not shutil.which("apt-get"):
+        return
+    print("no Chromium yet: trying the package of the distribution", flush=True)
+    rise = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    _run([*rise, "apt-get", "-q", "update"], quiet)
+    _run([*rise, "apt-get", "-q", "install", "-y", "--no-install-recommends", "chromium"], quiet)
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    """Run it; what it says is shown only where it fails, and then the next way is tried."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False,
+            env={**os.environ, **(environment or {})},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"  {command[0]}: {error}", flush=True)
+        return
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        print(f"  {' '.join(command[-3:])}: {''.join(last)[:200]}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        print(install())
+    except NoChromiumError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,99 @@
+"""A real browser on the page: one for each module, a fresh profile for each test, and what it complained about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser import chromium
+
+SHOTS = Path(os.environ.get("KOHORT_SCREENSHOTS", "")) if os.environ.get("KOHORT_SCREENSHOTS") else None
+
+# What the browser notes from the first moment on: shifts of the layout, and when rows of the timeline appear.
+WATCH = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const shift of list.getEntries()) {
+    window.shifts.push([shift.value, shift.sources.map((one) => one.node?.className ?? one.node?.nodeName ?? "?")]);
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The browser; without one the tests fail."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium.find())
+        yield found
+        found.close()
+
+
+@dataclass
+class Viewer:
+    """One tab, and all that went wrong in it."""
+
+    page: Page
+    folder: Path
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, url: str) -> Viewer:
+        self.page.goto(url, wait_until="load")
+        return self
+
+    def shot(self, name: str, *, whole: bool = True) -> Path:
+        """Keep a screenshot with the other output of the tests."""
+        path = self.folder / f"{name}.png"
+        self.page.screenshot(path=path, full_page=whole)
+        return path
+
+    def shifts(self) -> list[Any]:
+        """Shifts of the layout so far: how much, and of what."""
+        found: list[Any] = self.page.evaluate("window.shifts")
+        return found
+
+    def first_paint(self) -> float:
+        """Seconds from the navigation to the first content."""
+        script = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        return float(self.page.evaluate(script)) / 1000
+
+
+@pytest.fixture
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots are kept: the folder KOHORT_SCREENSHOTS, else among pytest's own output."""
+    folder = SHOTS or tmp_path_factory.getbasetemp() / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+Look = Any  # (scheme, width, height) -> Viewer
+
+
+@pytest.fixture
+def look(browser: Browser, shots: Path) -> Iterator[Look]:
+    """Open tabs, each with a profile of its own."""
+    opened: list[Viewer] = []
+
+    def make(scheme: str = "light", width: int = 1600, height: int = 1000) -> Viewer:
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
+        context.add_init_script(WATCH)
+        viewer = Viewer(context.new_page(), shots)
+        viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))
+        viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
+        opened.append(viewer)
+        return viewer
+
+    yield make
+    for viewer in opened:
+        viewer.page.context.close()
+
+
+def _note(viewer: Viewer, kind: str, text: str) -> None:
+    if kind in ("error", "warning"):
+        viewer.complaints.append(f"{kind}: {text}")
