@@ -42,6 +42,7 @@ cluster-down: $(DEV) ## end what `make cluster` started
 test: $(DEV) ## set up everything, the real control plane included; run all checks and all tests
 	@echo "== building the control plane (minutes the first time, then cached)"
 	@$(BIN)/python -m tests.controlplane build
+	@$(MAKE) browser
 	@$(MAKE) check
 	@echo "== tests"
 	@$(BIN)/pytest $(ARGS)
@@ -61,8 +62,13 @@ check: $(DEV) ## lint, format, types, import contracts, Dockerfile, documentatio
 	@$(MKDOCS)
 
 .PHONY: unit
-unit: $(DEV) ## only the tests that need no control plane
+unit: $(DEV) browser ## only the tests that need no control plane
 	@$(BIN)/pytest -m "not e2e and not soak" $(ARGS)
+
+.PHONY: browser
+browser: $(DEV) ## find a Chromium for the tests of the page, or install one
+	@echo "== Chromium"
+	@$(BIN)/python -m tests.browser.chromium
 
 .PHONY: soak
 soak: $(DEV) ## the long runs that `make test` leaves out

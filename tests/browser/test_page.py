@@ -163,7 +163,7 @@ def test_the_page_can_be_used_by_keyboard_alone(small: Scene, look: Look) -> Non
     assert page.locator("tr.runs:visible").count() == 0
     page.locator("#find").fill("")
     stops = set()
-    for _ in range(80):
+    for _ in range(45):
         page.keyboard.press("Tab")
         stops.add(page.evaluate("document.activeElement.closest('section')?.className ?? document.activeElement.id"))
     assert {"pause", "panel p-queue", "panel p-running", "panel p-decisions", "panel p-map"} <= stops

@@ -1,0 +1,102 @@
+"""What is drawn: a look for every job, the node map, charts; and what of a frame is sent again."""
+
+import re
+
+from extender.page.charts import charts_of
+from extender.page.frames import Frame, next_frame
+from extender.page.history import Sample, sample_of
+from extender.page.marks import COLOURS, SHAPES, Looks
+from extender.page.nodemap import Mapper
+from tests import builders
+from tests.builders import World, job, node
+
+# -- looks ---------------------------------------------------------------------------------------
+
+
+def test_jobs_look_different_as_long_as_there_are_looks() -> None:
+    looks = Looks()
+    every = COLOURS * len(SHAPES)
+    assert len({looks.of(f"job-{at}") for at in range(every)}) == every
+
+
+def test_a_job_keeps_its_look_and_gives_it_back_when_it_is_gone() -> None:
+    looks = Looks()
+    first = {f"job-{at}": looks.of(f"job-{at}") for at in range(COLOURS * len(SHAPES))}
+    looks.keep(first.keys() - {"job-7"})
+    assert looks.of("another") == first["job-7"]
+    assert looks.of("job-3") == first["job-3"]
+
+
+# -- the node map --------------------------------------------------------------------------------
+
+
+def drawn(world: World) -> list[str]:
+    return list(Mapper(Looks(), lambda: None).draw(world.snapshot).tiles)
+
+
+def test_members_beside_their_ps_are_filled_and_those_across_the_network_hollow() -> None:
+    together = World().nodes(node("n1", cpu=10)).start(job("a").ps(cpu=1).workers(2, cpu=2))
+    (tile,) = drawn(together)
+    assert 'away"' not in tile
+    assert "cross" not in tile
+    apart = World().nodes(node("n1", cpu=5), node("n2", cpu=5)).start(job("a").ps(cpu=1).workers(4, cpu=2))
+    tiles = drawn(apart)
+    assert all("cross" in tile for tile in tiles)
+    found = Mapper(Looks(), lambda: None).draw(apart.snapshot)
+    assert (found.pairs, found.cross, found.cross_jobs) == (4, 2, 1)
+
+
+def test_a_job_without_ps_crosses_nothing() -> None:
+    world = World().nodes(node("n1", cpu=4), node("n2", cpu=4)).start(job("a").workers(4, cpu=2))
+    assert all("away" not in tile for tile in drawn(world))
+
+
+def test_a_tile_says_in_words_who_is_there() -> None:
+    world = World().nodes(node("n1", cpu=10)).start(job("a").ps(cpu=1).workers(2, cpu=2))
+    world.see(builders.guest("other", "n1"))
+    label = re.search(r'aria-label="([^"]*)"', drawn(world)[0])
+    assert label is not None
+    assert label[1] == "n1: 6 of 10 cpu, 11 GiB of 32 GiB | team/a ps 0, worker 0–1 | 1 pod of others"
+
+
+def test_only_tiles_that_change_are_drawn_again() -> None:
+    world = World().nodes(node("n1"), node("n2")).start(job("a").ps(cpu=1).workers(1, cpu=1))
+    mapper = Mapper(Looks(), lambda: None)
+    before = mapper.draw(world.snapshot).tiles
+    world.see(builders.guest("other", "n2"))
+    after = mapper.draw(world.snapshot).tiles
+    assert after[0] is before[0] or after[1] is before[1]
+    assert after != before
+
+
+# -- charts --------------------------------------------------------------------------------------
+
+
+def test_a_sample_counts_what_ready_nodes_have_and_jobs_take() -> None:
+    world = World().nodes(node("n1", cpu=10), node("n2", cpu=10)).start(job("a").ps(cpu=1).workers(2, cpu=2))
+    world.submit(job("b").workers(1, cpu=99))
+    sample = sample_of(world.snapshot, world.now, {})
+    assert (sample.used["cpu"], sample.waiting, sample.running) == (0.25, 1, 1)
+
+
+def test_a_line_is_broken_where_nobody_looked() -> None:
+    samples = [Sample(at, {"cpu": 0.5}, 1, 2) for at in (0, 20, 40, 60, 4000, 4020, 4040)]
+    usage, jobs = charts_of(samples, 4040, prices=False)
+    assert usage.lines[0].path.count("M") == 2
+    assert (usage.lines[0].now, usage.top, jobs.top) == ("50 %", "100 %", "2")
+
+
+def test_prices_have_a_chart_of_their_own_where_there_are_any() -> None:
+    samples = [Sample(at, {"cpu": 0.5}, 1, 2, {"cpu": 0.003}) for at in (0, 20)]
+    assert [chart.title for chart in charts_of(samples, 20, prices=True)] == ["Utilisation", "Jobs", "Prices"]
+
+
+# -- frames --------------------------------------------------------------------------------------
+
+
+def test_a_viewer_is_sent_the_rows_that_have_changed_since_its_frame() -> None:
+    first = next_frame(Frame(0, "me", -1, {}), 7, {"queue": ["a", "b", "c"]}, {})
+    second = next_frame(first, 8, {"queue": ["a", "x"]}, {})
+    assert second.since(first.name)["lists"] == {"queue": {"count": 2, "rows": {1: "x"}}}
+    assert second.since(second.name)["lists"] == {"queue": {"count": 2, "rows": {}}}
+    assert second.since("another-process.2")["lists"]["queue"]["rows"] == {0: "a", 1: "x"}

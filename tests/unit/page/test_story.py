@@ -1,0 +1,35 @@
+"""The timeline: bindings of one gang are one line, and names outlive their jobs."""
+
+from extender.page.story import Story
+from extender.state.journal import Journal
+from policy.cluster.events import JobGone, PodGone
+from tests.builders import World, job, node
+
+
+def told(world: World, journal: Journal) -> None:
+    journal.write(world.now, world.snapshot.generation, ["PodSeen"], tuple(world.effects))
+    world.effects.clear()
+
+
+def test_a_gangs_bindings_are_one_line_newest_first() -> None:
+    world, journal = World().nodes(node("n1")), Journal()
+    story = Story(journal)
+    world.start(job("a").ps(cpu=1).workers(2, cpu=1))
+    told(world, journal)
+    story.read_on(world.snapshot)
+    assert [(line.kind, line.text) for line in story.lines()] == [
+        ("bind", "3 members bound"),
+        ("admit", "started with 2 workers on 1 node"),
+    ]
+
+
+def test_a_job_that_is_gone_keeps_its_name_and_the_journal_is_read_once() -> None:
+    world, journal = World().nodes(node("n1")), Journal()
+    story, one = Story(journal), job("a").workers(1, cpu=1)
+    world.start(one)
+    told(world, journal)
+    story.read_on(world.snapshot)
+    world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())), JobGone(one.done().uid))
+    story.read_on(world.snapshot)
+    assert [(line.namespace, line.name) for line in story.lines()] == [("team", "a")] * 2
+    assert list(story.lines("nobody")) == []
