@@ -183,16 +183,17 @@ def ended(plane: ControlPlane, path: str) -> bool:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def definition(group: str, version: str) -> Json:
-    """A resource definition of PodGroups, as small as can be: the real one of each group has these fields."""
-    least = {"type": "object", "properties": {"minMember": {"type": "integer"}}}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": least}}}
-    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"}
+def definition(group: str, version: str, kind: str = "PodGroup") -> Json:
+    """A resource definition as small as can be, for kinds whose own is not at hand: it takes whatever spec."""
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": spec}}}
+    plural = f"{kind.lower()}s"
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"podgroups.{group}",
+            "name": f"{plural}.{group}",
             "annotations": {"api-approved.kubernetes.io": "unapproved, a test's own copy"},
         },
         "spec": {
@@ -245,3 +246,38 @@ def waits(kohort: Kohort, space: str) -> str:
         return str((kohort.get(f"/v1/explain/{space}/train").get("waits") or {}).get("reason", ""))
     except Exception:  # the group is not known yet
         return ""
+
+
+# -- sets of jobs --------------------------------------------------------------------------------
+
+JOBSET = "jobset.x-k8s.io/v1alpha2"
+
+
+def child(space: str, owner: Json, role: str, workers: int) -> Json:
+    """The Job that the JobSet controller makes of one replicated job: this test stands in for it."""
+    spec = job(workers)
+    labels = {f"jobset.sigs.k8s.io/{key}": value for key, value in
+              (("jobset-name", "train"), ("replicatedjob-name", role), ("job-index", "0"))}  # fmt: skip
+    spec["template"]["metadata"]["labels"] |= labels
+    reference = {"apiVersion": JOBSET, "kind": "JobSet", "name": "train", "uid": owner["metadata"]["uid"]}
+    meta = {"name": f"train-{role}-0", "namespace": space, "ownerReferences": [reference | {"controller": True}]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def test_a_set_of_jobs_starts_whole(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    group, _, version = JOBSET.partition("/")
+    plane.apply(definition(group, version, "JobSet"))
+    sets = f"/apis/{JOBSET}/namespaces/{space}/jobsets"
+    until(lambda: plane.api.ok(sets), "the definition served", 20)
+    roles = {"driver": 1, "workers": 3}
+    jobs = [{"name": role, "replicas": 1, "template": {"spec": job(workers)}} for role, workers in roles.items()]
+    body = {"apiVersion": JOBSET, "kind": "JobSet", "metadata": {"name": "train"}, "spec": {"replicatedJobs": jobs}}
+    plane.api.create(sets, body)
+    owner = plane.api.get(f"{sets}/train")
+    until(lambda: waits(kohort, space) == "WaitingForPods", "the set seen", 30)
+    path = f"/apis/batch/v1/namespaces/{space}/jobs"
+    plane.api.create(path, child(space, owner, "workers", 3))
+    never(lambda: bound(plane, space, "train-"), "the workers bound without their driver", 3)
+    plane.api.create(path, child(space, owner, "driver", 1))
+    want = {"driver-0-0", "workers-0-0", "workers-0-1", "workers-0-2"}
+    until(lambda: running(plane, space).keys() == want, "the whole set", 30)
