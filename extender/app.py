@@ -98,7 +98,13 @@ class Live:
         places = HeldBinds(limits_of(settings))
         self.lease = lease_of(api, settings.lease, clock)
         self.barrier = Barrier(
-            self.ledger, api, places, self.metrics.observe_binding, self.metrics.observe_hold, self.lease.leading
+            self.ledger,
+            api,
+            places,
+            self.metrics.observe_binding,
+            self.metrics.observe_hold,
+            self.lease.leading,
+            self.lease.name,
         )
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
-from extender.kube.jobkinds import DELETION_COST, KINDS, PLAN, SLOT
+from extender.kube.jobkinds import DELETION_COST, KINDS, LEADER, PLAN, SLOT
 from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
@@ -36,6 +36,7 @@ class Barrier:
     Each held call has one of ``places``. ``observe`` is told the outcome of every binding: done, refused or unknown;
     ``observe_hold``, for how many seconds each call was held. ``leads`` is asked before each binding: after a pause the
     ledger hears of a lost Lease only at the next look, and its plan may be another leader's to make by then.
+    ``leader``: our name for the API server, which looks too whether we lead (manifests/base/leader-policy.yaml).
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Barrier:
         observe: Callable[[str], None] = lambda outcome: None,
         observe_hold: Callable[[float], None] = lambda seconds: None,
         leads: Callable[[], bool] = lambda: True,
+        leader: str = "",
     ) -> None:
         self._places = places
         self._ledger = ledger
@@ -53,6 +55,7 @@ class Barrier:
         self._observe = observe
         self._observe_hold = observe_hold
         self._leads = leads
+        self._leader = leader
         self._held: dict[str, asyncio.Future[str]] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
         self._asking: set[asyncio.Task[None]] = set()  # about bindings whose answer was lost
@@ -121,7 +124,7 @@ class Barrier:
 
     async def _bind(self, bind: Bind) -> None:
         try:
-            notes = self._costs(bind)
+            notes = self._costs(bind) | ({LEADER: self._leader} if self._leader else {})
             outcome = await create_binding(self._api, bind, notes) if self._leads() else NOT_LEADING
         except Exception as error:
             # A held call must have its answer, and nobody knows how far the write got.

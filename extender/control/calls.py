@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.jobkinds import CHECKPOINT, GATE, KINDS, MAX_WORKERS, MEMORY, MIN_WORKERS, RELEASED, REPORTS, WAKE
+from extender.kube.jobkinds import (
+    CHECKPOINT,
+    GATE,
+    KINDS,
+    LEADER,
+    MAX_WORKERS,
+    MEMORY,
+    MIN_WORKERS,
+    RELEASED,
+    REPORTS,
+    WAKE,
+)
 from extender.present.views import DesiredView
 
 GATES: Final = "/spec/schedulingGates"
@@ -167,8 +178,8 @@ def calls(desired: DesiredView) -> Iterator[Call]:
         yield Wake(order.uid, order.namespace, order.name, order.value)
 
 
-async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
-    """Make one call. ``gate``: the ConfigMap that switches the gate."""
+async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
+    """Make one call. ``gate``: the ConfigMap that switches the gate. ``leader``: by whom a job is changed."""
     match call:
         case SetGate(on):
             return await _set_gate(api, gate, ON if on else OFF)
@@ -180,11 +191,11 @@ async def perform(api: Api, call: Call, gate: Ref) -> Outcome:
             asked = {"metadata": {"annotations": {CHECKPOINT: plan}}}
             return await api.patch(Ref(PODS, namespace, name), asked, uid=uid)
         case Note():
-            return await _note(api, call)
+            return await _note(api, call, leader)
         case Suspend():
-            return await _suspend(api, call)
+            return await _suspend(api, call, leader)
         case SetReplicas():
-            return await _set_replicas(api, call)
+            return await _set_replicas(api, call, leader)
         case Nominate(uid, namespace, name, node):
             status = {"status": {"nominatedNodeName": node or None}}
             return await api.patch(Ref(PODS, namespace, name), status, subresource="status", uid=uid)
@@ -212,40 +223,45 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
     return await api.patch(gate, {"data": {"gate": value}})
 
 
-async def _note(api: Api, call: Note) -> Outcome:
+async def _note(api: Api, call: Note, leader: str) -> Outcome:
     kind = KINDS.get(call.kind)
     if kind is None or kind.scale:
         return Refused(0, "NoObject", f"jobs of kind {call.kind} hold no notes")
     written = {name: value for name, value in ((REPORTS, call.reports), (MEMORY, call.memory)) if value is not None}
-    notes = {"metadata": {"annotations": written}}
+    notes = {"metadata": {"annotations": written | _by(leader)}}
     ref = Ref(kind.resource, call.namespace, call.name)
     return await api.patch(ref, notes, uid=call.uid, resource_version=str(call.version))
 
 
-async def _suspend(api: Api, call: Suspend) -> Outcome:
+async def _suspend(api: Api, call: Suspend, leader: str) -> Outcome:
     """The mark and the suspension come and go in one write: neither is ever seen without the other."""
     kind = KINDS.get(call.kind)
     if kind is None or not kind.suspends:
         return Refused(0, "NotSuspendable", f"jobs of kind {call.kind} are not suspended")
-    mark = {"metadata": {"annotations": {RELEASED: "true" if call.suspend else None}}}
+    mark = {"metadata": {"annotations": {RELEASED: "true" if call.suspend else None, **_by(leader)}}}
     patch = {**mark, **kind.suspend_patch(call.suspend)}
     ref = Ref(kind.resource, call.namespace, call.name)
     return await api.patch(ref, patch, uid=call.uid, resource_version=str(call.version))
 
 
-async def _set_replicas(api: Api, call: SetReplicas) -> Outcome:
+async def _set_replicas(api: Api, call: SetReplicas, leader: str) -> Outcome:
     kind = KINDS.get(call.kind)
     if kind is None or not (kind.counts or kind.roles):
         return Refused(0, "NotElastic", f"jobs of kind {call.kind} are not resized")
     patch = kind.workers_patch(call.workers)
     bounds = {MIN_WORKERS: call.min_workers, MAX_WORKERS: call.max_workers}
-    if notes := {name: str(bound) for name, bound in bounds.items() if bound is not None}:
+    notes = {name: str(bound) for name, bound in bounds.items() if bound is not None}
+    if notes := {} if kind.scale else notes | _by(leader):
         patch["metadata"] = {"annotations": notes}
     ref = Ref(kind.resource, call.namespace, call.name)
     subresource = "scale" if kind.scale else ""
     return await api.patch(
         ref, patch, subresource=subresource, uid=call.uid, resource_version=str(call.version)
     )  # fmt: skip
+
+
+def _by(leader: str) -> dict[str, str]:
+    return {LEADER: leader} if leader else {}
 
 
 async def _ungate(api: Api, call: Ungate) -> Outcome:

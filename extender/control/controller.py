@@ -207,7 +207,8 @@ class Controller:
 
     async def _make(self, call: Call) -> None:
         try:
-            self._note(call, await perform(self._api, call, self._gate))
+            if self._lease.leading():  # this process may have been paused since it was sent on its way
+                self._note(call, await perform(self._api, call, self._gate, self._lease.name))
         finally:
             self._on_way.discard(key(call))
             self._stir.set()

@@ -35,6 +35,8 @@ CHECKPOINT: Final = "kohort.dev/checkpoint"
 PLAN: Final = "kohort.dev/plan"
 SLOT: Final = "kohort.dev/slot"
 GATE: Final = "kohort.dev/admission"
+LEADER: Final = "kohort.dev/leader"
+"""Who wrote it, on a binding and on a job that is resized: manifests/base/leader-policy.yaml looks whether it leads."""
 
 ROLE_LABEL: Final = "training.kubeflow.org/replica-type"
 INDEX_LABEL: Final = "training.kubeflow.org/replica-index"

@@ -19,7 +19,7 @@ from policy.cluster.events import Event, Led
 EVERYBODY: Final = "*"
 """As identity: this process always leads, where no kube-scheduler elects anybody (embedded cluster, tests)."""
 LOOK_SECONDS: Final = 2.0
-SOON_SECONDS: Final = 0.5  # while the Lease names us and its renewal is still to be seen
+SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and its renewal is still to be seen
 # kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. It is not in the
 # Lease; two thirds of the duration end before any rival may take over.
 RENEW_SHARE: Final = 2 / 3
@@ -29,6 +29,11 @@ _log = logging.getLogger(__name__)
 
 class Leads(Protocol):
     """What the writers ask before each write."""
+
+    @property
+    def name(self) -> str:
+        """What the Lease's holderIdentity begins with, before an underscore, while this replica leads."""
+        ...
 
     def leading(self) -> bool:
         """Tell whether this replica may write now."""
@@ -51,7 +56,8 @@ class Lease:
         self.holder = ""
         self.error = ""
         self._always = settings.identity == EVERYBODY
-        self._prefix = f"{settings.identity or socket.gethostname()}_"
+        self.name = "" if self._always else settings.identity or socket.gethostname()
+        self._prefix = f"{self.name}_"
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
@@ -80,7 +86,9 @@ class Lease:
                     "%s leading; the lease is held by %s", "now" if told else "no longer", self.holder or "nobody"
                 )
                 _tell(ledger, told)
-            await self._clock.sleep(SOON_SECONDS if self._ours and not told else self._look_seconds)
+            overdue = not self._always and self._clock.monotonic() >= self._good_until
+            soon = (self._ours or overdue) and not told
+            await self._clock.sleep(min(SOON_SECONDS, self._look_seconds) if soon else self._look_seconds)
 
     async def look(self) -> None:
         """Read the Lease once. A renewal counts from the question before, which did not show it yet."""

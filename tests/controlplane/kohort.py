@@ -90,18 +90,20 @@ def start_kohort(
     name: str = "kohort",
     ports: Sequence[int] = (),
     api_url: str = "",
+    hostname: str = HOSTNAME,
 ) -> Kohort:
     """Apply the manifests, start scheduler, extender and controller, and wait until the extender is ready.
 
     ``settings`` and ``scheduler`` are laid over what the manifests ship. httpTimeout and back-offs of the scheduler
     follow the settings. ``ports``: of the verbs, of the extender's probes and of the controller's; others are taken for
-    those that are not free. ``api_url``: where extender and controller find the API server, a proxy of it for example.
+    those that are not free. ``hostname``: of its pod, which begins its identity in the Lease. ``api_url``: where
+    extender and controller find the API server, a proxy of it for example.
     Raises ControlPlaneError when a part does not come up.
     """
     plane.apply(*manifests())
     _await_rights(plane)
     verbs, health, controller_health = preferred_ports(ports) if ports else free_ports(3)
-    config = _settings(plane, settings or {}, verbs, health, controller_health, name)
+    config = _settings(plane, settings or {}, verbs, health, controller_health, name, hostname)
     urls = {"extender": api_url, "controller": api_url, "scheduler": ""}
     accounts = {
         part: plane.service_account_kubeconfig(NAMESPACE, f"kohort-{part}", url=url) for part, url in urls.items()
@@ -112,7 +114,7 @@ def start_kohort(
         _scheduler_config(plane, config, scheduler or {}, verbs, name),
         f"{name}-scheduler",
         accounts["scheduler"],
-        HOSTNAME,
+        hostname,
     )
     kohort = Kohort(
         plane, kube_scheduler, extender, controller, f"http://{LOOPBACK}:{verbs}", f"http://{LOOPBACK}:{health}",
@@ -123,7 +125,13 @@ def start_kohort(
 
 
 def _settings(
-    plane: ControlPlane, changes: Mapping[str, Any], verbs: int, health: int, controller_health: int, name: str
+    plane: ControlPlane,
+    changes: Mapping[str, Any],
+    verbs: int,
+    health: int,
+    controller_health: int,
+    name: str,
+    hostname: str,
 ) -> Path:
     ports = {
         "server": {"port": verbs, "health_host": LOOPBACK, "health_port": health},
@@ -132,7 +140,7 @@ def _settings(
             "health_host": LOOPBACK,
             "health_port": controller_health,
         },
-        "lease": {"identity": HOSTNAME},
+        "lease": {"identity": hostname},
     }
     path = plane.workdir / f"{name}.yaml"
     path.write_text(yaml.safe_dump(merged(merged(shipped("kohort-settings", "kohort.yaml"), ports), changes)))

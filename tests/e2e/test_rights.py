@@ -293,6 +293,38 @@ def test_jobs_are_resized_by_the_controller_and_otherwise_left_alone(
     plane.api.delete(job.path)
 
 
+def test_who_leads_no_more_changes_nothing(plane: ControlPlane, accounts: dict[str, Account]) -> None:
+    """What a paused replica sends when it wakes up names itself; the Lease is another's by then."""
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kohort-scheduler"}}
+    plane.api.create(leases, lease | {"spec": {"holderIdentity": "new_1234"}})
+    job = TFJob(TEAM, "fenced", workers=2)
+    plane.api.create(TFJOBS.format(namespace=TEAM), job.manifest())
+    pods = f"/api/v1/namespaces/{TEAM}/pods"
+    container = {"name": "main", "image": "none"}
+    plane.api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fenced"},
+                            "spec": {"schedulerName": "kohort", "containers": [container]}})  # fmt: skip
+
+    def written(leader: str) -> tuple[int, int]:
+        meta = {"name": "fenced", "annotations": {"kohort.dev/leader": leader}}
+        resize = {
+            "metadata": {"annotations": meta["annotations"]},
+            "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}},
+        }
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+        return (
+            accounts[CONTROLLER].status("PATCH", job.path, resize),
+            accounts[EXTENDER].status("POST", f"{pods}/fenced/binding", binding),
+        )
+
+    until(lambda: written("old") == (FORBIDDEN, FORBIDDEN), "the policy in force", 20)
+    assert written("ne") == (FORBIDDEN, FORBIDDEN), "a name is a whole one"
+    assert written("new") == (httpx.codes.OK, httpx.codes.CREATED)
+    for path in (job.path, f"{pods}/fenced", f"{leases}/kohort-scheduler"):
+        plane.api.delete(path)
+
+
 def test_a_batch_job_that_did_not_opt_in_is_not_changed(plane: ControlPlane, accounts: dict[str, Account]) -> None:
     path, less = f"/apis/batch/v1/namespaces/{TEAM}/jobs", {"spec": {"parallelism": 1}}
     for name, scheduler in (("ours", "kohort"), ("theirs", "default-scheduler")):

@@ -140,6 +140,7 @@ class FakeExtender:
 class FakeLease:
     def __init__(self) -> None:
         self.leads = True
+        self.name = "kohort-0"
 
     def leading(self) -> bool:
         return self.leads

@@ -16,7 +16,7 @@ from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
 from extender.kube.groups import GROUPS
-from extender.kube.jobkinds import GATE, KINDS, RELEASED
+from extender.kube.jobkinds import GATE, KINDS, LEADER, RELEASED
 from extender.kube.jobs import read_job
 from extender.kubescheduler.checkconfig import check_file
 
@@ -49,7 +49,7 @@ def test_kustomization_lists_every_file_once() -> None:
 
 
 def test_no_object_is_written_twice() -> None:
-    assert len(OBJECTS) == sum(len(documents(path)) for path in FILES) == 30
+    assert len(OBJECTS) == sum(len(documents(path)) for path in FILES) == 32
 
 
 @pytest.mark.parametrize("manifest", OBJECTS.values(), ids=OBJECTS.keys())
@@ -292,6 +292,16 @@ def test_policies_ask_for_our_scheduler_name() -> None:
     assert '== "on"' in conditions["switched-on"]
     (validation,) = OBJECTS["ValidatingAdmissionPolicy kohort-own-pods"]["spec"]["validations"]
     assert f'== "{SETTINGS.scheduler_name}"' in validation["expression"]
+
+
+def test_guard_of_the_leader_looks_at_the_lease_of_the_settings_for_every_write_that_names_one() -> None:
+    spec = OBJECTS["ValidatingAdmissionPolicy kohort-leader"]["spec"]
+    binding = OBJECTS["ValidatingAdmissionPolicyBinding kohort-leader"]["spec"]
+    lease = {"namespace": SETTINGS.lease.namespace, "name": SETTINGS.lease.name, "parameterNotFoundAction": "Allow"}
+    assert (spec["failurePolicy"], binding["validationActions"], binding["paramRef"]) == ("Fail", ["Deny"], lease)
+    assert LEADER in spec["validations"][0]["expression"]
+    matched = {name for rule in spec["matchConstraints"]["resourceRules"] for name in rule["resources"]}
+    assert matched == {"pods/binding", *(kind.resource.plural for kind in KINDS.values() if not kind.scale)}
 
 
 def test_guard_of_jobs_denies_and_names_the_accounts_that_may_patch_them() -> None:

@@ -1,0 +1,246 @@
+"""Two replicas of all three parts: the leading one is killed or paused in the middle of admissions and resizes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.background import Background
+from tests.e2e.gangs import (
+    LEASE,
+    forget_lease,
+    is_leading,
+    never,
+    nodes_of,
+    own_namespace,
+    pods,
+    submit,
+    summary,
+    until,
+    window,
+)
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJob
+
+Json = dict[str, Any]
+CORES = 10
+LEADER = "kohort.dev/leader"
+SHORT = {"leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
+ACTING = 20.0  # seconds until the other replica writes, by default lease times
+SHORT_ACTING = 15.0
+FAULTS = {"killed": signal.SIGKILL, "paused": signal.SIGSTOP}
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two replicas."""
+
+    plane: ControlPlane
+    replicas: dict[str, Kohort]
+
+    def leader(self) -> str:
+        """The one that decides."""
+        leading = [name for name, kohort in self.replicas.items() if is_leading(kohort)]
+        return leading[0] if len(leading) == 1 else ""
+
+    def strike(self, name: str, fault: signal.Signals) -> None:
+        """All three parts at once, as when a node dies or hangs."""
+        for part in self._parts(name):
+            part.kill(fault)
+
+    def wake(self, name: str) -> None:
+        for part in self._parts(name):
+            part.resume()
+
+    def mend(self, name: str) -> None:
+        """What a kubelet does: start what has ended."""
+        for part in self._parts(name):
+            if not part.alive:
+                part.restart()
+        self.replicas[name].wait_ready()
+
+    def _parts(self, name: str) -> tuple[Any, ...]:
+        kohort = self.replicas[name]
+        return kohort.scheduler, kohort.extender, kohort.controller
+
+    def stop(self) -> None:
+        for kohort in self.replicas.values():
+            kohort.stop()
+
+
+def start_pair(plane: ControlPlane, name: str, election: Json) -> Pair:
+    forget_lease(plane)
+    settings = window(4) | {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1}}
+    scheduler = {"leaderElection": election}
+    replicas = {
+        host: start_kohort(plane, settings, scheduler, f"{name}-{host}", hostname=host) for host in ("first", "second")
+    }
+    return Pair(plane, replicas)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane.start(workdir=tmp_path_factory.mktemp("replicas"), controller_manager=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pair(plane: ControlPlane) -> Iterator[Pair]:
+    started = start_pair(plane, "pair", SHORT)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    with own_namespace(plane, request.node.name) as name:
+        yield name
+
+
+@dataclass(slots=True)
+class Replicas(Background):
+    """The number of workers that each job of a namespace asked for, change by change."""
+
+    plane: ControlPlane
+    namespace: str
+    counts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            path = f"/apis/kubeflow.org/v1/namespaces/{self.namespace}/tfjobs"
+            for item in self.plane.api.get(path)["items"]:
+                seen = self.counts[item["metadata"]["name"]]
+                asked = item["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
+                if not seen or seen[-1] != asked:
+                    seen.append(asked)
+            time.sleep(0.05)
+
+
+def whole(plane: ControlPlane, job: TFJob) -> bool:
+    return len(nodes_of(plane, job.namespace, job.name)) >= job.ps + (job.least or job.workers)
+
+
+def bound_by(plane: ControlPlane, space: str, leader: str) -> bool:
+    return any(pod["metadata"].get("annotations", {}).get(LEADER) == leader for pod in pods(plane, space))
+
+
+def turns(counts: list[int]) -> int:
+    """How often a job's number of workers changed its direction."""
+    steps = [later > earlier for earlier, later in pairwise(counts)]
+    return sum(1 for one, other in pairwise(steps) if one is not other)
+
+
+def overfull(plane: ControlPlane) -> dict[str, int]:
+    taken: dict[str, int] = defaultdict(int)
+    for pod in plane.api.get("/api/v1/pods")["items"]:
+        if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            taken[pod["spec"]["nodeName"]] += 1  # each asks for one core
+    return {node: count for node, count in taken.items() if count > CORES}
+
+
+def state(plane: ControlPlane, space: str) -> Json:
+    """What must not change when the old leader wakes up: pods, their nodes, and what the jobs ask for."""
+    jobs = plane.api.get(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs")["items"]
+    return {
+        "pods": {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in pods(plane, space)},
+        "jobs": {job["metadata"]["name"]: job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] for job in jobs},
+    }
+
+
+def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, after: float) -> float:
+    """Two elastic jobs fill the cluster; four heavier gangs come, and ``after`` seconds later the leader is struck."""
+    plane = pair.plane
+    with Observer(plane, space) as watch, Replicas(plane, space) as replicas:
+        light = [submit(plane, TFJob(space, f"light-{n}", workers=2, least=2, most=13)) for n in range(2)]
+        until(lambda: sum(1 for _ in nodes_of(plane, space)) >= 3 * CORES - 2, "the cluster full", 60)
+        old = until_led(pair)
+        heavy = [submit(plane, TFJob(space, f"heavy-{n}", workers=4, utility="50")) for n in range(4)]
+        time.sleep(after)
+        pair.strike(old, fault)
+        struck = time.monotonic()
+        (new,) = pair.replicas.keys() - {old}
+        until(lambda: bound_by(plane, space, new), "the other replica acting", acting)
+        took = time.monotonic() - struck
+        until(lambda: all(whole(plane, job) for job in (*light, *heavy)), "every job whole", 60)
+        if fault is signal.SIGSTOP:
+            undisturbed(pair, space, old)
+        pair.mend(old)
+        verify(plane, watch, replicas, light, heavy, acting)
+    return took
+
+
+def until_led(pair: Pair) -> str:
+    until(pair.leader, "one leader", 30)
+    return pair.leader()
+
+
+def undisturbed(pair: Pair, space: str, old: str) -> None:
+    """The old leader wakes up: it may neither bind, nor resize, nor delete."""
+    settled: list[Json] = [{}]
+
+    def rests() -> bool:
+        before, settled[0] = settled[0], state(pair.plane, space)
+        time.sleep(1)
+        return before == settled[0]
+
+    until(rests, "the cluster at rest", 40)
+    pair.wake(old)
+    never(lambda: state(pair.plane, space) != settled[0], "a change by the old leader", 5)
+
+
+def verify(
+    plane: ControlPlane, watch: Observer, replicas: Replicas, light: list[TFJob], heavy: list[TFJob], acting: float
+) -> None:
+    assert overfull(plane) == {}
+    for job in heavy:
+        deleted = {role: watch.deleted(job.name, role) for role in ("worker", "ps")}
+        assert deleted == {"worker": 0, "ps": 0}, f"{job.name} was started twice"
+        assert watch.partial_seconds(job.name, 5) <= acting + 5
+        assert set(replicas.counts[job.name]) == {4}
+    for job in light:
+        counts = replicas.counts[job.name]
+        assert watch.deleted(job.name, "ps") == 0
+        assert set(counts) <= set(range(2, 14))
+        assert turns(counts) <= 2, counts  # out, in for the heavier ones, and out again where room is left
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_other_replica_takes_over_in_the_middle(pair: Pair, space: str, fault: str) -> None:
+    took = fail_over(pair, space, FAULTS[fault], SHORT_ACTING, after=0.5)
+    print(f"{fault}: the other replica acted {took:.1f} s later")
+
+
+def test_the_follower_knows_what_the_leader_knows(pair: Pair, space: str) -> None:
+    jobs = [submit(pair.plane, TFJob(space, f"gang-{n}", workers=3)) for n in range(3)]
+    until(lambda: all(whole(pair.plane, job) for job in jobs), "every job whole", 40)
+    first, second = pair.replicas.values()
+    until(lambda: summary(first, space) == summary(second, space) != {}, "the same in both", 10)
+    holder = pair.plane.api.get(LEASE)["spec"]["holderIdentity"]
+    assert holder.startswith(f"{pair.leader()}_")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS)
+def test_by_default_lease_times_the_other_one_acts_within_twenty_seconds(
+    plane: ControlPlane, space: str, fault: str
+) -> None:
+    defaults = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
+    pair = start_pair(plane, f"soak-{fault}", defaults)
+    try:
+        times = []
+        for number, after in enumerate((0.2, 0.6, 1.0)):
+            with own_namespace(plane, f"{space}-{number}") as name:
+                times.append(fail_over(pair, name, FAULTS[fault], ACTING, after))
+            until(pair.leader, "one leader", 30)
+        print(f"{fault}, default lease times: {', '.join(f'{took:.1f}' for took in times)} s")
+    finally:
+        pair.stop()
