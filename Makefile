@@ -63,7 +63,7 @@ check: $(DEV) ## lint, format, types, import contracts, Dockerfile, documentatio
 
 .PHONY: unit
 unit: $(DEV) browser ## only the tests that need no control plane
-	@$(BIN)/pytest -m "not e2e and not soak" $(ARGS)
+	@$(BIN)/pytest -m "not e2e and not soak and not skew" $(ARGS)
 
 .PHONY: browser
 browser: $(DEV) ## find a Chromium for the tests of the page, or install one
@@ -74,6 +74,10 @@ browser: $(DEV) ## find a Chromium for the tests of the page, or install one
 soak: $(DEV) ## the long runs that `make test` leaves out
 	@$(BIN)/python -m tests.controlplane build
 	@$(BIN)/pytest -m soak $(ARGS)
+
+.PHONY: skew
+skew: $(DEV) ## the main flow on Kubernetes 1.34 to 1.37; builds each that is not cached (ARGS="-k 1.36" for one)
+	@$(BIN)/pytest -m skew -s tests/e2e/test_skew.py $(ARGS)
 
 ##@ Work on it
 

@@ -6,6 +6,7 @@ Order of start: listen, list everything, then decide (``Synced``); of stop: the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from starlette.applications import Starlette
 
 from extender.barrier import Barrier
 from extender.clock import Clock
+from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.http.limits import App, HeldBinds, Limits, of_probes, of_reports
 from extender.http.server import Endpoint
@@ -108,7 +110,7 @@ class Live:
         )
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
-        self.questions = rest.Rest(self.ledger, settings, self.metrics)
+        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics)
         self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of))
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
@@ -161,6 +163,15 @@ class Live:
         """Refuse the held binds and end the streams: a listener that stops would wait for them in vain."""
         self.questions.streams.close()
         await self.barrier.close()
+
+    def obey(self, settings: Settings) -> None:
+        """Other settings are in force, of those that need no restart."""
+        self.settings = settings
+        logging.getLogger().setLevel(settings.log_level.upper())
+        policy = policy_of(settings)
+        if self.recorder is not None and policy != self.ledger.policy:
+            self.recorder.obey(policy)
+        self.ledger.obey(policy)
 
     def close(self) -> None:
         """End the journal on disk: what waits is written."""
@@ -216,8 +227,11 @@ def _verbs_and_rest(live: Live, limits: Limits) -> Sequence[Endpoint]:
     )
 
 
-async def serve(settings: Settings) -> None:
-    """``kohort serve``: run until SIGTERM. Raises OSError where a port is taken, or what ended a part."""
+async def serve(settings: Settings, file: Path | None = None) -> None:
+    """``kohort serve``: run until SIGTERM, and follow the settings' file where there is one.
+
+    Raises OSError where a port is taken, or what ended a part.
+    """
     clock, chance = Clock(), random.Random()
     configuration = await load_configuration(settings.kubeconfig)
     deadline = settings.barrier.api_deadline_seconds
@@ -227,6 +241,9 @@ async def serve(settings: Settings) -> None:
         stop = asyncio.Event()
         running.add_done_callback(lambda _: stop.set())
         pulse = asyncio.create_task(_pulse(live, api))
+        reload = Reload(settings, file, clock, live.obey) if file is not None else None
+        live.metrics.reloads(reload)
+        following = asyncio.create_task(reload.run() if reload is not None else stop.wait())
         closing = asyncio.create_task(_close_at(stop, live))
         try:
             await serve_endpoints(list(endpoints(live, api)), stop=stop)
@@ -235,7 +252,8 @@ async def serve(settings: Settings) -> None:
             await closing
             running.cancel()
             pulse.cancel()
-            await asyncio.gather(running, pulse, return_exceptions=True)
+            following.cancel()
+            await asyncio.gather(running, pulse, following, return_exceptions=True)
             live.close()
             await live.lease.release()
     if not running.cancelled() and (error := running.exception()) is not None:

@@ -63,7 +63,7 @@ def serve(config: ConfigOption = None) -> None:
         processes.say_largest_gang(settings)
         from extender import app as service
 
-        processes.run("serve", service.serve, settings)
+        processes.run("serve", lambda settings: service.serve(settings, processes.file_of(config)), settings)
 
 
 @app.command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import uvloop
 from extender import logs
 from extender.cli.errors import CliError
 from extender.config.settings import Settings
-from extender.config.settingsfile import SettingsError, load_settings
+from extender.config.settingsfile import CONFIG_VARIABLE, SettingsError, load_settings
 from extender.kube.api import ClusterError
 
 
@@ -33,6 +34,12 @@ def settings_of(config: Path | None) -> Settings:
         return load_settings(config)
     except SettingsError as error:
         raise CliError(str(error), 2) from None
+
+
+def file_of(config: Path | None) -> Path | None:
+    """The file of the settings, if there is one."""
+    named = config or os.environ.get(CONFIG_VARIABLE)
+    return Path(named) if named else None
 
 
 def say_largest_gang(settings: Settings) -> None:

@@ -114,8 +114,12 @@ def extender_readiness(
     controller: Heartbeat,
     clock: Clock,
     must_lead: bool = False,
+    settings: str = "",
 ) -> Readiness:
-    """The checks of ``kohort serve``. ``must_lead``: a follower is not ready, for a Service must not send it calls."""
+    """The checks of ``kohort serve``. ``must_lead``: a follower is not ready, for a Service must not send it calls.
+
+    ``settings``: what of the settings' file is not in force.
+    """
     watches = tuple(watches)
     now = clock.monotonic()
     unsynced = [str(watch.resource) for watch in watches if not watch.synced]
@@ -131,6 +135,7 @@ def extender_readiness(
                 "yes" if leading else "no: a follower, which answers but does not decide",
             ),
             controller_check(snapshot, controller),
+            Check("settings", not settings, settings, fatal=False),
         )
     )
 

@@ -70,6 +70,15 @@ class Leads(Protocol):
         ...
 
 
+class Reloads(Protocol):
+    """What follows the settings' file."""
+
+    @property
+    def problem(self) -> str:
+        """What of the file is not in force, and why; empty where all of it is."""
+        ...
+
+
 def kohort_version() -> str:
     """The installed version; ``unknown`` where Kohort runs without being installed."""
     try:
@@ -90,6 +99,7 @@ class Metrics(Collector):
         self._barrier: HoldsBinds | None = None
         self._lease: Leads | None = None
         self._must_lead = False
+        self._reload: Reloads | None = None
         self._workers = Workers()
         self._passage = Passage(self)
         make: Any = {"registry": self.registry}
@@ -185,6 +195,10 @@ class Metrics(Collector):
         """A migration has ended."""
         self._migrations.labels("arrived" if arrived else "given-up").inc()
 
+    def reloads(self, reload: Reloads | None) -> None:
+        """Say where to read what of the settings' file is not in force."""
+        self._reload = reload
+
     # -- when asked ----------------------------------------------------------------------------
 
     def readiness(self) -> Readiness:
@@ -193,8 +207,9 @@ class Metrics(Collector):
             return Readiness(())
         ledger = self._ledger
         return extender_readiness(
-            ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock, self._must_lead
-        )
+            ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock, self._must_lead,
+            self._reload.problem if self._reload is not None else "",
+        )  # fmt: skip
 
     def _leads(self) -> bool:
         return self._lease is not None and self._lease.leading()

@@ -170,7 +170,7 @@ def router(rest: Rest) -> APIRouter:
 class Rest:
     """The handlers; each reads the snapshot once."""
 
-    def __init__(self, ledger: Ledger, settings: Settings, vitals: Vitals) -> None:
+    def __init__(self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals) -> None:
         """Name this process, so that a client sees when numbers begin anew."""
         self.instance = secrets.token_hex(8)
         self._ledger = ledger
@@ -242,8 +242,8 @@ class Rest:
     def _desired_now(self) -> DesiredView:
         snapshot = self._ledger.snapshot
         if self._desired is None or self._desired.generation != snapshot.generation:
-            wanted = desired(snapshot, self._settings.nominate_above_nodes)
-            self._desired = desired_view(snapshot, wanted, self._settings.gate, self.instance)
+            wanted = desired(snapshot, self._settings().nominate_above_nodes)
+            self._desired = desired_view(snapshot, wanted, self._settings().gate, self.instance)
         return self._desired
 
     async def decisions(self, parameters: Annotated[DecisionsParameters, Query()]) -> DecisionsView:
@@ -267,7 +267,7 @@ class Rest:
 
     async def what_if(self, question: WhatIf) -> WhatIfView:
         """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
-        ledger, name = self._ledger, self._settings.scheduler_name
+        ledger, name = self._ledger, self._settings().scheduler_name
         async with self._one_at_a_time:
             return await asyncio.to_thread(answer, question, ledger.snapshot, ledger.policy, name, ledger.now())
 

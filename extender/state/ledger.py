@@ -75,6 +75,11 @@ class Ledger:
         """Have ``record`` told of every step, before its effects are carried out."""
         self._records.append(record)
 
+    def obey(self, policy: Policy) -> None:
+        """Decide by another policy from now on, and at once; what has been decided stands."""
+        self.policy = policy
+        self.step(Tick())
+
     @property
     def dirty(self) -> bool:
         """Whether facts wait to be applied."""

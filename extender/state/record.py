@@ -137,9 +137,9 @@ def _event(written: tuple[str, Any]) -> Event:
 
 
 class _Handed(NamedTuple):
-    """A step on its way to the disk. before: the state that a new file begins with; None goes on with the last one."""
+    """A step on its way to the disk. before: what a new file begins with; None goes on with the last one."""
 
-    before: Snapshot | None
+    before: Beginning | None
     at: float
     events: tuple[Event, ...]
     effects: tuple[Effect, ...]
@@ -169,12 +169,18 @@ class Recorder:
     ) -> None:
         """Hand a step over; it is left out where the disk is too far behind."""
         new_file, self._new_file = self._new_file, False
-        handed = _Handed(self._before if new_file else None, at, tuple(events), tuple(effects), error)
+        handed = _Handed(
+            Beginning(self._policy, self._before) if new_file else None, at, tuple(events), tuple(effects), error
+        )
         self._before = after
         try:
             self._queue.put_nowait(handed)
         except queue.Full:
             self._new_file = True  # behind the gap
+
+    def obey(self, policy: Policy) -> None:
+        """The steps from now on are by another policy, and so in another file."""
+        self._policy, self._new_file = policy, True
 
     def close(self) -> None:
         """Write what waits and end."""
@@ -200,7 +206,7 @@ class Recorder:
         if self._size >= self._file_bytes:
             self._new_file = True
 
-    def _begin(self, before: Snapshot) -> None:
+    def _begin(self, before: Beginning) -> None:
         if self._file is not None:
             self._file.close()
         there = sorted(path for path in self._folder.iterdir() if _NAMED.fullmatch(path.name))
@@ -208,7 +214,7 @@ class Recorder:
             old.unlink(missing_ok=True)
         number = int(there[-1].stem.removeprefix("journal-")) + 1 if there else 1
         self._file = (self._folder / NAME.format(number)).open("xb", buffering=0)
-        self._append(head(self._policy, before))
+        self._append(head(before.policy, before.snapshot))
         self._size = 0  # of the steps: a beginning that is larger than a file must not begin one after another
 
     def _append(self, line: bytes) -> None:

@@ -124,7 +124,7 @@ class Scene:
         self.ledger = Ledger(policy or Kod2(), Rules(), self.clock, Journal())  # type: ignore[arg-type]
         self.vitals = Vitals(self.clock)
         self.history = History(self.ledger, pricer)
-        self.rest = rest.Rest(self.ledger, Settings(), self.vitals)
+        self.rest = rest.Rest(self.ledger, Settings, self.vitals)
         self.page = Page(self.ledger, self.vitals, self.history)
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -39,12 +39,13 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one control plane keeps what it needs."""
+    """Where one control plane keeps what it needs. features: gates of the API server and the schedulers."""
 
     workdir: Path
     binaries: Binaries
     pki: Pki
     ports: Ports
+    features: str = ""
 
     @property
     def url(self) -> str:
@@ -103,6 +104,7 @@ class Layout:
             "--authorization-mode=RBAC",
             f"--disable-admission-plugins={DISABLED_ADMISSION}",
             "--allow-privileged=true",
+            *(self._features(), "--runtime-config=scheduling.k8s.io/v1beta1=true") * bool(self.features),
         )
 
     def kwok(self, kubeconfig: Path) -> Sequence[str]:
@@ -147,7 +149,11 @@ class Layout:
             *self._serving(port, kubeconfig),
             f"--config={config}",
             "--v=2",
+            *(self._features(),) * bool(self.features),
         )
+
+    def _features(self) -> str:
+        return f"--feature-gates={self.features}"
 
     def _serving(self, port: int, kubeconfig: Path) -> Sequence[str]:
         """Return the flags of a component's own HTTPS server; its metrics are for anybody on this machine."""

@@ -39,6 +39,12 @@ def manifests() -> list[Json]:
     return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
 
 
+def served(plane: ControlPlane, documents: Sequence[Json]) -> list[Json]:
+    """Those that the API server knows: MutatingAdmissionPolicy came with 1.36, and nothing hangs on it."""
+    known = {found["kind"] for found in plane.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]}
+    return [one for one in documents if one["kind"] in known or "MutatingAdmissionPolicy" not in one["kind"]]
+
+
 def shipped(name: str, key: str) -> Json:
     """The document that a shipped ConfigMap holds under ``key``."""
     found = next(d for d in manifests() if d["kind"] == "ConfigMap" and d["metadata"]["name"] == name)
@@ -100,7 +106,7 @@ def start_kohort(
     extender and controller find the API server, a proxy of it for example.
     Raises ControlPlaneError when a part does not come up.
     """
-    plane.apply(*manifests())
+    plane.apply(*served(plane, manifests()))
     _await_rights(plane)
     verbs, health, controller_health = preferred_ports(ports) if ports else free_ports(3)
     config = _settings(plane, settings or {}, verbs, health, controller_health, name, hostname)

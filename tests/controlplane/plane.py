@@ -25,6 +25,7 @@ from tests.controlplane.nodes import THREE_NODES, NodeShape
 from tests.controlplane.pki import Pki
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
+from tests.controlplane.recipes import KUBERNETES_VERSION, recipes_of
 
 START_LIMIT = 60.0
 START_TRIES = 3
@@ -54,16 +55,19 @@ class ControlPlane:
         workdir: Path | None = None,
         detached: bool = False,
         on_start: Callable[[Process], None] = lambda process: None,
+        version: str = KUBERNETES_VERSION,
+        features: str = "",
     ) -> ControlPlane:
         """Start etcd, the API server, KWOK with ``nodes``, and what else is asked for; return when all are ready.
 
         Builds the binaries first if the cache lacks them. ``workdir`` (else a folder that goes away at the end) takes
         data and logs. ``detached`` processes outlive this one. ``on_start`` is told of each process as it starts.
+        ``version``: of the API server and the schedulers; ``features``: their gates, as ``--feature-gates`` takes them.
         Raises ControlPlaneError when something does not come up, with the end of its log.
         """
-        binaries = build()
+        binaries = build(recipes_of(version))
         for attempt in range(1, START_TRIES + 1):
-            plane = cls._prepare(binaries, workdir, detached, on_start)
+            plane = cls._prepare(binaries, workdir, detached, on_start, features)
             try:
                 plane._bring_up(nodes, operator, controller_manager)
             except BaseException as error:
@@ -77,11 +81,16 @@ class ControlPlane:
 
     @classmethod
     def _prepare(
-        cls, binaries: Binaries, workdir: Path | None, detached: bool, on_start: Callable[[Process], None]
+        cls,
+        binaries: Binaries,
+        workdir: Path | None,
+        detached: bool,
+        on_start: Callable[[Process], None],
+        features: str,
     ) -> ControlPlane:
         directory = workdir or Path(tempfile.mkdtemp(prefix="kohort-controlplane-"))
         pki = Pki.create(directory / "pki")
-        layout = Layout(directory, binaries, pki, Ports.choose())
+        layout = Layout(directory, binaries, pki, Ports.choose(), features)
         layout.logs.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(layout.etcd_data, ignore_errors=True)  # left by a run that was killed
         return cls(

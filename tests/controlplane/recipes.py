@@ -73,10 +73,13 @@ RECIPES = (
 OLDER_VERSIONS = ("v1.36.3", "v1.35.4", "v1.34.4")
 
 
-def older(version: str) -> tuple[Recipe, ...]:
-    """Return the recipes of API server and scheduler of an older version; everything else stays as it is."""
+def recipes_of(version: str) -> tuple[Recipe, ...]:
+    """Return the recipes with API server and scheduler of that version; everything else stays as it is."""
+    if version == KUBERNETES_VERSION:
+        return RECIPES
     module = f"kubernetes-{version.removeprefix('v').rpartition('.')[0]}"
-    return tuple(_kubernetes(binary, version, module) for binary in ("kube-apiserver", "kube-scheduler"))
+    older = {binary: _kubernetes(binary, version, module) for binary in ("kube-apiserver", "kube-scheduler")}
+    return tuple(older.get(recipe.binary, recipe) for recipe in RECIPES)
 
 
 def _prometheus(binary: str) -> Recipe:

@@ -161,7 +161,7 @@ class Extender(Process):
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
-        self.rest = Rest(self.live.ledger, self.settings, self.live.metrics)
+        self.rest = Rest(self.live.ledger, lambda: self.settings, self.live.metrics)
         self.rest.instance = f"{self.replica}-{self.incarnation}"
         self.binding = {}
         return self.live.run()

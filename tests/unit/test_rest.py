@@ -88,7 +88,7 @@ class Service:
         self.ledger = Ledger(make_policy(policy), Rules(), StillClock(), Journal())
         self.vitals = Vitals(self.ledger.clock)
         app = FastAPI()
-        app.include_router(rest.router(rest.Rest(self.ledger, Settings(**settings), self.vitals)))
+        app.include_router(rest.router(rest.Rest(self.ledger, lambda: Settings(**settings), self.vitals)))
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort")
         self.step(*events)
 

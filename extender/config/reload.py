@@ -1,0 +1,101 @@
+"""A settings file that changes while the service runs: what can be is applied, the rest is named as waiting for a
+restart, and a file that cannot be used leaves everything as it is.
+
+The file's text is compared, not its time: a ConfigMap's file is a link that is turned to another folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel
+
+from extender.clock import Clock
+from extender.config.settings import Settings
+from extender.config.settingsfile import SettingsError, load_settings
+from policy.systems import POD_BY_POD, make_policy
+from policy.systems.base import KeepsTime
+
+LIVE: Final = ("policy", "kod2", "parameters", "gate", "nominate_above_nodes", "log_level")
+"""What is applied without a restart; another policy only where both start gangs and neither keeps a schedule."""
+LOOK_SECONDS: Final = 2.0
+_log = logging.getLogger(__name__)
+
+
+class Reload:
+    """Follows one file. ``apply`` is told the settings in force whenever they change."""
+
+    def __init__(self, settings: Settings, path: Path, clock: Clock, apply: Callable[[Settings], None]) -> None:
+        """``settings`` were read from ``path`` at the start."""
+        self.settings = settings
+        self.problem = ""
+        """Why the file's newest text is not used, or which of its settings wait for a restart."""
+        self._path = path
+        self._clock = clock
+        self._apply = apply
+        self._seen = _text(path)
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Take the file over if it has changed."""
+        text = _text(self._path)
+        if text == self._seen:
+            return
+        self._seen = text
+        try:
+            wanted = load_settings(self._path)
+        except SettingsError as error:
+            self.problem = f"the old settings stay: {error}"
+            _log.error("%s", self.problem)
+            return
+        self._take(wanted)
+
+    def _take(self, wanted: Settings) -> None:
+        live = [
+            name for name in LIVE if name not in ("policy", "kod2", "parameters") or _same_kind(self.settings, wanted)
+        ]
+        changes = {name: getattr(wanted, name) for name in live}
+        before, self.settings = self.settings, self.settings.model_copy(update=changes)
+        waiting = ", ".join(different(self.settings, wanted))
+        self.problem = f"in force after a restart only: {waiting}" if waiting else ""
+        if applied := ", ".join(different(before, self.settings)):
+            _log.info("settings applied: %s", applied)
+            self._apply(self.settings)
+        if self.problem:
+            _log.warning("settings %s", self.problem)
+
+
+def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
+    """The names of the settings in which the two differ, with their sections."""
+    for name in type(one).model_fields:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
+            yield from different(mine, theirs, f"{prefix}{name}.")
+        elif mine != theirs:
+            yield f"{prefix}{name}"
+
+
+def _same_kind(one: Settings, other: Settings) -> bool:
+    """Whether the one policy can take over from the other: a schedule has no place for what others have started."""
+    return one.policy == other.policy or not any(_stands_alone(settings) for settings in (one, other))
+
+
+def _stands_alone(settings: Settings) -> bool:
+    policy = make_policy(settings.policy, **settings.policy_parameters)
+    return settings.policy in POD_BY_POD or isinstance(policy, KeepsTime)
+
+
+def _text(path: Path) -> bytes | None:
+    """The file's content; None where it cannot be read, which is a change like any other."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,96 @@
+"""The main flow and the extender's contract on older and newer Kubernetes, and beside kube-scheduler's own gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.controlplane.recipes import KUBERNETES_VERSION, OLDER_VERSIONS
+from tests.e2e.gangs import create_pod, lone_pod, never, nodes_of, own_namespace, submit, total, until
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJob
+
+pytestmark = pytest.mark.skew
+Json = dict[str, Any]
+NATIVE = "GenericWorkload=true"
+CORES = 7
+
+
+@contextmanager
+def cluster(workdir: Path, version: str, features: str = "") -> Iterator[tuple[ControlPlane, Kohort]]:
+    shape = NodeShape(count=1, cpu=str(CORES))
+    with ControlPlane.start(shape, workdir=workdir, version=version, features=features) as plane:
+        plane.start_scheduler()
+        kohort = start_kohort(plane, {"kod2": {"cooldown_seconds": 1}, "gate": "always"})
+        try:
+            yield plane, kohort
+        finally:
+            kohort.stop()
+
+
+def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    """Two to six workers, a heavier gang that takes some, all of it back; pods of others and lone pods pass."""
+    with Observer(plane, space) as watch:
+        light = submit(plane, TFJob(space, "light", workers=2, least=2, most=6), stop_seconds=0.5)
+        until(lambda: len(nodes_of(plane, space)) == CORES, "six workers and a ps", 60)
+        heavy = submit(plane, TFJob(space, "heavy", workers=2, utility="50"))
+        until(lambda: len(nodes_of(plane, space, "heavy")) == 3, "the heavier gang whole", 60)
+        plane.api.delete(heavy.path)
+        until(lambda: len(nodes_of(plane, space, "light")) == CORES, "six workers again", 60)
+        assert watch.partial_seconds("heavy", 3) < 5
+        assert watch.deleted("light", "ps") == 0
+    plane.api.delete(light.path)
+    until(lambda: not nodes_of(plane, space), "the node empty", 30)
+    create_pod(plane, space, lone_pod("lone"))
+    create_pod(plane, space, lone_pod("plain", scheduler="default-scheduler"))
+    until(lambda: len(nodes_of(plane, space)) == 2, "a lone pod and one of another scheduler", 30)
+
+
+def understood(kohort: Kohort) -> None:
+    """Every call of this kube-scheduler could be read and was answered."""
+    for reason in ("RequestError", "InternalError"):
+        assert total(kohort, "kohort_verb_refusals_total", reason=reason) == 0
+    for verb in ("filter", "bind"):
+        assert total(kohort, "kohort_verb_duration_seconds_count", verb=verb) > 0
+
+
+@pytest.mark.parametrize("version", [KUBERNETES_VERSION, *OLDER_VERSIONS])
+def test_the_main_flow(tmp_path: Path, version: str) -> None:
+    with cluster(tmp_path, version) as (plane, kohort), own_namespace(plane, "flow") as space:
+        assert plane.api.get("/version")["gitVersion"] == version
+        main_flow(plane, kohort, space)
+        understood(kohort)
+        groups = plane.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]
+        gated = any(found["kind"] == "MutatingAdmissionPolicy" for found in groups)
+        print(f"\n{version}: the main flow passed, new pods {'gated' if gated else 'never gated'}")
+
+
+def test_the_main_flow_and_a_native_group_beside_kube_schedulers_own_gangs(tmp_path: Path) -> None:
+    with cluster(tmp_path, KUBERNETES_VERSION, NATIVE) as (plane, kohort), own_namespace(plane, "native") as space:
+        main_flow(plane, kohort, space)
+        with own_namespace(plane, "group") as other:
+            native_group(plane, other)
+        understood(kohort)
+
+
+def native_group(plane: ControlPlane, space: str) -> None:
+    groups = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{space}/podgroups"
+    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train"},
+        "spec": policy,
+    }
+    plane.api.create(groups, group)
+    for index in range(2):
+        create_pod(plane, space, lone_pod(f"train-{index}", schedulingGroup={"podGroupName": "train"}))
+    never(lambda: nodes_of(plane, space), "a part of the group bound", 3)
+    create_pod(plane, space, lone_pod("train-2", schedulingGroup={"podGroupName": "train"}))
+    until(lambda: len(nodes_of(plane, space)) == 3, "the whole group bound", 40)
