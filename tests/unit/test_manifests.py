@@ -18,6 +18,7 @@ from extender.kube.api import NODES, PODS
 from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import GATE, KINDS, LEADER, RELEASED
 from extender.kube.jobs import read_job
+from extender.kube.templates import loose_templates
 from extender.kubescheduler.checkconfig import check_file
 
 ROOT = Path(__file__).parents[2]
@@ -335,11 +336,12 @@ def test_example_opts_in_whole(path: Path) -> None:
     (job,) = documents(path)
     kind = KINDS[job["kind"]]
     assert job["apiVersion"] == f"{kind.resource.group}/{kind.resource.version}"
-    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
-    for role in job["spec"][kind.replicas_at].values():
-        spec = role["template"]["spec"]
+    if kind.roles:
+        assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+    for template in loose_templates(job, kind):
+        spec = template["spec"]
         assert spec["schedulerName"] == SETTINGS.scheduler_name
-        assert [one["name"] for one in spec["containers"]] == [CONTAINER[job["kind"]]]
+        assert [one["name"] for one in spec["containers"]] == [CONTAINER.get(job["kind"], "train")]
         assert all(one["resources"]["requests"] == one["resources"]["limits"] for one in spec["containers"])
 
 
@@ -359,6 +361,9 @@ def test_examples_show_elastic_jobs_of_every_kind_a_heavy_and_a_rigid_one() -> N
         "tfjob-rigid": (3, 3, 3, False),
         "pytorchjob": (2, 4, 6, True),
         "mpijob": (2, 4, 6, True),
+        "indexed-job": (2, 4, 6, True),
+        "statefulset": (2, 4, 6, True),
+        "deployment": (2, 4, 6, True),
     }
 
 
