@@ -24,7 +24,7 @@ def openapi() -> Json:
     """What `/openapi.json` answers."""
     app = FastAPI(title="Kohort")
     ledger = Ledger(make_policy("kod2"), Rules(), Clock(), Journal())
-    app.include_router(rest.router(rest.Rest(ledger, Settings(), Metrics())))
+    app.include_router(rest.router(rest.Rest(ledger, Settings, Metrics())))
     return app.openapi()
 
 
