@@ -33,7 +33,7 @@ ANNOTATIONS: Final = {
     jobkinds.REPORTS: ("job", "Kohort", "The newest reports of training, so that they survive a restart."),
     jobkinds.MEMORY: ("job", "Kohort", "What the policy remembers of the job, so that it survives a restart."),
     jobkinds.RELEASED: ("job", "Kohort", "The job is suspended until its pods are gone. Take it away to keep it so."),
-    jobkinds.LEADER: ("job, pod", "Kohort", "The replica that wrote last; the API server refuses one that leads no more."),
+    jobkinds.LEADER: ("job, pod", "Kohort", "The replica that wrote last: one that leads no more is refused."),
     jobkinds.DELETION_COST: ("pod of a Deployment", "Kohort", "Makes its ReplicaSet take the highest number first."),
     jobkinds.CHECKPOINT: ("pod", "Kohort", "The job is about to be moved: the training is asked to save its state."),
     jobkinds.PLAN: ("pod", "Kohort", "The plan under which the pod was bound."),
