@@ -146,6 +146,43 @@ def test_two_six_three_six_workers_and_the_operator_stays_content(
     assert job.conditions() & {"Failed", "Succeeded", "Restarting"} == set()
 
 
+KINDS_UNDER_LOAD = {"tf": (None, "tfjobs", "tfReplicaSpecs", "train-ps-0"), **KINDS}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS_UNDER_LOAD)
+def test_two_six_three_six_with_the_operator_restarted_in_the_middle(
+    plane: ControlPlane, kohort: Kohort, space: str, kind: str
+) -> None:
+    """Killed and started again while workers are taken, and again while they are given back."""
+    make, plural, roles, first = KINDS_UNDER_LOAD[kind]
+    job, operator = Watched(plane, space, plural, roles), plane.processes["training-operator"]
+    elastic = TFJob(space, "train", workers=2, least=2, most=6, memory="1Gi")
+    plane.api.create(job.path, elastic.manifest() if make is None else make(space))
+    until(lambda: job.workers() == list(range(6)), "six workers", 60)
+    before = job.running()
+
+    rival = TFJob(space, "rival", workers=3, ps=1, utility="50")
+    plane.api.create(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs", rival.manifest())
+    until(lambda: len(job.workers()) < 6, "the first worker taken", 40)
+    operator.crash()
+    time.sleep(3)
+    operator.restart()
+    until(lambda: bound(plane, space, "rival-") == 4, "the heavier job bound", 90)
+    left = job.running()
+    assert job.workers() == [0, 1]  # of seven cores the heavier one has four, and one is the first member's
+    assert left.items() <= before.items()
+
+    plane.api.delete(rival.path)
+    until(lambda: len(job.workers()) > len(left) - 1, "the first worker given back", 60)
+    operator.crash()
+    time.sleep(3)
+    operator.restart()
+    until(lambda: job.workers() == list(range(6)), "six workers again", 90)
+    assert job.running()[first] == before[first]
+    assert job.conditions() & {"Failed", "Succeeded"} == set()
+
+
 def bound(plane: ControlPlane, namespace: str, prefix: str) -> int:
     pods = plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     return sum(1 for pod in pods if pod["metadata"]["name"].startswith(prefix) and pod["spec"].get("nodeName"))

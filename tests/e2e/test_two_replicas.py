@@ -36,7 +36,7 @@ CORES = 10
 LEADER = "kohort.dev/leader"
 SHORT = {"leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
 ACTING = 20.0  # seconds until the other replica writes, by default lease times
-SHORT_ACTING = 15.0
+SHORT_ACTING = 20.0
 FAULTS = {"killed": signal.SIGKILL, "paused": signal.SIGSTOP}
 
 
