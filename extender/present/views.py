@@ -158,7 +158,7 @@ class AheadView(View):
 class ChangeView(View):
     """One change after which the policy admits the job now, proved on a copy of the ledger."""
 
-    kind: Literal["wait", "min-workers", "utility", "uncordon", "workers", "end", "nodes"]
+    kind: Literal["again", "wait", "min-workers", "utility", "target", "uncordon", "workers", "end", "nodes"]
     size: float = Field(description="Seconds, workers, utility, nodes or jobs: as the kind says.")
     text: str
 

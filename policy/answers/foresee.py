@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from policy.answers.operated import ended, forward
+from policy.answers.operated import forward, without
 from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, reason_of
-from policy.systems.base import Foresees, Policy
+from policy.systems.base import Foresees, Policy, next_moment
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import Based
 
@@ -62,30 +62,33 @@ def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Star
 
 
 class Course:
-    """The cluster's next hours on a copy. ``left``: by uid, of those whose end is known."""
+    """The cluster's next hours on a copy. ``left``: by uid, of those whose end is known.
+
+    ``before``: the state that the last moment's decision was made on.
+    """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:
         self._begun, self._policy, self._now, self._began = snapshot, policy, now, now
-        self._snapshot = snapshot
+        self.snapshot = self.before = snapshot
         self._left: dict[str, Left] = {}
         self._ended: list[str] = []
 
     def starts(self, waiting: list[str]) -> dict[str, Start]:
         """Run until all of them have started, or nothing is known that would change."""
         found: dict[str, Start] = {}
-        self._to(self._now, "")
-        for _ in self._moments():
+        for _ in self.moments():
             for uid in waiting:
-                if uid not in found and self._snapshot.gang(uid).state in ADMITTED:
+                if uid not in found and self.snapshot.gang(uid).state in ADMITTED:
                     found[uid] = Start(self._now, self._basis())
             if len(found) == len(waiting):
                 break
         jobs = self._begun.jobs
         return found | {uid: Start(None, self._unknown(jobs[uid])) for uid in waiting if uid not in found}
 
-    def _moments(self) -> Iterator[float]:
+    def moments(self) -> Iterator[float]:
         """Now, then each end and each moment at which the policy may think otherwise."""
         ends = idle = 0
+        self._to(self._now, "")
         yield self._now
         while ends < MOST_ENDS and idle < MOST_MOMENTS:
             ending = min(((self._end_of(uid), uid) for uid in self._left), default=(math.inf, ""))
@@ -100,37 +103,36 @@ class Course:
     def _to(self, at: float, ending: str) -> None:
         """Let time pass, end that job if one is named, and see what was decided."""
         for uid, left in self._left.items():
-            done = (at - self._now) * self._snapshot.gang(uid).workers
+            done = (at - self._now) * self.snapshot.gang(uid).workers
             self._left[uid] = replace(left, work=max(0.0, left.work - done))
         self._now = at
         if ending:
-            self._ended.append(self._snapshot.jobs[ending].key)
+            self._ended.append(self.snapshot.jobs[ending].key)
             del self._left[ending]
-        events = ended(self._snapshot, ending) if ending else ()
-        self._snapshot = forward(self._snapshot, events, self._policy, at)
-        for job in self._snapshot.running():
+        self.before = without(self.snapshot, ending) if ending else self.snapshot
+        self.snapshot = forward(self.before, (), self._policy, at)
+        for job in self.snapshot.running():
             told = self._left_of(job) if job.uid not in self._left else None
             if told is not None:
                 self._left[job.uid] = told
 
     def _end_of(self, uid: str) -> float:
-        workers = self._snapshot.gang(uid).workers
+        workers = self.snapshot.gang(uid).workers
         return self._now + self._left[uid].work / workers if workers else math.inf
 
     def _next_change(self) -> float:
         """The next moment that the policy names, or its next slot."""
         policy = self._policy.base if isinstance(self._policy, Based) else self._policy
         if isinstance(policy, Foresees):
-            return policy.next_change(self._snapshot, self._now + LEAST_STEP)
-        slot = getattr(policy, "slot_seconds", None)
-        rests = [at for at in self._snapshot.index.rests.values() if at > self._now]
-        return min([*rests, *([(math.floor(self._now / slot) + 1) * slot] if slot else [])], default=math.inf)
+            return policy.next_change(self.snapshot, self._now + LEAST_STEP)
+        rests = (at for at in self.snapshot.index.rests.values() if at > self._now)
+        return min([next_moment(policy, self._now), *rests])
 
     def _left_of(self, job: Job) -> Left | None:
         """In worker-seconds; one that has no workers of its own counts as one."""
-        gang, training = self._snapshot.gang(job.uid), job.training
+        gang, training = self.snapshot.gang(job.uid), job.training
         workers = max(1, gang.workers)
-        seconds = remaining_seconds(self._snapshot.reports.get(job.uid, ()), self._now)
+        seconds = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self._now)
         if seconds is not None:
             return Left(seconds * workers, "its reports")
         if training is None:
@@ -149,7 +151,7 @@ class Course:
 
     def _unknown(self, job: Job) -> str:
         """Why the job's start is not known: who does not tell how long it runs, or what else it waits for."""
-        silent = [one.key for one in self._snapshot.running() if one.uid not in self._left]
+        silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
         if reason_of(self._begun, job).reason not in WAITS_FOR_ROOM:
             return reason_of(self._begun, job).reason.text.removeprefix("kohort: ")
         if silent:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen, Tick
+from policy.cluster.draft import Draft
+from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Job, Phase, Pod, Slot
 from policy.cluster.snapshot import Snapshot
@@ -29,10 +30,14 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
     return snapshot
 
 
-def ended(snapshot: Snapshot, uid: str) -> Iterator[Event]:
-    """The job and its pods are gone."""
-    yield from (PodGone(pod.uid) for pod in list(snapshot.every_pod_of(uid)))
-    yield JobGone(uid)
+def without(snapshot: Snapshot, uid: str) -> Snapshot:
+    """As if the job had ended and its pods were gone; nothing is decided yet."""
+    draft = Draft(snapshot)
+    for pod in list(snapshot.every_pod_of(uid)):
+        draft.drop_pod(pod.uid)
+    draft.drop_job(uid)
+    draft.drop_gang(uid)
+    return draft.freeze()
 
 
 def _carried_out(snapshot: Snapshot, now: float) -> Iterator[Event]:

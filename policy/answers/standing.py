@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from policy.answers.operated import without
 from policy.cluster.actions import Resize
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang
@@ -139,13 +140,6 @@ def _more_room(snapshot: Snapshot, job: Job) -> tuple[Snapshot | None, str]:
 
 
 def _without_queue(snapshot: Snapshot) -> Snapshot:
-    waiting = [job.uid for job in snapshot.waiting()]
-    if not waiting:
-        return snapshot
-    draft = Draft(snapshot)
-    for uid in waiting:
-        for pod in list(snapshot.every_pod_of(uid)):
-            draft.drop_pod(pod.uid)
-        draft.drop_job(uid)
-        draft.drop_gang(uid)
-    return draft.freeze()
+    for uid in [job.uid for job in snapshot.waiting()]:
+        snapshot = without(snapshot, uid)
+    return snapshot

@@ -6,27 +6,24 @@ is told. So an answer is never a guess, and there is none where no such change i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import combinations_with_replacement
+from itertools import islice
 
-from policy.answers.queue import places
+from policy.answers.changes import Change, Kind, candidates, dearer, with_job, with_more_time
+from policy.answers.foresee import Course
+from policy.answers.operated import forward
 from policy.cluster.actions import Admit
-from policy.cluster.draft import Draft
-from policy.cluster.gang import State
-from policy.cluster.model import WORKER, Job, Node
+from policy.cluster.gang import ADMITTED, State
+from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, queued, reason_of
-from policy.placement.gang import Ask, ask_of, fits
-from policy.placement.grow import sheds
-from policy.placement.room import Room
-from policy.placement.shrink import Offer, plan_shrink
-from policy.systems.base import Policy
-from policy.systems.queue import weigher
+from policy.systems.base import JudgesOnce, Policy, next_moment
+from policy.systems.queue import Based
 
-CAN_BE_UNBLOCKED = frozenset(
+FOR_ROOM = frozenset(
     {
         Reason.NO_ROOM,
         Reason.BEHIND,
@@ -37,32 +34,8 @@ CAN_BE_UNBLOCKED = frozenset(
         Reason.NODE_NOT_OFFERED,
     }
 )
-MOST_NODES = 64
-MOST_LOOKS = 2000
-A_LITTLE_MORE = 1.001
-
-
-class Kind(Enum):
-    """What is changed."""
-
-    WAIT = "wait"
-    MIN_WORKERS = "min-workers"
-    UTILITY = "utility"
-    UNCORDON = "uncordon"
-    WORKERS = "workers"
-    END = "end"
-    NODES = "nodes"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change that admits the job. size: how large it is, in the unit of its kind (seconds, workers, nodes ...)."""
-
-    kind: Kind
-    text: str
-    size: float
-    apply: Callable[[Snapshot], Snapshot]
-    wait: float = 0.0
+MOST_PRICED = 12  # of each kind: a schedule is planned for every one of them
+DECIDED = frozenset({Reason.REJECTED, Reason.PAUSED})
 
 
 def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tuple[Change, ...]:
@@ -71,180 +44,82 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
     ``now``: seconds since the epoch. The order of the kinds is that of ``Kind``: the least disturbing first.
     """
     job = snapshot.jobs.get(job_uid)
-    if job is None or not queued(job) or snapshot.gang(job_uid).state is not State.WAITING:
-        return ()
-    if reason_of(snapshot, job).reason not in CAN_BE_UNBLOCKED:
+    if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
         return ()
     proved = partial(admits, snapshot, job_uid, policy, now)
-    found = (next(filter(proved, changes), None) for changes in _candidates(snapshot, job, policy, now))
+    found = (next(filter(proved, changes), None) for changes in _changes(snapshot, job, policy, now))
     return tuple(change for change in found if change is not None)
 
 
 def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
     """Whether the policy admits the job once the change is made."""
-    decision = policy.decide(change.apply(snapshot), now + change.wait)
-    return any(isinstance(action, Admit) and action.job_uid == job_uid for action in decision.actions)
+    copy, at = change.apply(snapshot), now + change.wait
+    if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
+        return True
+    # At the beginning of a slot some pause first, and their pods must go before the job is given their room.
+    return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED
 
 
-def _candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
+def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """For each kind its changes, smallest first."""
-    yield _waits(snapshot, job, policy, now)
-    yield _lower_minima(job)
-    yield _higher_utilities(snapshot, job, policy, now)
-    yield _uncordoned(snapshot)
-    yield _fewer_workers(snapshot, job)
-    yield _ended(snapshot, job)
-    yield _more_nodes(snapshot)
+    reason, once = reason_of(snapshot, job).reason, _judging_once(policy)
+    if once is not None and reason in FOR_ROOM | DECIDED:
+        yield _its_slot(snapshot, job, policy, now)
+        yield from _anew(snapshot, job, policy, once, now)
+    elif reason in FOR_ROOM:
+        yield from candidates(snapshot, job, policy, now)
 
 
-# -- the job itself --------------------------------------------------------------------------------
+def _judging_once(policy: Policy) -> JudgesOnce | None:
+    """The system that decides about each job once, itself or the one beneath."""
+    if isinstance(policy, Based):
+        return _judging_once(policy.base)
+    return policy if isinstance(policy, JudgesOnce) else None
 
 
-def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """The end of its back-off; the moment when it has waited for so long that it comes first."""
-    limit = getattr(policy, "starve_limit", None)
-    moments = [snapshot.gang(job.uid).not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
-    for at in sorted(moments):
-        if at > now:
-            yield Change(Kind.WAIT, f"wait {at - now:.0f} s", at - now, lambda s: s, wait=at - now)
+# -- what was decided once for all -----------------------------------------------------------------
 
 
-def _lower_minima(job: Job) -> Iterator[Change]:
-    for least in range(job.min_workers - 1, 0, -1):
-        text = f"lower kohort.dev/min-workers from {job.min_workers} to {least}"
-        yield Change(Kind.MIN_WORKERS, text, job.min_workers - least, _with_job(replace(job, min_workers=least)))
+def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
+    """The slot in which the job's own plan has it run, where the others end as they say."""
+    course = Course(snapshot, policy, now)
+    for at in course.moments():
+        if course.snapshot.gang(job.uid).state in ADMITTED:
+            yield Change(
+                Kind.WAIT, f"wait {at - now:.0f} s, for its slot", at - now, partial(_then, course.before), at - now
+            )
+            return
 
 
-def _higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Just above each job that comes before it: first those that wait, then those that run and could be shrunk."""
-    system = weigher(policy)
-    if system is None or job.utility <= 0:
+def _then(then: Snapshot, _: Snapshot) -> Snapshot:
+    """The cluster as time has left it."""
+    return then
+
+
+def _anew(snapshot: Snapshot, job: Job, policy: Policy, once: JudgesOnce, now: float) -> Iterator[Iterable[Change]]:
+    """The job submitted again, as it is or with a change; it could start with the next slot."""
+    at = next_moment(policy, now)
+    if math.isinf(at):
         return
-    weight = system.weights(snapshot)
-    own = weight(job)
-    others = [place.job for place in places(snapshot, policy, now)] + list(snapshot.running())
-    above = sorted({weight(other) / own for other in others if own > 0 and weight(other) >= own and other is not job})
-    for ratio in above:
-        utility = job.utility * ratio * A_LITTLE_MORE
-        text = f"raise kohort.dev/utility from {job.utility:g} to {utility:.4g}"
-        yield Change(Kind.UTILITY, text, utility - job.utility, _with_job(replace(job, utility=utility)))
+    wait = at - now
 
+    def again(before: Snapshot) -> Snapshot:
+        fresh = replace(before.jobs[job.uid], arrival=at)
+        return with_job(fresh)(replace(before, memory=once.forget(before.memory, job.uid)))
 
-def _with_job(job: Job) -> Callable[[Snapshot], Snapshot]:
-    def apply(snapshot: Snapshot) -> Snapshot:
-        draft = Draft(snapshot)
-        draft.put_job(job)
-        return draft.freeze()
+    def over(change: Change) -> Change:
+        return replace(
+            change,
+            apply=lambda s: change.apply(again(s)),
+            wait=wait,
+            text=f"{change.text}, and submit it anew, for the slot that begins in {wait:.0f} s",
+        )
 
-    return apply
-
-
-# -- nodes -----------------------------------------------------------------------------------------
-
-
-def _uncordoned(snapshot: Snapshot) -> Iterator[Change]:
-    for name, node in sorted(snapshot.nodes.items()):
-        if node.unschedulable and node.ready:
-            open_again = replace(node, unschedulable=False)
-            yield Change(Kind.UNCORDON, f"uncordon node {name}", 1, partial(_with_nodes, (open_again,)))
-
-
-def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
-    """So many more nodes like the largest one that can be used."""
-    usable = [node for _, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable]
-    like = max(usable, key=lambda node: sorted(node.allocatable.amounts.items()), default=None)
-    if like is None:
-        return
-    for count in range(1, MOST_NODES + 1):
-        added = tuple(replace(like, name=f"{like.name}+{index}", uid=f"+{index}") for index in range(count))
-        text = f"add {count} {'node' if count == 1 else 'nodes'} like {like.name}"
-        yield Change(Kind.NODES, text, count, partial(_with_nodes, added))
-
-
-def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
-    draft = Draft(snapshot)
-    for node in nodes:
-        draft.put_node(node)
-    return draft.freeze()
-
-
-# -- other jobs ------------------------------------------------------------------------------------
-
-
-def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Workers of running jobs above their minimum, whatever their weight: the fewest that make room."""
-    room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
-    running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
-    offers = [Offer(one.uid, tuple(sheds(snapshot, one, snapshot.gang(one.uid)))) for one in running]
-    offers = [offer for offer in offers if offer.sheds]
-    plan = plan_shrink(room, ask, offers)
-    if plan is None:
-        return
-    most = sum(plan.taken.values())
-    counts = _fewest(room, ask, offers, most) or dict(plan.taken)
-    names = ", ".join(f"{count} from {snapshot.jobs[uid].key}" for uid, count in sorted(counts.items()))
-    size = sum(counts.values())
-    text = f"take {size} {'worker' if size == 1 else 'workers'}: {names}"
-    yield Change(Kind.WORKERS, text, size, lambda s: _without_workers(counts, s))
-
-
-def _fewest(room: Room, ask: Ask, offers: Sequence[Offer], most: int) -> dict[str, int] | None:
-    """Fewer than ``most`` removals that suffice, as far as a bounded search tells."""
-    looks = 0
-    for size in range(1, most):
-        for chosen in combinations_with_replacement(range(len(offers)), size):
-            counts = {index: chosen.count(index) for index in set(chosen)}
-            if any(count > len(offers[index].sheds) for index, count in counts.items()):
-                continue
-            looks += 1
-            if looks > MOST_LOOKS:
-                return None
-            if fits(_given(room, offers, counts), ask):
-                return {offers[index].job_uid: count for index, count in counts.items()}
-    return None
-
-
-def _given(room: Room, offers: Sequence[Offer], counts: dict[int, int]) -> Room:
-    trial = room.branch()
-    for index, count in counts.items():
-        for shed in offers[index].sheds[:count]:
-            trial.give(shed.node, shed.requests)
-    return trial
-
-
-def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """As if the highest workers of these jobs had left."""
-    draft = Draft(snapshot)
-    for uid, count in counts.items():
-        job, gang = snapshot.jobs[uid], snapshot.gang(uid)
-        left = gang.workers - count
-        roles = tuple(replace(role, replicas=left) if role.name == WORKER else role for role in job.roles)
-        for pod in list(snapshot.every_pod_of(uid)):
-            if pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= left:
-                draft.drop_pod(pod.uid)
-        nodes = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < left}
-        draft.put_job(replace(job, roles=roles))
-        draft.put_gang(replace(gang, workers=left, nodes=nodes))
-    return draft.freeze()
-
-
-def _ended(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """One other job that is gone: finished ones that keep their room first, then the smallest."""
-    holders = [one for one in snapshot.jobs.values() if one.uid != job.uid and _holds(snapshot, one)]
-    whole = {one.uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(one.uid)) for one in holders}
-    for other in sorted(holders, key=lambda one: (not one.finished, whole[one.uid], one.key)):
-        what = "delete finished job" if other.finished else "wait for the end of"
-        yield Change(Kind.END, f"{what} {other.key}", 1, partial(_without_job, other.uid))
-
-
-def _holds(snapshot: Snapshot, job: Job) -> bool:
-    return any(pod.holds_room for pod in snapshot.every_pod_of(job.uid))
-
-
-def _without_job(uid: str, snapshot: Snapshot) -> Snapshot:
-    draft = Draft(snapshot)
-    for pod in list(snapshot.every_pod_of(uid)):
-        draft.drop_pod(pod.uid)
-    draft.drop_job(uid)
-    draft.drop_gang(uid)
-    return draft.freeze()
+    as_it_is = Change(Kind.AGAIN, f"submit it anew, for the slot that begins in {wait:.0f} s", 1, again, wait)
+    yield [as_it_is]
+    if admits(snapshot, job.uid, policy, now, as_it_is):
+        return  # whatever else is changed is of no account
+    begun = again(snapshot)
+    fresh = begun.jobs[job.uid]
+    for kind in (dearer(fresh), with_more_time(fresh), *candidates(begun, fresh, policy, at)):
+        yield (over(change) for change in islice(kind, MOST_PRICED) if change.kind is not Kind.WAIT)

@@ -71,6 +71,15 @@ def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, fl
     return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}
 
 
+@runtime_checkable
+class JudgesOnce(Protocol):
+    """A system that decides about each job when it comes, and keeps to that."""
+
+    def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
+        """The memory as if the job had not been decided about: what it would be judged by if it came now."""
+        ...
+
+
 # What one job's object holds of a policy's memory, by system: JSON's types, to be checked by whoever reads them.
 Parts = Mapping[str, object]
 

@@ -94,6 +94,15 @@ class Oasis:
         """The book of these parts."""
         return {MEMORY: read_book(snapshot, parts, self.name)}
 
+    def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
+        """The book without the job's plan or refusal; what it has done to the bounds of the prices stays."""
+        book = memory.get(MEMORY)
+        if not isinstance(book, Book):
+            return memory
+        plans = {uid: plan for uid, plan in book.plans.items() if uid != job_uid}
+        rejected = {uid: why for uid, why in book.rejected.items() if uid != job_uid}
+        return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected)}
+
     def window(self, now: float) -> Window:
         """The slots that may still be planned; the one that has begun is not among them."""
         slot = math.floor(now / self.slot_seconds)

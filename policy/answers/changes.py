@@ -1,0 +1,240 @@
+"""Changes that might admit a waiting job: of each kind one after the other, the smallest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from itertools import combinations_with_replacement
+
+from policy.answers.operated import without
+from policy.answers.queue import places
+from policy.cluster.draft import Draft
+from policy.cluster.model import WORKER, Job, Node
+from policy.cluster.snapshot import Snapshot
+from policy.placement.gang import Ask, ask_of, fits
+from policy.placement.grow import sheds
+from policy.placement.room import Room
+from policy.placement.shrink import Offer, plan_shrink
+from policy.systems.base import Policy
+from policy.systems.queue import weigher
+
+MOST_NODES = 64
+MOST_LOOKS = 2000
+A_LITTLE_MORE = 1.001
+A_STEP_MORE = 1.5
+MOST_STEPS = 12  # of value: a hundred times as much
+MOST_SLOTS = 100
+
+
+class Kind(Enum):
+    """What is changed."""
+
+    AGAIN = "again"
+    WAIT = "wait"
+    MIN_WORKERS = "min-workers"
+    UTILITY = "utility"
+    TARGET = "target"
+    UNCORDON = "uncordon"
+    WORKERS = "workers"
+    END = "end"
+    NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that admits the job. size: how large it is, in the unit of its kind (seconds, workers, nodes ...)."""
+
+    kind: Kind
+    text: str
+    size: float
+    apply: Callable[[Snapshot], Snapshot]
+    wait: float = 0.0
+
+
+def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
+    """For each kind its changes, smallest first."""
+    yield _waits(snapshot, job, policy, now)
+    yield _lower_minima(job)
+    yield _higher_utilities(snapshot, job, policy, now)
+    yield _uncordoned(snapshot)
+    yield _fewer_workers(snapshot, job)
+    yield _ended(snapshot, job)
+    yield _more_nodes(snapshot)
+
+
+# -- the job itself --------------------------------------------------------------------------------
+
+
+def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
+    """The end of its back-off; the moment when it has waited for so long that it comes first."""
+    limit = getattr(policy, "starve_limit", None)
+    moments = [snapshot.gang(job.uid).not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
+    for at in sorted(moments):
+        if at > now:
+            yield Change(Kind.WAIT, f"wait {at - now:.0f} s", at - now, lambda s: s, wait=at - now)
+
+
+def _lower_minima(job: Job) -> Iterator[Change]:
+    for least in range(job.min_workers - 1, 0, -1):
+        text = f"lower kohort.dev/min-workers from {job.min_workers} to {least}"
+        yield Change(Kind.MIN_WORKERS, text, job.min_workers - least, with_job(replace(job, min_workers=least)))
+
+
+def _higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
+    """Just above each job that comes before it: first those that wait, then those that run and could be shrunk."""
+    system = weigher(policy)
+    if system is None or job.utility <= 0:
+        return
+    weight = system.weights(snapshot)
+    own = weight(job)
+    others = [place.job for place in places(snapshot, policy, now)] + list(snapshot.running())
+    above = sorted({weight(other) / own for other in others if own > 0 and weight(other) >= own and other is not job})
+    for ratio in above:
+        utility = job.utility * ratio * A_LITTLE_MORE
+        text = f"raise kohort.dev/utility from {job.utility:g} to {utility:.4g}"
+        yield Change(Kind.UTILITY, text, utility - job.utility, with_job(replace(job, utility=utility)))
+
+
+def dearer(job: Job) -> Iterator[Change]:
+    """A higher value of the job, by half as much more and more: for a system that judges by it and does not weigh."""
+    utility = job.training.utility if job.training is not None else None
+    value = utility.value if utility is not None else job.utility
+    for step in range(1, MOST_STEPS + 1 if value > 0 else 1):
+        more = value * A_STEP_MORE**step
+        text = f"raise the value of its utility from {value:.4g} to {more:.4g}"
+        if job.training is not None and utility is not None:
+            made = replace(job, training=replace(job.training, utility=replace(utility, value=more)))
+        else:
+            made = replace(job, utility=more)
+        yield Change(Kind.UTILITY, text, more - value, with_job(made))
+
+
+def with_more_time(job: Job) -> Iterator[Change]:
+    """A later target of its utility, slot by slot."""
+    training = job.training
+    utility = training.utility if training is not None else None
+    if training is None or utility is None:
+        return
+    for slots in range(1, MOST_SLOTS + 1):
+        later = replace(utility, target=utility.target + slots)
+        text = f"raise the target of its utility from {utility.target:g} to {later.target:g} slots"
+        yield Change(Kind.TARGET, text, slots, with_job(replace(job, training=replace(training, utility=later))))
+
+
+def with_job(job: Job) -> Callable[[Snapshot], Snapshot]:
+    """As if the job were so."""
+
+    def apply(snapshot: Snapshot) -> Snapshot:
+        draft = Draft(snapshot)
+        draft.put_job(job)
+        return draft.freeze()
+
+    return apply
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+def _uncordoned(snapshot: Snapshot) -> Iterator[Change]:
+    for name, node in sorted(snapshot.nodes.items()):
+        if node.unschedulable and node.ready:
+            open_again = replace(node, unschedulable=False)
+            yield Change(Kind.UNCORDON, f"uncordon node {name}", 1, partial(_with_nodes, (open_again,)))
+
+
+def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
+    """So many more nodes like the largest one that can be used."""
+    usable = [node for _, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable]
+    like = max(usable, key=lambda node: sorted(node.allocatable.amounts.items()), default=None)
+    if like is None:
+        return
+    for count in range(1, MOST_NODES + 1):
+        added = tuple(replace(like, name=f"{like.name}+{index}", uid=f"+{index}") for index in range(count))
+        text = f"add {count} {'node' if count == 1 else 'nodes'} like {like.name}"
+        yield Change(Kind.NODES, text, count, partial(_with_nodes, added))
+
+
+def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
+    draft = Draft(snapshot)
+    for node in nodes:
+        draft.put_node(node)
+    return draft.freeze()
+
+
+# -- other jobs ------------------------------------------------------------------------------------
+
+
+def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
+    """Workers of running jobs above their minimum, whatever their weight: the fewest that make room."""
+    room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
+    running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
+    offers = [Offer(one.uid, tuple(sheds(snapshot, one, snapshot.gang(one.uid)))) for one in running]
+    offers = [offer for offer in offers if offer.sheds]
+    plan = plan_shrink(room, ask, offers)
+    if plan is None:
+        return
+    most = sum(plan.taken.values())
+    counts = _fewest(room, ask, offers, most) or dict(plan.taken)
+    names = ", ".join(f"{count} from {snapshot.jobs[uid].key}" for uid, count in sorted(counts.items()))
+    size = sum(counts.values())
+    text = f"take {size} {'worker' if size == 1 else 'workers'}: {names}"
+    yield Change(Kind.WORKERS, text, size, lambda s: _without_workers(counts, s))
+
+
+def _fewest(room: Room, ask: Ask, offers: Sequence[Offer], most: int) -> dict[str, int] | None:
+    """Fewer than ``most`` removals that suffice, as far as a bounded search tells."""
+    looks = 0
+    for size in range(1, most):
+        for chosen in combinations_with_replacement(range(len(offers)), size):
+            counts = {index: chosen.count(index) for index in set(chosen)}
+            if any(count > len(offers[index].sheds) for index, count in counts.items()):
+                continue
+            looks += 1
+            if looks > MOST_LOOKS:
+                return None
+            if fits(_given(room, offers, counts), ask):
+                return {offers[index].job_uid: count for index, count in counts.items()}
+    return None
+
+
+def _given(room: Room, offers: Sequence[Offer], counts: dict[int, int]) -> Room:
+    trial = room.branch()
+    for index, count in counts.items():
+        for shed in offers[index].sheds[:count]:
+            trial.give(shed.node, shed.requests)
+    return trial
+
+
+def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
+    """As if the highest workers of these jobs had left."""
+    draft = Draft(snapshot)
+    for uid, count in counts.items():
+        job, gang = snapshot.jobs[uid], snapshot.gang(uid)
+        left = gang.workers - count
+        roles = tuple(replace(role, replicas=left) if role.name == WORKER else role for role in job.roles)
+        for pod in list(snapshot.every_pod_of(uid)):
+            if pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= left:
+                draft.drop_pod(pod.uid)
+        nodes = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < left}
+        draft.put_job(replace(job, roles=roles))
+        draft.put_gang(replace(gang, workers=left, nodes=nodes))
+    return draft.freeze()
+
+
+def _ended(snapshot: Snapshot, job: Job) -> Iterator[Change]:
+    """One other job that is gone: finished ones that keep their room first, then the smallest."""
+    holders = [one for one in snapshot.jobs.values() if one.uid != job.uid and _holds(snapshot, one)]
+    whole = {one.uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(one.uid)) for one in holders}
+    for other in sorted(holders, key=lambda one: (not one.finished, whole[one.uid], one.key)):
+        what = "delete finished job" if other.finished else "wait for the end of"
+        yield Change(Kind.END, f"{what} {other.key}", 1, partial(_without, other.uid))
+
+
+def _holds(snapshot: Snapshot, job: Job) -> bool:
+    return any(pod.holds_room for pod in snapshot.every_pod_of(job.uid))
+
+
+def _without(uid: str, snapshot: Snapshot) -> Snapshot:
+    return without(snapshot, uid)

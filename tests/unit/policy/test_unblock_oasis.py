@@ -1,0 +1,125 @@
+"""What would have OASiS run a job that it has refused, or planned for later: each change is carried out, and it runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from policy.answers.changes import Change, Kind
+from policy.answers.unblock import unblock
+from policy.cluster.events import PodGone, PodSeen
+from policy.cluster.gang import State
+from policy.cluster.model import Phase
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import Training, Utility
+from policy.systems import make_policy
+from tests.builders import START, World, guest, job, node
+
+SLOT = 60.0
+BEGINS = START // SLOT * SLOT
+SEEDS = range(24)
+
+
+def carry_out(world: World) -> None:
+    """Pods of paused jobs go and come again; the others follow their target."""
+    for _ in range(4):
+        for one in list(world.snapshot.jobs.values()):
+            gang = world.snapshot.gang(one.uid)
+            if gang.state in (State.PAUSED, State.RELEASING):
+                held = [pod for pod in world.snapshot.every_pod_of(one.uid) if pod.holds_room]
+                fresh = (replace(world.fresh(pod), node="", phase=Phase.PENDING, plan="") for pod in held)
+                world.do(*(PodGone(pod.uid) for pod in held), *map(PodSeen, fresh))
+            elif gang.admitted:
+                world.operate(one)
+
+
+def priced(seed: int) -> World:
+    """A job every slot on four nodes, more than fit; each ends when its work is done. In the midst of a slot."""
+    draw = random.Random(seed)
+    world = World(make_policy("oasis", slot_seconds=SLOT, horizon=30), now=BEGINS)
+    world.nodes(*(node(f"n{i}", cpu=draw.choice((8, 16)), unschedulable=i == 3) for i in range(4)))
+    world.see(guest("other", "n0", cpu=draw.randint(1, 4)))
+    left: dict[str, int] = {}
+    for index in range(draw.randint(5, 8)):
+        chunks, least = draw.randint(8, 20), draw.randint(1, 3)
+        utility = Utility(draw.choice((1, 10, 100)), draw.choice((0.0, 0.2, 1.0)), draw.randint(3, 12))
+        shape = job(f"r{index}", training=Training(chunks=chunks, seconds=SLOT, utility=utility), arrival=world.now)
+        made = shape.workers(least, least + draw.randint(1, 5), cpu=draw.choice((1, 2, 4)), memory=1)
+        left[made.done().uid] = chunks
+        world.submit(made.ps() if draw.random() < 0.5 else made)
+        carry_out(world)
+        world.now += SLOT
+        for one in list(world.snapshot.running()):
+            left[one.uid] -= world.snapshot.gang(one.uid).workers
+            if left[one.uid] <= 0:
+                world.end(one)
+        world.pass_time(0)
+        carry_out(world)
+    world.pass_time(draw.uniform(1, SLOT - 1))
+    return world
+
+
+def admitted(copy: Snapshot, uid: str, world: World, change: Change) -> bool:
+    """Whether the job is given room once the change is made and what is then decided has been carried out."""
+    then = World(world.policy, world.now + change.wait, copy, checked=False)
+    then.pass_time(0)
+    if not then.snapshot.gang(uid).admitted:
+        carry_out(then)
+    return then.snapshot.gang(uid).admitted
+
+
+@cache
+def asked(seed: int) -> tuple[World, dict[str, tuple[Change, ...]]]:
+    """That world, and what each waiting job is told."""
+    world = priced(seed)
+    waiting = [one.uid for one in world.snapshot.waiting()]
+    return world, {uid: unblock(world.snapshot, uid, world.policy, world.now) for uid in waiting}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_change_has_the_job_run(seed: int) -> None:
+    world, told = asked(seed)
+    for uid, changes in told.items():
+        for change in changes:
+            assert admitted(change.apply(world.snapshot), uid, world, change), (uid, change.text)
+
+
+@pytest.mark.timeout(300)
+def test_most_of_those_that_wait_are_told_a_change() -> None:
+    """A job whose planned nodes are taken by one that is late has none: its plan is mended at the next slot."""
+    told = [changes for seed in SEEDS for changes in asked(seed)[1].values()]
+    assert len(told) >= 40
+    assert sum(map(bool, told)) >= 0.9 * len(told)
+
+
+def full() -> World:
+    """One node; a job that is worth much has all of it for ten slots, and another one has come."""
+    world = World(make_policy("oasis", slot_seconds=SLOT, horizon=30), now=BEGINS)
+    world.nodes(node("n1", cpu=4))
+    first = Training(chunks=20, seconds=SLOT, utility=Utility(100, 0.0, 0.0))
+    world.submit(job("first", training=first, arrival=world.now).workers(2, cpu=2, memory=1))
+    carry_out(world)
+    return world
+
+
+def test_a_refused_job_is_told_what_it_would_have_to_be_worth_and_when_it_would_be_on_time() -> None:
+    world = full()
+    late = Training(chunks=4, seconds=SLOT, utility=Utility(100, 5.0, 2.0))
+    world.submit(job("late", training=late, arrival=world.now).workers(2, cpu=2, memory=1))
+    assert world.reason("late") == Reason.REJECTED.value
+    found = {change.kind: change for change in unblock(world.snapshot, "job-late", world.policy, world.now)}
+    assert found[Kind.NODES].size == 1
+    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit it anew")
+    assert Kind.WAIT not in found  # no slot of its own will ever come
+
+
+def test_a_planned_job_is_told_its_slot() -> None:
+    world = full()
+    later = Training(chunks=4, seconds=SLOT, utility=Utility(100, 0.0, 0.0))
+    world.submit(job("later", training=later, arrival=world.now).workers(2, cpu=2, memory=1))
+    found = {change.kind: change for change in unblock(world.snapshot, "job-later", world.policy, world.now)}
+    assert found[Kind.WAIT].size == pytest.approx(10 * SLOT, abs=SLOT)
