@@ -128,6 +128,7 @@ PAPERS = {"kod2", "drs", "dragon", "specon"}
 
 
 # OASiS has a file of its own; fifo-pod has no gangs that wait; RRH thinks again only when a job comes or ends
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(SYSTEMS.keys() - {"fifo-pod", "oasis", "rrh"}))
 def test_every_change_admits_the_job_and_every_waiting_job_is_told_one(name: str) -> None:
     policy, waiting = make_policy(name), 0
@@ -144,6 +145,7 @@ def test_every_change_admits_the_job_and_every_waiting_job_is_told_one(name: str
     assert waiting >= seeds
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(PAPERS))
 def test_no_smaller_change_of_the_kind_does(name: str) -> None:
     """By trying: fewer of anything, and ten times between now and the end of a wait."""

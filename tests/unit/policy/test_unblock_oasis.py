@@ -1,4 +1,4 @@
-"""What would have OASiS run a job that it has refused, or planned for later: each change is carried out, and it runs."""
+"""What would have OASiS run a job that it has refused, or planned for later: each change is made, and the job runs."""
 
 from __future__ import annotations
 

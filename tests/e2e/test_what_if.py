@@ -1,0 +1,146 @@
+"""What what-if says is what then happens, on the real control plane, with nothing else changing meanwhile."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.asking import namespace_of, pods, until
+from tests.e2e.tfjobs import TFJOBS, TFJob
+
+Json = dict[str, Any]
+QUIET_SECONDS = 1.5
+ROUNDS, SOAK_ROUNDS = 5, 50
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Three nodes of ten cores."""
+    shape = NodeShape(count=3, cpu="10")
+    with ControlPlane.start(shape, workdir=tmp_path_factory.mktemp("whatif"), controller_manager=True) as started:
+        started.start_scheduler()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kohort(plane: ControlPlane) -> Iterator[Kohort]:
+    started = start_kohort(plane, {"kod2": {"cooldown_seconds": 1}})
+    yield started
+    started.stop()
+
+
+def ask(kohort: Kohort, manifest: Json) -> dict[str, Json]:
+    """Where each job would stand that would stand elsewhere, by name."""
+    answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=30, trust_env=False)
+    assert answer.status_code == httpx.codes.OK, answer.text
+    return {job["name"]: job["after"] for job in answer.json()["jobs"]}
+
+
+def calm(kohort: Kohort) -> bool:
+    """Whether nobody is on the way anywhere: all plans run, and the controller has nothing to write."""
+    wanted = kohort.get("/v1/desired")
+    orders = [wanted[kind] for kind in ("ungate", "wake", "replicas", "suspend", "release", "evict")]
+    return not any(orders) and {plan["state"] for plan in kohort.get("/v1/plans")["plans"]} <= {"running"}
+
+
+def settle(kohort: Kohort) -> None:
+    """Wait until it has been calm for a while and nothing was decided."""
+    ends = time.monotonic() + 60
+    since, last = time.monotonic(), -1
+    while time.monotonic() - since < QUIET_SECONDS:
+        latest = kohort.get("/v1/decisions", since=str(max(last, 0)))["latest"]
+        if not calm(kohort) or latest != last:
+            since, last = time.monotonic(), latest
+        assert time.monotonic() < ends, f"never quiet: {kohort.get('/v1/plans')}"
+        time.sleep(0.1)
+
+
+def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
+    """Node by member of the bound pods."""
+    return {
+        pod["metadata"]["name"].removeprefix(f"{job.name}-"): pod["spec"]["nodeName"]
+        for pod in pods(plane, job.namespace)
+        if pod["spec"].get("nodeName") and pod["metadata"]["name"].startswith(f"{job.name}-")
+    }
+
+
+def drawn(draw: random.Random, space: str, number: int) -> TFJob:
+    """Rigid and elastic ones, light and heavy, some that fit nowhere."""
+    least = draw.randint(1, 4)
+    elastic = draw.random() < 0.6
+    return TFJob(
+        space, f"job-{number}", workers=least, ps=draw.randint(0, 1), least=least if elastic else None,
+        most=least + draw.randint(1, 4) if elastic else None, worker_cpu=draw.choice(("1", "2", "3", "11")),
+        utility=draw.choice(("1", "3", "30")) if elastic else "",
+    )  # fmt: skip
+
+
+def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str, Json]) -> None:
+    """Members where they were said to go, shrinks as deep as they were said to be, or the reason that was said."""
+    told = foretold[job.name]
+    if told["members"]:
+        until(lambda: len(where(plane, job)) >= len(told["members"]), f"{told} bound", 40)
+        placed = where(plane, job)
+        assert {member: placed[member] for member in told["members"]} == told["members"]
+        decided = [
+            one for one in kohort.get("/v1/decisions")["decisions"] if (one["job"] or {}).get("name") == job.name
+        ]
+        assert decided[0]["workers"] == told["workers"]
+    else:
+        until(lambda: reason(kohort, job) == told["waits"]["reason"], f"waiting as said: {told['waits']}", 20)
+    shrunk = {
+        one["job"]["name"]: one["workers"]
+        for one in kohort.get("/v1/decisions")["decisions"]
+        if one["on_behalf_of"] == f"{job.namespace}/{job.name}"
+    }
+    assert shrunk == {name: after["workers"] for name, after in foretold.items() if name != job.name and name in shrunk}
+    assert shrunk.keys() == foretold.keys() - {job.name}
+
+
+def reason(kohort: Kohort, job: TFJob) -> str:
+    answer = httpx.get(f"{kohort.url}/v1/explain/{job.namespace}/{job.name}", timeout=15, trust_env=False)
+    waits = answer.json().get("waits") if answer.status_code == httpx.codes.OK else None
+    return waits["reason"] if waits else ""
+
+
+def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int) -> list[str]:
+    """Submissions one after the other; now and then one goes, so that there is room. What became of each."""
+    draw, there, became = random.Random(seed), list[TFJob](), list[str]()
+    for number in range(rounds):
+        if len(there) > 4:
+            gone = there.pop(draw.randrange(len(there)))
+            plane.api.delete(gone.path)
+            until(lambda: not where(plane, gone), f"{gone.name} gone")  # noqa: B023 - within this round
+        settle(kohort)
+        job = drawn(draw, space, number)
+        foretold = ask(kohort, job.manifest())
+        plane.api.create(TFJOBS.format(namespace=space), job.manifest())
+        came_so(plane, kohort, job, foretold)
+        there.append(job)
+        waits = foretold[job.name]["waits"]
+        became.append(waits["reason"] if waits else f"{foretold[job.name]['workers']} workers")
+    return became
+
+
+@pytest.mark.timeout(180)
+def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) -> None:
+    with namespace_of(plane, "whatif") as space:
+        became = run(plane, kohort, space, seed=3, rounds=ROUNDS)
+    print(became)
+    assert len(set(became)) > 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_what_is_told_is_what_then_happens_fifty_times(plane: ControlPlane, kohort: Kohort) -> None:
+    with namespace_of(plane, "whatif-long") as space:
+        became = run(plane, kohort, space, seed=1000, rounds=SOAK_ROUNDS)
+    print(became)
+    assert len(set(became)) > 3
