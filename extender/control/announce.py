@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from extender.clock import Clock
 from extender.config.settings import Controller as Settings
 from extender.control.pace import Pace
 from extender.control.source import Fetch, SourceError, read
-from extender.control.story import WaitingStory, event_of
+from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import Api
 from extender.leading.lease import Leads
 from extender.observe.metrics import ControllerMetrics
-from extender.present.views import DecisionsView, QueueView
+from extender.present.views import ChangeView, DecisionsView, ExplainView, QueuedJob, QueueView
 
 LOOK_SECONDS: Final = 10.0  # between two looks at the queue
+HELPED: Final = 5  # of the queue are told what would admit them, which takes dozens of decisions
 
 Event = dict[str, Any]
 
@@ -58,7 +60,7 @@ class Announcer:
 
     async def _decisions(self) -> None:
         """What was decided since our start."""
-        instance, since = "", 0
+        instance, since, story = "", 0, DecisionStory("", self._host)
         while True:
             await self._clock.sleep(self._settings.interval_seconds)
             if not self._lease.leading():
@@ -70,9 +72,11 @@ class Announcer:
             if instance not in ("", found.instance):
                 instance, since = "", 0
                 continue
+            if instance != found.instance:
+                story = DecisionStory(found.instance, self._host)
             instance, since = found.instance, found.latest
-            fresh = (decision for decision in found.decisions if decision.at >= self._started)
-            await self._write(event_of(decision, found.instance, self._host) for decision in fresh)
+            fresh = [decision for decision in found.decisions if decision.at >= self._started]
+            await self._write(story.tell(fresh))
 
     async def _queue(self) -> None:
         """Why each job waits."""
@@ -85,15 +89,25 @@ class Announcer:
                 found = read(QueueView, await self._ask("/v1/queue", {}))
             except SourceError:
                 continue
-            await self._write(story.tell(found, self._clock.now()))
+            now = self._clock.now()
+            await self._write(story.starving(found, now))
+            for job in story.news(found, now):
+                changes = await self._changes(job) if job.position <= HELPED else ()
+                await self._write([story.queued(job, changes, now)])
+
+    async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
+        """What would admit the job now; nothing where that is not told in time."""
+        try:
+            path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])
+            return read(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()
+        except SourceError:
+            return ()
 
     async def _ask(self, path: str, query: dict[str, str]) -> bytes:
         return await self._fetch(path, query, self._settings.request_timeout_seconds)
 
-    async def _write(self, events: Iterable[Event | None]) -> None:
+    async def _write(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event is None:
-                continue
             await self._pace.turn()
             if self._lease.leading():
                 outcome = await self._api.create_event(event["metadata"]["namespace"], event)

@@ -1,44 +1,83 @@
-"""What people are told on the job object, as Kubernetes Events: each admission, resize, migration and release, and why
-a job waits.
+"""What people are told on the job object, as Kubernetes Events: what was decided about it, and why it waits.
 
-Events are a courtesy: one that cannot be written is lost, and nobody waits for it.
+Events are a courtesy: one that cannot be written is lost, and nobody waits for it. No condition is set on a job: of the
+kinds that are supported no operator reads one that a scheduler writes, and each writes its status anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from extender.control import vocabulary as words
+from extender.control.vocabulary import Word
 from extender.kube.jobkinds import KINDS, LONE_POD
-from extender.present.views import DecisionView, JobName, QueuedJob, QueueView
+from extender.present.views import ChangeView, DecisionView, JobName, QueuedJob, QueueView
 from policy.answers.explain import MENDS
 from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
-ADMITTED: Final = "GangAdmitted"
-SCALED_IN: Final = "GangScaledIn"
-SCALED_OUT: Final = "GangScaledOut"
-RELEASED: Final = "GangReleased"
-REJECTED: Final = "JobRejected"
-MIGRATED: Final = "GangMigrated"
-WAITING: Final = "GangWaiting"
 FIRST_SECONDS: Final = 20.0  # a job that starts sooner has hardly waited
-CHANGED_SECONDS: Final = 420.0  # at least, between two that tell different reasons: no more than 9 an hour
+CHANGED_SECONDS: Final = 480.0  # at least, between two that tell different reasons: no more than 8 an hour
 REPEAT_SECONDS: Final = 3000.0  # the API server forgets an Event after an hour
-_NORMAL: Final = "Normal"
-_WARNING: Final = "Warning"
+NAMED_CHANGES: Final = 2
 
 
-def event_of(decision: DecisionView, instance: str, host: str) -> dict[str, Any] | None:
-    """The Event for a decision; None for what is not told, or whose job is gone. Its name makes a repetition fail."""
-    told = _told(decision)
-    job = decision.job
-    if told is None or job is None:
-        return None
-    reason, kind = told
-    name = f"{job.name[:200]}.{instance}.{decision.sequence:x}"
-    return _event(job, name, decision.at, host, (decision.action, reason, kind), decision.text)
+class DecisionStory:
+    """Events for decisions. Bindings are told once a gang: those of the step that binds its minimum."""
+
+    def __init__(self, instance: str, host: str) -> None:
+        """``instance``: of the process that decides; with the sequence it makes a name that a repetition fails by."""
+        self._instance = instance
+        self._host = host
+        self._unbound: set[str] = set()
+
+    def tell(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
+        """Events for what was decided, oldest first; nothing of a job that is gone."""
+        for decision in decisions:
+            job = decision.job
+            if job is None:
+                continue
+            if decision.action == "Admit":
+                self._unbound.add(job.uid)
+            if decision.action == "Bind" and job.uid in self._unbound:
+                self._unbound.discard(job.uid)
+                yield self._event(decision, job, words.BOUND, _bound(decision, decisions))
+            elif (word := _word(decision)) is not None:
+                yield self._event(decision, job, word, decision.text)
+
+    def _event(self, decision: DecisionView, job: JobName, word: Word, note: str) -> dict[str, Any]:
+        name = f"{job.name[:200]}.{self._instance}.{decision.sequence:x}"
+        return _event(job, name, decision.at, self._host, decision.action, word, note)
+
+
+def _bound(first: DecisionView, decisions: Iterable[DecisionView]) -> str:
+    """Over all bindings of that job in that step."""
+    same = [
+        one
+        for one in decisions
+        if one.action == "Bind" and one.generation == first.generation and one.job is not None and one.job == first.job
+    ]
+    hosts = {node for one in same for node in one.nodes.values()}
+    return f"{len(same)} members bound together on {len(hosts)} {'node' if len(hosts) == 1 else 'nodes'}"
+
+
+def _word(decision: DecisionView) -> Word | None:
+    match decision.action, decision.direction:
+        case "Resize", _ if decision.workers == 0:
+            return words.PAUSED
+        case "Resize", "in":
+            return words.SHRUNK
+        case "Resize", "out":
+            return words.GROWN
+        case "Resize", _:
+            return words.REPAIRED
+        case action, _:
+            return {
+                "Admit": words.ADMITTED, "Migrate": words.MIGRATING, "Released": words.RELEASED,
+                "Reject": words.REJECTED,
+            }.get(action)  # fmt: skip
 
 
 class WaitingStory:
@@ -48,16 +87,30 @@ class WaitingStory:
         """Nobody has been told anything yet."""
         self._host = host
         self._told: dict[str, tuple[str, float]] = {}
+        self._starving: set[str] = set()
 
-    def tell(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
-        """Events for the jobs that wait now; ``now``: seconds since the epoch."""
+    def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
+        """The jobs to tell about now; ``now``: seconds since the epoch."""
         waiting = {job.uid for job in queue.jobs}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
+        self._starving &= waiting
+        found = [job for job in queue.jobs if job.waited_seconds >= FIRST_SECONDS and self._is_news(job, now)]
+        self._told |= {job.uid: (job.waits.reason, now) for job in found}
+        return found
+
+    def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
+        """The Event of a job that waits; ``changes``: what would admit it now, where that was asked for."""
+        name = f"{job.name[:200]}.waits.{int(now):x}"
+        return _event(job, name, now, self._host, "Wait", words.QUEUED, _note(job, changes))
+
+    def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
+        """Events of jobs that starve since the last look."""
         for job in queue.jobs:
-            if job.waited_seconds >= FIRST_SECONDS and self._is_news(job, now):
-                self._told[job.uid] = job.waits.reason, now
-                name = f"{job.name[:200]}.waits.{int(now):x}"
-                yield _event(job, name, now, self._host, ("Wait", WAITING, _NORMAL), _note(job))
+            if job.starving and job.uid not in self._starving:
+                self._starving.add(job.uid)
+                name = f"{job.name[:200]}.starves.{int(now):x}"
+                note = f"waits for {job.waited_seconds:.0f} s and goes before every weight; {job.waits.detail}"
+                yield _event(job, name, now, self._host, "Wait", words.STARVING, note.rstrip("; "))
 
     def _is_news(self, job: QueuedJob, now: float) -> bool:
         if job.uid not in self._told:
@@ -66,45 +119,28 @@ class WaitingStory:
         return now - at >= (REPEAT_SECONDS if reason == job.waits.reason else CHANGED_SECONDS)
 
 
-def _note(job: QueuedJob) -> str:
-    """The place in the queue, the reason with its figures, and what helps."""
+def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
+    """The place in the queue, the reason with its figures, what helps, and what would admit the job now."""
     waits = job.waits
     mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
-    said = (f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail)
-    return "; ".join((*(part for part in said if part), *([f"to mend it: {mend}"] if mend else [])))
+    said = [f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
+    said += [f"to mend it: {mend}"] if mend else []
+    said += [f"would start now: {' | '.join(one.text for one in changes[:NAMED_CHANGES])}"] if changes else []
+    return "; ".join(part for part in said if part)
 
 
-def _event(job: JobName, name: str, at: float, host: str, what: tuple[str, str, str], note: str) -> dict[str, Any]:
-    action, reason, kind = what
+def _event(job: JobName, name: str, at: float, host: str, action: str, word: Word, note: str) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "namespace": job.namespace},
         "eventTime": datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "reportingController": CONTROLLER,
         "reportingInstance": host[:128] or "unknown",
         "action": action,
-        "reason": reason,
-        "type": kind,
+        "reason": word.reason,
+        "type": word.type,
         "note": note[:1024],
         "regarding": _regarding(job),
     }
-
-
-def _told(decision: DecisionView) -> tuple[str, str] | None:
-    match decision.action, decision.direction:
-        case "Admit", _:
-            return ADMITTED, _NORMAL
-        case "Resize", "in":
-            return SCALED_IN, _NORMAL
-        case "Resize", "out":
-            return SCALED_OUT, _NORMAL
-        case "Migrate", _:
-            return MIGRATED, _NORMAL
-        case "Released", _:
-            return RELEASED, _WARNING
-        case "Reject", _:
-            return REJECTED, _WARNING
-        case _:
-            return None
 
 
 def _regarding(job: JobName) -> dict[str, str]:

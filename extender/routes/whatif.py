@@ -20,7 +20,9 @@ from policy.systems import make_policy
 from policy.systems.base import Policy
 
 UID = "what-if"
-MOST_NODES = 10_000
+MOST_NODES = 500  # more in one question: each is placed on, beside a loop that answers kube-scheduler
+MOST_NAMES = 500
+MOST_MEMBERS = 5_000
 
 
 class WrongQuestionError(Exception):
@@ -47,10 +49,10 @@ class WhatIf(_Question):
     """What would be different; each part may be left out. Nothing of it is written anywhere."""
 
     job: dict[str, Any] | None = Field(None, description="A manifest, as for kubectl create.")
-    cordon: tuple[str, ...] = ()
-    uncordon: tuple[str, ...] = ()
-    remove_nodes: tuple[str, ...] = ()
-    add_nodes: tuple[MoreNodes, ...] = ()
+    cordon: tuple[str, ...] = Field((), max_length=MOST_NAMES)
+    uncordon: tuple[str, ...] = Field((), max_length=MOST_NAMES)
+    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES)
+    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES)
     policy: str = Field("", description="Another policy; empty: the one in force.")
     parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
 
@@ -80,6 +82,8 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
             yield NodeSeen(replace(_node(snapshot, "cordon" if shut else "uncordon", name), unschedulable=shut))
     for name in question.remove_nodes:
         yield NodeGone(_node(snapshot, "remove_nodes", name).name)
+    if (added := sum(more.count for more in question.add_nodes)) > MOST_NODES:
+        raise WrongQuestionError("add_nodes", added, f"at most {MOST_NODES} nodes in one question")
     for at, more in enumerate(question.add_nodes):
         like = _node(snapshot, f"add_nodes.{at}.like", more.like)
         for index in range(more.count):
@@ -117,4 +121,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
         raise WrongQuestionError(field, "none of the roles names it", scheduler_name)
     if job.invalid:
         raise WrongQuestionError("job", job.key, f"a job that kohort can take: {job.invalid}")
+    members = sum(role.replicas for role in job.roles)
+    if members > MOST_MEMBERS:
+        raise WrongQuestionError("job", members, f"a job of at most {MOST_MEMBERS} members in one question")
     return replace(job, arrival=now)

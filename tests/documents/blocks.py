@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.core import Metric
 
 from extender.config.settings import Settings
-from extender.control import story
+from extender.control import vocabulary
 from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
 from policy.answers.explain import MENDS
@@ -43,16 +43,7 @@ ANNOTATIONS: Final = {
     BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
-EVENTS: Final = {
-    story.ADMITTED: "The gang has been given a node for every member.",
-    story.WAITING: "The job waits: its place in the queue, the reason, what helps. Written after 20 s, when the reason "
-    "changes (every seven minutes at most), and once an hour.",
-    story.SCALED_IN: "Workers were taken.",
-    story.SCALED_OUT: "Workers were given.",
-    story.MIGRATED: "The gang moves to other nodes.",
-    story.RELEASED: "The plan was given up; with the reason.",
-    story.REJECTED: "The policy refuses the job; with its figures.",
-}
+EVENTS: Final = {word.reason: f"{word.meaning} ({word.type})" for word in vocabulary.WORDS}
 UNITS: Final = {"counter": "_total", "gauge": "", "histogram": "", "gaugehistogram": ""}
 
 
@@ -109,7 +100,9 @@ def reasons() -> str:
     told = ((f"`{name}`", text) for name, text in EVENTS.items())
     return "\n\n".join((
         table(("Reason", "It says", "What helps"), rows),
-        "## Events\n\nOn the job object (`kubectl describe`), by the controller, best effort.",
+        "## Events\n\nOn the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job "
+        "that waits. No condition is set: no operator of these kinds reads one from a scheduler, and each writes its status "
+        "anew. The pods' own `PodScheduled` has the reason, too.",
         table(("Event", "Meaning"), told),
     ))  # fmt: skip
 

@@ -129,7 +129,7 @@ def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int)
     return became
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(180, func_only=True)
 def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) -> None:
     with namespace_of(plane, "whatif") as space:
         became = run(plane, kohort, space, seed=3, rounds=ROUNDS)
@@ -138,7 +138,7 @@ def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) 
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800, func_only=True)
 def test_what_is_told_is_what_then_happens_fifty_times(plane: ControlPlane, kohort: Kohort) -> None:
     with namespace_of(plane, "whatif-long") as space:
         became = run(plane, kohort, space, seed=1000, rounds=SOAK_ROUNDS)

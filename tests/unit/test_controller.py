@@ -14,10 +14,11 @@ from extender.control.calls import Nominate, Release, SetGate, SetReplicas, Susp
 from extender.control.controller import Controller
 from extender.control.pace import Pace
 from extender.control.source import SourceError
-from extender.control.story import WaitingStory, event_of
+from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
 from extender.kube.jobkinds import GATE, RELEASED
 from extender.present.views import (
+    ChangeView,
     DecisionsView,
     DecisionView,
     DesiredView,
@@ -129,6 +130,8 @@ class FakeExtender:
             return self.decisions.model_copy(update={"decisions": tuple(found)}).model_dump_json().encode()
         if path == "/v1/queue":
             return self.queue.model_dump_json().encode()
+        if path.startswith("/v1/explain/"):
+            raise SourceError("busy")  # an Event is written without it
         assert path == "/v1/desired"
         if int(query["after"]) == self.desired.generation:
             self._new.clear()
@@ -562,7 +565,10 @@ async def test_decisions_since_the_start_become_events_once() -> None:
         bench.extender.decisions = DecisionsView(instance="one", latest=3, decisions=told)
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
-        assert bench.api.written == [("event", "team", "GangAdmitted", "mnist")]
+        assert bench.api.written == [
+            ("event", "team", "Admitted", "mnist"),
+            ("event", "team", "Bound", "mnist"),
+        ]
 
 
 @virtual
@@ -574,18 +580,18 @@ async def test_events_begin_anew_with_a_new_extender() -> None:
         again = decision(1, now, "Resize", direction="in")
         bench.extender.decisions = DecisionsView(instance="two", latest=1, decisions=(again,))
         await bench.until(lambda: len(bench.api.written) == 2)
-        assert bench.api.written[-1] == ("event", "team", "GangScaledIn", "mnist")
+        assert bench.api.written[-1] == ("event", "team", "Shrunk", "mnist")
 
 
 def test_an_event_is_what_the_api_asks_for() -> None:
-    event = event_of(decision(26, 1_700_000_000.5, "Released"), "abcd", "host-1")
+    (event,) = DecisionStory("abcd", "host-1").tell([decision(26, 1_700_000_000.5, "Released")])
     assert event == {
         "metadata": {"name": "mnist.abcd.1a", "namespace": "team"},
         "eventTime": "2023-11-14T22:13:20.500000Z",
         "reportingController": "kohort.dev/controller",
         "reportingInstance": "host-1",
         "action": "Released",
-        "reason": "GangReleased",
+        "reason": "Released",
         "type": "Warning",
         "note": "text",
         "regarding": {
@@ -603,36 +609,40 @@ def waiting(waited: float, reason: str = "WaitingForRoom", name: str = "mnist") 
     return QueueView(generation=1, gated_pods=0, jobs=(job,))
 
 
+def queued(story: WaitingStory, queue: QueueView, now: float) -> list[dict[str, Any]]:
+    return [story.queued(job, (), now) for job in story.news(queue, now)]
+
+
 def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_moment() -> None:
     story = WaitingStory("host-1")
-    assert list(story.tell(waiting(19), 1000.0)) == []
-    (event,) = story.tell(waiting(21), 1002.0)
-    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("GangWaiting", "Normal", "mnist")
+    assert queued(story, waiting(19), 1000.0) == []
+    (event,) = queued(story, waiting(21), 1002.0)
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("Queued", "Normal", "mnist")
     assert event["note"].startswith(
         "number 2 in the queue; the gang waits for room; cpu 3000; to mend it: lower kohort.dev"
     )
-    assert list(story.tell(waiting(30), 1011.0)) == []
+    assert queued(story, waiting(30), 1011.0) == []
 
 
 def test_a_job_whose_reason_flaps_gets_fewer_than_ten_events_an_hour() -> None:
     story, told = WaitingStory("host-1"), 0
     for second in range(0, 3600, 10):
         reason = ("WaitingForRoom", "BehindHeavierJob")[second // 10 % 2]
-        told += len(list(story.tell(waiting(100 + second, reason), 1000.0 + second)))
-    assert 5 <= told <= 9
+        told += len(queued(story, waiting(100 + second, reason), 1000.0 + second))
+    assert 5 <= told <= 8
 
 
 def test_the_same_reason_is_told_again_before_the_api_server_forgets_it() -> None:
     story = WaitingStory("host-1")
-    times = [at for at in range(0, 7200, 10) if list(story.tell(waiting(100 + at), 1000.0 + at))]
+    times = [at for at in range(0, 7200, 10) if queued(story, waiting(100 + at), 1000.0 + at)]
     assert times == [0, 3000, 6000]
 
 
 def test_a_job_that_waits_anew_is_told_anew() -> None:
     story = WaitingStory("host-1")
-    assert len(list(story.tell(waiting(30), 1000.0))) == 1
-    assert list(story.tell(QueueView(generation=1, gated_pods=0, jobs=()), 1010.0)) == []
-    assert len(list(story.tell(waiting(30), 1020.0))) == 1
+    assert len(queued(story, waiting(30), 1000.0)) == 1
+    assert queued(story, QueueView(generation=1, gated_pods=0, jobs=()), 1010.0) == []
+    assert len(queued(story, waiting(30), 1020.0)) == 1
 
 
 @virtual
@@ -645,11 +655,56 @@ async def test_why_a_job_waits_becomes_an_event_of_the_replica_that_leads() -> N
         bench.lease.leads = True
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(60)
-        assert bench.api.written == [("event", "team", "GangWaiting", "mnist")]
+        assert bench.api.written == [("event", "team", "Queued", "mnist")]
 
 
 def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:
-    assert event_of(decision(1, 0.0, job=None), "abcd", "host-1") is None
+    assert list(DecisionStory("abcd", "host-1").tell([decision(1, 0.0, job=None)])) == []
+
+
+TOLD = {
+    "workers taken": (decision(1, 0.0, "Resize", direction="in", workers=2), "Shrunk"),
+    "workers given": (decision(1, 0.0, "Resize", direction="out", workers=2), "Grown"),
+    "members placed anew": (decision(1, 0.0, "Resize", workers=2), "Repaired"),
+    "no work in this slot": (decision(1, 0.0, "Resize", direction="in", workers=0), "Paused"),
+    "moved": (decision(1, 0.0, "Migrate"), "Migrating"),
+    "refused": (decision(1, 0.0, "Reject"), "Rejected"),
+}
+
+
+@pytest.mark.parametrize(("one", "reason"), TOLD.values(), ids=TOLD.keys())
+def test_each_decision_has_its_word(one: DecisionView, reason: str) -> None:
+    assert [event["reason"] for event in DecisionStory("abcd", "host-1").tell([one])] == [reason]
+
+
+def test_bindings_of_a_gang_are_one_event_and_later_ones_none() -> None:
+    story = DecisionStory("abcd", "host-1")
+    binds = [decision(n, 1.0, "Bind", nodes={f"worker-{n}": f"n{n % 2}"}, generation=7) for n in range(2, 6)]
+    told = list(story.tell([decision(1, 0.0), *binds]))
+    assert [event["reason"] for event in told] == ["Admitted", "Bound"]
+    assert told[1]["note"] == "4 members bound together on 2 nodes"
+    assert list(story.tell([decision(9, 2.0, "Bind", generation=9)])) == []
+
+
+def test_a_job_that_starves_is_told_once() -> None:
+    story, queue = WaitingStory("host-1"), waiting(700)
+    starves = queue.model_copy(update={"jobs": (queue.jobs[0].model_copy(update={"starving": True}),)})
+    (event,) = story.starving(starves, 1000.0)
+    assert (event["reason"], event["regarding"]["name"]) == ("Starving", "mnist")
+    assert list(story.starving(starves, 1010.0)) == []
+    assert list(story.starving(queue, 1010.0)) == []
+
+
+def test_what_would_admit_the_job_now_is_told() -> None:
+    queue = waiting(100)
+    changes = [ChangeView(kind="nodes", size=1, text=f"add {n} nodes") for n in (1, 2, 3)]
+    event = WaitingStory("host-1").queued(queue.jobs[0], changes, 1000.0)
+    assert event["note"].endswith("; would start now: add 1 nodes | add 2 nodes")
+
+
+def test_a_note_is_never_longer_than_the_api_takes() -> None:
+    job = waiting(100).jobs[0].model_copy(update={"waits": Waits(reason="X", text="t" * 900, detail="d" * 900)})
+    assert len(WaitingStory("host-1").queued(job, (), 1000.0)["note"]) == 1024
 
 
 # -- pace ----------------------------------------------------------------------------------------

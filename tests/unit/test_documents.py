@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from extender.clock import Clock
-from extender.control import story
+from extender.control import story, vocabulary
 from extender.kube import jobkinds
 from extender.observe.health import Heartbeat, extender_readiness
 from policy.cluster.snapshot import Snapshot
@@ -35,8 +35,10 @@ def test_every_name_of_ours_is_explained() -> None:
 
 
 def test_every_event_is_explained() -> None:
-    written = set(re.findall(r'^[A-Z_]+: Final = "([A-Z]\w+)"$', Path(story.__file__).read_text(), re.MULTILINE))
-    assert written - {"Normal", "Warning"} == EVENTS.keys()
+    there = {word for word in vars(vocabulary).values() if isinstance(word, vocabulary.Word)}
+    assert {word.reason for word in there} == EVENTS.keys()
+    used = set(re.findall(r"words\.([A-Z]+)", Path(story.__file__).read_text()))
+    assert {getattr(vocabulary, name) for name in used} == there  # each is written by somebody
 
 
 def test_every_check_is_explained() -> None:

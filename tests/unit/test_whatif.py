@@ -81,6 +81,17 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown node": ({"cordon": ["n9"]}, "cordon", "one of n1, n2"),
     "an unknown shape": ({"add_nodes": [{"like": "n9"}]}, "add_nodes.0.like", "one of n1, n2"),
     "too many nodes": ({"add_nodes": [{"like": "n1", "count": 10**6}]}, "add_nodes.0.count", "less than or equal"),
+    "too many nodes in all": (
+        {"add_nodes": [{"like": "n1", "count": 300}, {"like": "n2", "count": 300}]},
+        "add_nodes",
+        "at most 500",
+    ),
+    "too many names": ({"cordon": ["n1"] * 501}, "cordon", "at most 500"),
+    "a job of too many members": (
+        {"job": changed("spec.tfReplicaSpecs.Worker.replicas", 9_000)},
+        "job",
+        "at most 5000 members",
+    ),
     "an unknown policy": ({"policy": "magic"}, "policy", "known are"),
     "parameters of nothing": ({"parameters": {"a": 1}}, "parameters", "only together with policy"),
     "an unknown field": ({"jobs": []}, "jobs", "no parameter of that name"),

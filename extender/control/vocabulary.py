@@ -1,0 +1,36 @@
+"""The words of our Kubernetes Events: the one table from which they are written, documented and tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The reason of an Event, its type, and what it means."""
+
+    reason: str
+    meaning: str
+    type: Literal["Normal", "Warning"] = "Normal"
+
+
+QUEUED: Final = Word(
+    "Queued",
+    "The job waits: its place in the queue, the reason with its figures, what helps and, of the first five, what would "
+    "admit it now. Written after 20 s, when the reason changes (every eight minutes at most), and once an hour.",
+)
+STARVING: Final = Word("Starving", "The job has waited for longer than the starvation limit and goes first; told once.")
+ADMITTED: Final = Word("Admitted", "The gang has been given a node for every member.")
+BOUND: Final = Word("Bound", "Its minimum has passed the barrier and is bound together.")
+SHRUNK: Final = Word("Shrunk", "Workers were taken; with the job that they are for.")
+GROWN: Final = Word("Grown", "Workers were given.")
+REPAIRED: Final = Word("Repaired", "Lost members were given nodes again.")
+PAUSED: Final = Word("Paused", "The policy's schedule has no work for the job now; it goes on in a later slot.")
+MIGRATING: Final = Word("Migrating", "The gang moves whole to other nodes.")
+RELEASED: Final = Word("Released", "The plan was given up; with the reason.", "Warning")
+REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures.", "Warning")
+
+WORDS: Final = (
+    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, REPAIRED, PAUSED, MIGRATING, RELEASED, REJECTED,
+)  # fmt: skip
