@@ -44,6 +44,11 @@ ANNOTATIONS: Final = {
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
 EVENTS: Final = {word.reason: f"{word.meaning} ({word.type})" for word in vocabulary.WORDS}
+ABOUT_EVENTS: Final = (
+    "On the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job that waits. "
+    "No condition is set: no operator of these kinds reads one from a scheduler, and each writes its status anew. The "
+    "pods' own `PodScheduled` has the reason, too."
+)
 UNITS: Final = {"counter": "_total", "gauge": "", "histogram": "", "gaugehistogram": ""}
 
 
@@ -100,9 +105,7 @@ def reasons() -> str:
     told = ((f"`{name}`", text) for name, text in EVENTS.items())
     return "\n\n".join((
         table(("Reason", "It says", "What helps"), rows),
-        "## Events\n\nOn the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job "
-        "that waits. No condition is set: no operator of these kinds reads one from a scheduler, and each writes its status "
-        "anew. The pods' own `PodScheduled` has the reason, too.",
+        f"## Events\n\n{ABOUT_EVENTS}",
         table(("Event", "Meaning"), told),
     ))  # fmt: skip
 
