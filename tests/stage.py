@@ -125,11 +125,13 @@ class Stage:
     def __init__(self, *nodes: str, places: int = 100, **rules: Any) -> None:
         self.api = FakeApi()
         self.outcomes: list[str] = []
+        self.holds: list[float] = []
         self.ledger = Ledger(Kod2(), Rules(**rules), LoopClock(), Journal())
         limits = Limits(connections=places, reserved_connections=0)
         self.places = HeldBinds(limits)
         self.leads = True
-        self.barrier = Barrier(self.ledger, self.api, self.places, self.outcomes.append, leads=lambda: self.leads)
+        told = (self.outcomes.append, self.holds.append)
+        self.barrier = Barrier(self.ledger, self.api, self.places, *told, leads=lambda: self.leads)
         self.ledger.step(*(NodeSeen(node(name)) for name in nodes or ("n1", "n2")), Synced())
 
     def submit(self, *jobs: JobBuilder) -> list[Pod]:

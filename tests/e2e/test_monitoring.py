@@ -148,6 +148,7 @@ def test_every_panel_has_data_and_no_alert_fires(prometheus: Prometheus, kohort:
         if not prometheus.query(expression.replace("$__rate_interval", "1m")):
             empty.add(title)
     assert empty <= EMPTY
+    until(lambda: len(prometheus.query("kohort_ledger_drift_objects == 0")) == 2, "nodes and pods counted alike", 60)
     loud = {name for name, state in prometheus.alerts().items() if state == "firing"}
     assert loud == set()
 

@@ -94,6 +94,7 @@ async def test_when_the_window_is_over_all_are_refused() -> None:
     await later()
     assert [task.result() for task in calls] == [Reason.BARRIER_TIMEOUT.text] * 2
     assert (stage.api.bindings, stage.barrier.held, stage.places.held) == ([], 0, 0)
+    assert stage.holds == [pytest.approx(8.1, abs=0.1)] * 2, "how long each was held is told"
 
 
 @virtual

@@ -65,6 +65,13 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do() -> None:
         assert rule["annotations"].keys() == {"summary", "description"}, rule["alert"]
 
 
+def test_where_an_alert_sends_its_reader_there_is_something() -> None:
+    cited = re.findall(r'(docs/\S+\.md), "([^"]+)"', (FOLDER / "alerts.yaml").read_text())
+    assert cited
+    for page, heading in cited:
+        assert f"\n## {heading}\n" in (FOLDER.parents[2] / page).read_text()
+
+
 def test_every_alert_has_cases() -> None:
     cases = yaml.safe_load((Path(__file__).parents[1] / "e2e/monitoring/alerts_test.yaml").read_text())["tests"]
     fires = {case["alertname"] for test in cases for case in test["alert_rule_test"] if case.get("exp_alerts")}
