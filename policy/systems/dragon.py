@@ -111,7 +111,16 @@ class Pass(ElasticPass):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
-        self._whole = total(node.allocatable for node in snapshot.nodes.values())
+
+    @property
+    def _whole(self) -> Resources:
+        """The whole cluster; added up once for all snapshots with these very nodes."""
+        known = self.snapshot.index.memo.table("the whole cluster", most=1)
+        found = known.get("")
+        if found is None or found[0] is not self.snapshot.nodes:
+            found = known[""] = self.snapshot.nodes, total(node.allocatable for node in self.snapshot.nodes.values())
+        whole: Resources = found[1]
+        return whole
 
     def run(self) -> Decision:
         """Boxes 1 to 5. A start only takes room: who could not start before it cannot after it, so one look each."""

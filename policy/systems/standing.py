@@ -21,6 +21,9 @@ class Standing(MutableMapping[str, Gang]):
         gang = self._changed.get(uid)
         return self._ran[uid] if gang is None else gang
 
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._changed or uid in self._ran
+
     @cached_property
     def _ran(self) -> dict[str, Gang]:
         """As the snapshot has it."""
