@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from extender.clock import Clock
@@ -15,13 +16,14 @@ from extender.embedded.apiserver import ApiServer, GatePolicy
 from extender.embedded.render import job_json, node_json, pod_json
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, LEASES, NODES, PODS, TFJOBS, Json, Resource
-from extender.kube.jobkinds import RELEASED, TFJOB
+from extender.kube.jobkinds import MEMORY, RELEASED, REPORTS, TFJOB
 from policy.cluster.model import Node
 from policy.sim.objects import Change, JobObject, Kind, Refusal, Verb
 from policy.sim.pods.world import World
 
 RESOURCE_OF: Final = {Kind.NODE: NODES, Kind.JOB: TFJOBS, Kind.POD: PODS}
 LONGEST_REST: Final = 3600.0
+NOTES: Final = (REPORTS, MEMORY)  # annotations that are written to a job while it runs
 
 
 Observe = Callable[[float, list[Change]], None]
@@ -183,10 +185,13 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 
 def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
-    """Only the workers' replicas, suspension and its mark reach the world; the rest of a job is fixed here."""
+    """Only the workers' replicas, suspension with its mark, and notes reach the world; the rest of a job is fixed."""
     workers = [_workers(part) for part in (before, after)]
     if workers[0] != workers[1]:
         return world.patch_workers(namespace, name, workers[1])
+    if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
+        job = world.store.job_named(namespace, name)
+        return world.put_spec(replace(job.spec, annotations={**job.spec.annotations, **notes})) if job else None
     suspended = _suspended(after)
     if RELEASED in _changed(_notes(before), _notes(after)):
         return world.release(namespace, name, RELEASED in _notes(after), suspended=suspended)

@@ -6,9 +6,11 @@ import argparse
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
-from tests.simulation.many import run_seeds, shortfall
+from tests.simulation.many import remember, remembered, run_seeds, shortfall, shown, table
 from tests.simulation.run import Report
+from tests.simulation.scenario import POLICIES
 
 
 def main() -> int:
@@ -20,11 +22,23 @@ def main() -> int:
     parser.add_argument("--mutant", default="", help="a seeded defect of tests.simulation.mutants")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
     parser.add_argument("--quiet", action="store_true", help="only failures and the summary")
+    parser.add_argument("--step", type=int, default=1, help="every so many seeds; 6: of one policy")
+    parser.add_argument("--state", type=Path, help="file for the runs that are done: the next call goes on from there")
     given = parser.parse_args()
     began, faults, reports = time.monotonic(), Counter[str](), list[Report]()
-    for report in run_seeds(range(given.first_seed, given.first_seed + given.seeds), given.jobs, given.mutant):
+    seeds = range(given.first_seed, given.first_seed + given.seeds * given.step, given.step)
+    done = remembered(given.state) if given.state else []
+    for report in done:
         reports.append(report)
         faults.update(report.faults)
+    known = {report.seed for report in done}
+    for report in run_seeds((seed for seed in seeds if seed not in known), given.jobs, given.mutant):
+        reports.append(report)
+        faults.update(report.faults)
+        if given.state:
+            remember(given.state, report)
+        if given.quiet and len(reports) % 100 == 0:
+            print(f"{len(reports)} of {len(seeds)} seeds", flush=True)
         if report.failure or not given.quiet:
             print(report.line, flush=True)
         if report.failure:
@@ -34,13 +48,16 @@ def main() -> int:
                 break
     seconds = time.monotonic() - began
     failed = [report.seed for report in reports if report.failure]
-    rate = len(reports) / seconds
+    rate = (len(reports) - len(done)) / seconds
     print(f"{len(reports)} seeds in {seconds:.0f} s, {rate:.2f} a second; failed: {failed or 'none'}")
     print(f"steps {sum(r.steps for r in reports)}, gangs bound {sum(r.gangs for r in reports)}, "
           f"rebuilt and compared {sum(r.compared for r in reports)}")  # fmt: skip
     often = sum(1 for count in faults.values() if count >= 100)
-    shown = " ".join(f"{kind}:{count}" for kind, count in sorted(faults.items()))
-    print(f"faults {sum(faults.values())} of {len(faults)} kinds, {often} of them 100 times or more: {shown}")
+    print(f"faults {sum(faults.values())} of {len(faults)} kinds, {often} of them 100 times or more")
+    print(shown(table(reports)))
+    for policy in POLICIES:
+        did = sum((report.did for report in reports if report.policy == policy), Counter[str]())
+        print(f"{policy}: " + ", ".join(f"{what} {count}" for what, count in sorted(did.items())))
     if missing := shortfall(reports):
         print(f"too little was done: {missing}")
     return 1 if failed or missing else 0

@@ -21,6 +21,7 @@ AT_CALLS: Final = {
     "watch-tail-lost": 0.02, "watch-410": 0.01, "watch-stalled": 0.006, "watch-closed": 0.03, "watch-undecodable": 0.01,
     "filter-request-lost": 0.03, "filter-answer-lost": 0.03, "filter-late": 0.02, "filter-twice": 0.06,
     "bind-call-lost": 0.03, "bind-call-answer-lost": 0.05, "bind-call-late": 0.03, "bind-call-twice": 0.05,
+    "report-lost": 0.10, "report-late": 0.10, "report-frozen": 0.10, "report-absurd": 0.10, "report-forged": 0.10,
     "hang-up-unseen": 0.5, "desired-lost": 0.03, "desired-late": 0.04,
 }  # fmt: skip
 # At an API write of a process: it dies before the write, after it, or after it without having seen the answer.
@@ -37,10 +38,21 @@ TIMED: Final = {
     "node-not-ready": 1.0, "node-cordoned": 1.0, "node-deleted": 0.7, "node-shrunk": 0.5, "node-back": 2.0,
     "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 1.0,
     "job-bounds-edited": 1.0, "job-replicas-edited": 1.0, "job-suspended": 0.7, "job-resumed": 1.0, "job-deleted": 0.5,
+    "kill-in-move": 3.0, "leader-paused-in-move": 3.0, "kill-at-slot": 2.0, "pause-at-slot": 2.0,
     "gate-switched": 0.5, "bystander-created": 1.0, "annotation-forged": 0.5,
 }  # fmt: skip
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
+# Kinds that aim at what only some policies do; the others may befall every policy.
+AIMED: Final[dict[str, tuple[str, ...]]] = {
+    "kill-in-move": ("specon",), "leader-paused-in-move": ("specon",),
+    "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
+}  # fmt: skip
+
+
+def may_befall(policy: str) -> tuple[str, ...]:
+    """The kinds that a policy has to live with."""
+    return tuple(kind for kind in KINDS if policy in AIMED.get(kind, (policy,)))
 
 
 class Story:
@@ -59,13 +71,13 @@ class Story:
 class Faults:
     """Draws the faults of one run."""
 
-    def __init__(self, seed: int, story: Story, kinds: tuple[str, ...] | None = None) -> None:
+    def __init__(self, seed: int, story: Story, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
         self.counts: Counter[str] = Counter()
         self.active = False
         self.chance = random.Random(f"faults {seed}")
         self._story = story
         drawn = [kind for kind in KINDS if self.chance.random() < SHARE_ON]
-        self.on = frozenset(drawn if kinds is None else kinds)
+        self.on = frozenset(drawn if kinds is None else kinds).intersection(may_befall(policy))
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
     def strikes(self, *kinds: str) -> str:

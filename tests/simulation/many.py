@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from tests.simulation.faults import KINDS
+from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report, Simulation, play
-from tests.simulation.scenario import drawn
+from tests.simulation.scenario import POLICIES, drawn
 
-SEEDS_FOR_ALL_KINDS: Final = 100
+SEEDS_FOR_ALL_KINDS: Final = 150  # of one policy
+EVERY: Final = ("report", "resize", "fail-over")
+DOES: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(POLICIES, EVERY),
+    "specon": ("report", "migrate", "fail-over"),
+    "oasis": (*EVERY, "pause", "reject"),
+}
 MOST_SEEDS: Final = 500  # within which a seeded defect must be caught
 
 
@@ -56,10 +64,48 @@ def run_seeds(seeds: Iterable[int], processes: int = 0, mutant: str = "") -> Ite
         yield from pool.imap(one, seeds)
 
 
+def table(reports: Iterable[Report]) -> dict[str, Counter[str]]:
+    """How often each kind of fault befell each policy."""
+    found = {policy: Counter[str]() for policy in POLICIES}
+    for report in reports:
+        if report.policy:
+            found[report.policy].update(report.faults)
+    return found
+
+
+def shown(found: Mapping[str, Mapping[str, int]]) -> str:
+    """The table for people: a line for each kind, a column for each policy; a dash where it cannot befall it."""
+    lines = [f"{'fault':26}" + "".join(f"{policy:>13}" for policy in found)]
+    for kind in KINDS:
+        cells = (str(counts[kind]) if kind in may_befall(policy) else "-" for policy, counts in found.items())
+        lines.append(f"{kind:26}" + "".join(f"{cell:>13}" for cell in cells))
+    return "\n".join(lines)
+
+
 def shortfall(reports: Sequence[Report]) -> str:
     """What was not done often enough for the runs to say anything; empty if nothing."""
-    faults = sum((report.faults for report in reports), Counter[str]())
-    never = [kind for kind in KINDS if not faults[kind]] if len(reports) >= SEEDS_FOR_ALL_KINDS else []
-    if never:
-        return f"faults that never happened: {', '.join(never)}"
-    return "" if reports and sum(report.compared for report in reports) else "no ledger was compared with a rebuilt one"
+    if not reports or not sum(report.compared for report in reports):
+        return "no ledger was compared with a rebuilt one"
+    seeds = Counter(report.policy for report in reports)
+    enough = [policy for policy in POLICIES if seeds[policy] >= SEEDS_FOR_ALL_KINDS]
+    found, did = table(reports), {policy: Counter[str]() for policy in POLICIES}
+    for report in reports:
+        did[report.policy].update(report.did)
+    empty = [f"{kind} under {policy}" for policy in enough for kind in may_befall(policy) if not found[policy][kind]]
+    idle = [f"{what} under {policy}" for policy in enough for what in DOES[policy] if not did[policy][what]]
+    return f"never happened: {', '.join([*empty, *idle])}" if empty or idle else ""
+
+
+def remembered(file: Path) -> list[Report]:
+    """The runs that an earlier call has written down; none where there is no file."""
+    if not file.exists():
+        return []
+    found = (json.loads(line) for line in file.read_text().splitlines())
+    return [Report(**{**one, "faults": Counter(one["faults"]), "did": Counter(one["did"])}) for one in found]
+
+
+def remember(file: Path, report: Report) -> None:
+    """Write a run down, so that a long series can be taken up again."""
+    kept = ("seed", "policy", "steps", "gangs", "jobs", "compared", "faults", "did", "violations")
+    with file.open("a") as out:
+        out.write(json.dumps({name: getattr(report, name) for name in kept}) + "\n")

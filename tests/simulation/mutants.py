@@ -28,8 +28,7 @@ from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
 from policy.transitions import expire as expiry
 from policy.transitions import facts, gangs, settle
-
-Patch = tuple[object, str, object]
+from tests.simulation.policymutants import POLICY_MUTANTS, Patch
 
 
 @contextmanager
@@ -348,5 +347,6 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
         swallowed_exception, no_wake_up, released_by_deletion, goes_on_too_early, users_suspension_undone,
         old_leader_writes, renewal_dated_by_its_reading, binds_without_asking_who_leads, follower_decides,
+        *POLICY_MUTANTS,
     )
 }  # fmt: skip

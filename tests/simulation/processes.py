@@ -23,11 +23,13 @@ from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views import CONTROLLER
+from extender.routes.progress import Progress
 from extender.routes.rest import DecisionsParameters, DesiredParameters, Rest
 from tests.simulation.clocks import ProcessClock, loop_time
 from tests.simulation.election import Elector
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash, Line, Watcher, Wire, forever
+from tests.simulation.training import Tokens
 
 
 class Surroundings:
@@ -149,6 +151,7 @@ class Extender(Process):
 
     live: app.Live
     rest: Rest
+    progress: Progress
 
     def __init__(
         self, replica: str, around: Surroundings, stepped: Callable[[Extender, tuple[Any, ...]], None]
@@ -162,6 +165,7 @@ class Extender(Process):
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
         self.rest = Rest(self.live.ledger, lambda: self.settings, self.live.metrics)
+        self.progress = Progress(self.live.ledger, Tokens(), self.settings.progress)
         self.rest.instance = f"{self.replica}-{self.incarnation}"
         self.binding = {}
         return self.live.run()
@@ -193,6 +197,15 @@ class Extender(Process):
     def serve(self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float) -> asyncio.Task[bytes]:
         """Answer one verb; ``delay``: how late the request arrives."""
         return self.call(self._answer(verb, body, hung_up, delay, self.live, self.clock))
+
+    async def reported(self, request: Request) -> int:
+        """Take a report; the status, 0 where this process ends before it has answered. 200 asks for a checkpoint."""
+        await self.clock.awake()
+        if not self.up:
+            return 0
+        asked = self.call(self.progress.take(request))
+        await asyncio.wait([asked])
+        return 0 if asked.cancelled() else int(asked.result().status_code)
 
     async def _answer(
         self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float, live: app.Live, clock: ProcessClock

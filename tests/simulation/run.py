@@ -7,7 +7,7 @@ import gc
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from extender.kube.api import LEASES, NODES, PODS, TFJOBS, Json, Ref
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
-from policy.cluster.actions import Effect
+from policy.cluster.actions import Effect, Migrate, Reject, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
@@ -30,7 +30,8 @@ from tests.simulation.network import Crash
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
 from tests.simulation.scenario import BYSTANDER, Scenario
 from tests.simulation.storm import Storm
-from tests.simulation.witness import Witness, broken
+from tests.simulation.training import Reporting
+from tests.simulation.witness import Witness, broken, refused
 
 LOOK: Final = 1.0
 CALM_LIMIT: Final = 600.0  # seconds after the last fault by which every feasible job has ended (L1)
@@ -55,6 +56,8 @@ class Report:
     seconds: float = 0.0
     calm: float = 0.0
     compared: int = 0
+    policy: str = ""
+    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
@@ -81,8 +84,9 @@ class Report:
         kinds = " ".join(f"{kind}:{count}" for kind, count in sorted(self.faults.items()))
         verdict = f"FAILED {self.failure}" if self.failure else "ok"
         return (
-            f"seed {self.seed}: {self.steps} steps, {self.gangs}/{self.jobs} gangs, {self.seconds:.0f} s "
-            f"(calm {self.calm:.0f} s), {sum(self.faults.values())} faults [{kinds}] {verdict}"
+            f"seed {self.seed} {self.policy}: {self.steps} steps, {self.gangs}/{self.jobs} gangs, {self.seconds:.0f} s "
+            f"(calm {self.calm:.0f} s), {sum(self.faults.values())} faults [{kinds}] "
+            f"did {' '.join(f'{what}:{count}' for what, count in sorted(self.did.items()) if count)} {verdict}"
         )
 
 
@@ -92,7 +96,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash | None = None) -> None:
         self.scenario = scenario
         self.story = Story()
-        self.faults = Faults(scenario.seed, self.story, kinds)
+        self.faults = Faults(scenario.seed, self.story, kinds, scenario.settings.policy)
         self.clock = ProcessClock()
         self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
@@ -106,8 +110,13 @@ class Simulation:
         self.replicas = tuple(self._replica(name) for name in scenario.replicas)
         self.witness.extenders = [replica.extender for replica in self.replicas]
         self.witness.lease = self._holder if scenario.leased else None
+        self.witness.policy = scenario.settings.policy
+        self.training = Reporting(self)
         self.deleted = 0  # jobs, by their users
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
+        self._background: list[asyncio.Task[None]] = []
+        self.did = Counter[str]()
+        self._led = ""  # the replica that was last seen to lead
         self._steps = 0  # of the ledger
         self._asked = 0  # calls of a verb
         self._compare_after = 0.0
@@ -193,6 +202,7 @@ class Simulation:
         snapshot, now = extender.live.ledger.snapshot, loop_time()
         self._steps += 1
         for effect in effects:
+            self._count(effect)
             self.story.tell(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")
             told = f"{now:.6f} {extender.replica} {extender.incarnation} {snapshot.generation} {effect!r}\n"
             self._digest.update(told.encode())
@@ -202,13 +212,26 @@ class Simulation:
             self.witness.check_order(extender)
         self.witness.check_ledger(extender)
 
+    def _count(self, effect: Effect) -> None:
+        match effect:
+            case Resize(workers=0):
+                self.did["pause"] += 1
+            case Resize() | Migrate() | Reject():
+                self.did[type(effect).__name__.lower()] += 1
+            case _:
+                pass
+
     # -- the run ---------------------------------------------------------------------------------
 
     async def play(self) -> Report:
         """Storm and calm."""
         began = loop_time()
         self.cluster.begin()
-        background = [asyncio.create_task(self.cluster.run(), name="cluster-0")]
+        background = self._background
+        background += [
+            asyncio.create_task(self.cluster.run(), name="cluster-0"),
+            asyncio.create_task(self.training.run(), name="training-0"),
+        ]
         if self.scenario.leased:
             self._make_lease()
         for process in self.processes:
@@ -233,7 +256,12 @@ class Simulation:
         for task in background:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+        self.did["report"] = self.training.taken
         return self._report(began, calm)
+
+    def spawn(self, part: Coroutine[Any, Any, None]) -> None:
+        """Run something that ends with the run."""
+        self._background.append(asyncio.get_running_loop().create_task(part))
 
     def _act(self, act: Callable[[World], object]) -> None:
         def write(world: World) -> None:
@@ -251,6 +279,9 @@ class Simulation:
             self._note_failures()
 
     def _note_failures(self) -> None:
+        if self.leader.extender.leads and self.leader.name != self._led:
+            self.did["fail-over"] += bool(self._led)
+            self._led = self.leader.name
         for failure in self.around.failures:
             self.witness.violated("crash", failure)
 
@@ -267,6 +298,8 @@ class Simulation:
                 self._check_awake(now)
             self._check_flights(now)
             self._compare()
+            for wrong in self.training.wrong:
+                self.witness.violated("S11", f"the report {wrong} was taken")
             if self.witness.violations or (self._over() and now - since > 5.0):
                 break
             if now - since > CALM_LIMIT:
@@ -287,7 +320,7 @@ class Simulation:
 
     def _over(self) -> bool:
         jobs = self.world.store.jobs.values()
-        ended = all(job.phase.ended or broken(job) for job in jobs) and len(jobs) + self.deleted == len(
+        ended = all(job.phase.ended or broken(job) or refused(job) for job in jobs) and len(jobs) + self.deleted == len(
             self.scenario.trace.jobs
         )
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
@@ -296,7 +329,7 @@ class Simulation:
         """L1: say who did not end, and why the ledger thinks so."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         for job in self.world.store.jobs.values():
-            if not (job.phase.ended or broken(job)):
+            if not (job.phase.ended or broken(job) or refused(job)):
                 gang = snapshot.gang(f"{job.spec.namespace}/{job.uid}")
                 verdict = snapshot.verdicts.get(gang.job_uid)
                 pods = ", ".join(
@@ -439,6 +472,7 @@ class Simulation:
         report.jobs = len(self.scenario.trace.jobs)
         report.seconds, report.calm = loop_time() - began, loop_time() - calm
         report.digest, report.compared = self._digest.hexdigest(), self.witness.compared
+        report.policy, report.did = self.scenario.settings.policy, self.did
         report.faults, report.writes = self.faults.counts, self.witness.writes
         report.violations = list(self.witness.violations)
         if report.violations:

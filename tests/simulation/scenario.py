@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from extender.config.settings import Settings
 from extender.demo.run import scheduler_config
 from extender.embedded.config import ProfileConfig, SchedulerConfig
-from extender.kube.jobkinds import MIN_WORKERS
+from extender.kube.jobkinds import MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.sim.objects import CleanPods, JobSpec
@@ -18,6 +19,15 @@ from policy.sim.traces import Trace, node, pod_requests
 
 REPLICAS = ("replica-a", "replica-b")
 BYSTANDER = "default-scheduler"
+POLICIES = ("kod2", "drs", "dragon", "specon", "oasis", "kod2+specon")
+# Short times, so that what a policy does by time happens within a run.
+PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
+    "drs": {"cooldown": 5.0},
+    "dragon": {"urgent_threshold": 20.0, "idle_threshold": 10.0, "restart_seconds": 5.0},
+    "specon": {"interval": 5.0},
+    "oasis": {"slot_seconds": 15.0, "horizon": 40},
+}
+CHUNK_SECONDS = 3.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 
 
@@ -46,10 +56,14 @@ class Scenario:
 
 def drawn(seed: int) -> Scenario:
     """The scenario of that seed."""
-    chance = random.Random(f"scenario {seed}")
+    chance, policy = random.Random(f"scenario {seed}"), POLICIES[seed % len(POLICIES)]
     nodes = tuple(_node(chance, index) for index in range(chance.choice((3, 4, 5))))
     storm = chance.uniform(65.0, 85.0)
-    jobs = tuple(_job(chance, index, storm) for index in range(chance.randint(10, 13)))
+    made = [_job(chance, index, storm) for index in range(chance.randint(10, 13))]
+    if policy == "specon":  # which moves nobody while somebody waits, and nobody who has not trained for a while
+        made = [replace(job, work_seconds=2.5 * job.work_seconds) for job in made[:8]]
+    said = random.Random(f"said {seed}")
+    jobs = tuple(replace(job, annotations={**job.annotations, **_said(said, job)}) for job in made)
     settings = settings_of(
         answer=chance.choice(("one-node", "one-node", "ranked")),
         gate=chance.choice(("when-queued", "when-queued", "always", "never")),
@@ -61,10 +75,23 @@ def drawn(seed: int) -> Scenario:
             "scale_out": chance.choice(("together", "anywhere")),
             "backfill": chance.random() < 0.8,
         },
+        policy=policy,
+        parameters=PARAMETERS.get(policy, {}),
         lease={"identity": EVERYBODY if chance.random() < 0.6 else REPLICAS[0]},
     )
     scheduler = replace(scheduler_of(settings), lag=chance.choice((0.0, 0.05, 0.4)))
     return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, chance.choice((1.5, 3.0, 6.0)))
+
+
+def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
+    """What a user writes of the job's training; what it is worth to OASiS, and whether SpeCon may move it."""
+    chunks = max(1, round(job.work_seconds / CHUNK_SECONDS))
+    value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
+    told = (
+        f"{{epochs: 1, chunks: {chunks}, batches: 1, secondsPerBatch: {CHUNK_SECONDS}, gradientMegabytes: 1, "
+        f"utility: {{value: {value}, steepness: {chance.choice((0.1, 1.0))}, target: {target}}}}}"
+    )
+    return {TRAINING: told, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
 
 
 def settings_of(**changes: Any) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, Ref
 from extender.kube.jobkinds import MIN_WORKERS
+from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
 from policy.sim.objects import KOHORT, JobObject, PodObject, Refusal
@@ -142,6 +144,30 @@ class Storm:
     def _leader_stopped_briefly(self) -> str:
         leader = self._leader()
         return self._pause_all(leader, self._chance.uniform(1.0, 9.0)) if leader is not None else ""
+
+    def _moving(self) -> bool:
+        """Whether a gang is on its way to other nodes."""
+        leading = self._sim.extender
+        return leading.leads and any(g.state is State.MIGRATING for g in leading.live.ledger.snapshot.gangs.values())
+
+    def _kill_in_move(self) -> str:
+        return self._kill(self._chance.choice(("extender", "controller"))) if self._moving() else ""
+
+    def _leader_paused_in_move(self) -> str:
+        return self._pause_all(self._sim.leader, self._chance.uniform(5.0, 40.0)) if self._moving() else ""
+
+    def _kill_at_slot(self) -> str:
+        """A moment before or after the next slot begins, when all counts change and much is written."""
+        return self._at_slot(lambda: self._kill(self._chance.choice(("extender", "controller"))))
+
+    def _pause_at_slot(self) -> str:
+        return self._at_slot(lambda: self._pause(self._chance.choice(("extender", "controller"))))
+
+    def _at_slot(self, strike: Callable[[], str]) -> str:
+        slot = float(self._sim.scenario.settings.parameters["slot_seconds"])
+        rest = slot - loop_time() % slot + self._chance.uniform(-0.2, 1.0)
+        asyncio.get_running_loop().call_later(max(0.0, rest), strike)
+        return f"in {rest:.1f} s"
 
     def _pause_all(self, replica: Replica, seconds: float) -> str:
         for process in replica.processes:
@@ -321,10 +347,10 @@ class Storm:
         return job.key
 
     def _annotation_forged(self) -> str:
-        job = self._pick(job for job in self._jobs() if not job.spec.annotations)
+        job = self._pick(job for job in self._jobs() if MIN_WORKERS not in job.spec.annotations)
         if job is None:
             return ""
-        spec = replace(job.spec, annotations={MIN_WORKERS: "-1"})
+        spec = replace(job.spec, annotations={**job.spec.annotations, MIN_WORKERS: "-1"})
         self._write(lambda world: world.put_spec(spec))
         return job.key
 
@@ -350,7 +376,8 @@ class Storm:
                 self._resume(job)
             if job.spec.annotations.get(MIN_WORKERS) == "-1":
                 current = self._world.store.jobs[job.uid].spec
-                spec = replace(current, annotations={})
+                kept = {key: value for key, value in current.annotations.items() if key != MIN_WORKERS}
+                spec = replace(current, annotations=kept)
                 self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
         for replica in self._sim.replicas:
             replica.scheduler.blocked_until = 0.0

@@ -11,7 +11,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
-from extender.kube.jobkinds import GATE, MAX_WORKERS, MIN_WORKERS, PLAN, RELEASED, WAKE
+from extender.kube.jobkinds import (
+    CHECKPOINT,
+    GATE,
+    MAX_WORKERS,
+    MEMORY,
+    MIGRATABLE,
+    MIN_WORKERS,
+    PLAN,
+    RELEASED,
+    REPORTS,
+    WAKE,
+)
 from extender.kube.jobs import identity
 from policy.cluster.model import WORKER, Phase, Slot
 from policy.cluster.resources import total
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
 STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
 PARTIAL_STORM: Final = 240.0
+MOST_MOVES: Final = 1
 OURS: Final = ("extender", "controller")
 
 
@@ -42,6 +54,7 @@ class Past:
         self.whole_since: float | None = None
         self.committed = -1e9  # when a complete gang's bindings were last sent
         self.turns: list[tuple[float, int]] = []  # changes of replicas by us: when, to how many
+        self.moves = 0  # times that it was suspended by us although it was whole
         self.suspended_at = -1e9  # when the job was last suspended, by whomever
 
 
@@ -53,6 +66,7 @@ class Witness(Watcher):
         self.violations: list[str] = []
         self.calm_since: float | None = None
         self.extenders: Sequence[Extender] = ()
+        self.policy = ""
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
         self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
         self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
@@ -101,6 +115,9 @@ class Witness(Watcher):
         first = self.bound_on.setdefault(pod.uid, pod.node)
         if first != pod.node:
             self.violated("S7", f"pod {pod.key} was bound to {first} and then to {pod.node}")
+        owner = self.world.store.jobs.get(pod.owner)
+        if verb is not Verb.DELETED and owner is not None and pod.holds_room and refused(owner):
+            self.violated("S5", f"{pod.key} is bound although its job was refused for good")
         if pod.scheduler != KOHORT or PLAN not in pod.annotations:
             self.foreign_at[pod.node] = loop_time()
         if verb is Verb.DELETED or pod.deleted is not None or pod.phase is Phase.FAILED:
@@ -262,6 +279,9 @@ class Witness(Watcher):
                 self.violated("S11", f"patch of {pod.key}: {patch}")
             return
         notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
+        job = self.world.store.jobs.get(pod.owner)
+        if job is not None and self._may_move(job):
+            notes -= {CHECKPOINT}
         status = patch.get("status", {}).keys() - {"nominatedNodeName"}
         if notes or status or patch.keys() - {"metadata", "status"}:
             self.violated("S11", f"patch of {pod.key}: {patch}")
@@ -273,6 +293,9 @@ class Witness(Watcher):
         """
         job = self.world.store.job_named(ref.namespace, ref.name)
         patch: Json = told["patch"]
+        if set(patch) == {"metadata"}:
+            self._check_note(who, verb, ref, told)
+            return
         if "runPolicy" in patch.get("spec", {}):
             self._check_suspension(who, verb, ref, told)
             return
@@ -315,9 +338,30 @@ class Witness(Watcher):
         if job.suspended and not job.released:
             self.violated("S4", f"{job.key} is suspended by its user, and {'marked as ours' if on else 'let go on'}")
         if on and past.whole_since is not None and loop_time() - past.whole_since > STALE:
-            self.violated("S4", f"{job.key} is suspended although its gang is whole")
+            self._check_move(job, past)
         if not on and any(pod.node for pod in self.world.store.pods_of(job.uid)):
             self.violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
+
+    def _check_note(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+        """S3, S4: reports and the policy's memory are written with preconditions, and nothing else is."""
+        notes = told["patch"]["metadata"].get("annotations", {})
+        if (who, verb) != ("controller", "patch") or not notes.keys() <= {REPORTS, MEMORY}:
+            self.violated("S4", f"{who} {verb} {ref.name}: {told['patch']}")
+        if not told.get("uid") or not told.get("version"):
+            self.violated("S3", f"notes of {ref.name} without uid or version")
+
+    def _check_move(self, job: JobObject, past: Past) -> None:
+        """S4: a whole gang gives its room up only in OASiS's pauses, or once, to be moved, where its user allows it."""
+        if self.policy == "oasis":
+            return
+        past.moves += 1
+        if not self._may_move(job):
+            self.violated("S4", f"{job.key} is suspended although its gang is whole")
+        elif past.moves > MOST_MOVES:
+            self.violated("S4", f"{job.key} is moved again and again")
+
+    def _may_move(self, job: JobObject) -> bool:
+        return self.policy.endswith("specon") and job.spec.annotations.get(MIGRATABLE) == "true"
 
     stored: Callable[[Ref], Json | None]
 
@@ -371,7 +415,9 @@ class Witness(Watcher):
     # -- at the end ------------------------------------------------------------------------------
 
     def turns(self) -> None:
-        """L3: no job is resized to and fro once nothing happens."""
+        """L3: no job is resized to and fro once nothing happens; OASiS's schedules may say so."""
+        if self.policy == "oasis":
+            return
         assert self.calm_since is not None
         for uid, past in self._past.items():
             sizes = [workers for at, workers in past.turns if at >= self.calm_since]
@@ -386,6 +432,11 @@ def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
     """Whether these slots hold every rigid member and so many workers."""
     rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
+
+
+def refused(job: JobObject) -> bool:
+    """Whether the job's object says that the policy has refused it for good (OASiS)."""
+    return '"rejected":' in job.spec.annotations.get(MEMORY, "")
 
 
 def broken(job: JobObject) -> bool:

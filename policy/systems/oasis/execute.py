@@ -54,7 +54,7 @@ class Slotwork:
                 continue  # its last pods are going; it is queued again then
             if gang.admitted:
                 self._direct(job, gang, shift)
-            elif shift is None:
+            elif shift is None or not within(job, shift):
                 self.verdicts[uid] = self._pausing(uid)
             else:
                 self._start(job, shift)
@@ -83,8 +83,8 @@ class Slotwork:
             if self.plans[job.uid].after(self.slot) is not None:
                 self._pause(job.uid)
             return  # past its plan: it goes on as it is until it ends or is planned anew
-        if gang.state is State.MIGRATING:
-            return
+        if gang.state is State.MIGRATING or not within(job, shift):
+            return  # a user's new bounds hold in this slot, and the next ones are planned under them
         counts = self._counts(job, shift)
         kept = {slot: node for slot, node in gang.nodes.items() if slot.index < counts.get(slot.role, 0)}
         if not _within(kept, shift):
@@ -235,3 +235,8 @@ def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
     have = Counter((slot.role, node) for slot, node in kept.items())
     places = {(role, node): count for role, node, count in shift.layout}
     return all(count <= places.get(place, 0) for place, count in have.items())
+
+
+def within(job: Job, shift: Shift) -> bool:
+    """Whether the slot's workers are within the bounds that the job has now."""
+    return job.min_workers <= shift.workers <= job.max_workers

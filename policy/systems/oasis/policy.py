@@ -18,7 +18,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import barred
 from policy.systems.base import Parts
-from policy.systems.oasis.execute import Slotwork
+from policy.systems.oasis.execute import Slotwork, within
 from policy.systems.oasis.keep import read_book, write_book
 from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Planner, Quote, Window, hopeless, seen_of
@@ -141,6 +141,7 @@ class Pass:
         self._fresh = {job.uid: work_of(job, self.policy.slot_seconds) for job in (*arrivals, *adopted)}
         if began:
             self._follow_reports()
+        self._obey_edits()
         if ground != self.book.ground:
             self._repair()
         for job in adopted:
@@ -263,6 +264,17 @@ class Pass:
     def _stake(self, uid: str) -> float:
         """What the job is worth if it completes as planned."""
         return self.plans[uid].work.worth(self.plans[uid].last)
+
+    def _obey_edits(self) -> None:
+        """Plans that stand against bounds which the user has changed since are made anew, from the next slot on."""
+        first = self.window.first
+        for uid, plan in sorted(self.plans.items()):
+            job = self.snapshot.jobs[uid]
+            if not queued(job) or all(within(job, shift) for shift in plan.shifts if shift.slot >= first):
+                continue
+            now = work_of(job, self.policy.slot_seconds)
+            self._fresh[uid] = replace(plan.work, least=now.least, most=now.most, work=max(1, plan.left(first)))
+            self._force(job, self._fresh[uid])
 
     def _follow_reports(self) -> None:
         """At the beginning of a slot: jobs that are behind their plan are planned anew, those ahead give slots back."""

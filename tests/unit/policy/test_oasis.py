@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.actions import Reject
-from policy.cluster.events import JobGone, Reported
+from policy.cluster.events import JobGone, JobSeen, Reported
 from policy.cluster.model import Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import Report, Training, Utility
@@ -181,6 +181,17 @@ def test_a_job_behind_its_plan_is_given_more_slots() -> None:
     made.do(Reported("job-a", Report(made.now, done=0.25)))
     next_slot(made)
     assert plan(made, "a").left(int(made.now // SLOT)) == 6
+
+
+def test_bounds_that_their_user_changes_hold_at_once_and_the_plan_follows_from_the_next_slot() -> None:
+    made = world()
+    run(made, trains("a", 12, most=2))
+    made.pass_time(SLOT / 2)
+    made.do(JobSeen(replace(made.snapshot.jobs["job-a"], min_workers=3, max_workers=4)))
+    assert made.gang("a").workers == 3
+    first = int(made.now // SLOT)
+    assert all(3 <= shift.workers <= 4 for shift in plan(made, "a").shifts if shift.slot > first)
+    assert plan(made, "a").left(first + 1) >= 10
 
 
 def test_a_job_ahead_of_its_plan_gives_slots_back() -> None:

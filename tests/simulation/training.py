@@ -1,0 +1,123 @@
+"""Training code: a member of each running job reports how far it is, now and then with what must not count."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+
+from extender.kube.api import Done, Outcome
+from extender.routes.progress import POD_UID
+from policy.sim.objects import JobObject, JobPhase, PodObject
+from tests.simulation.clocks import loop_time
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Simulation
+
+EVERY: Final = 3.0  # seconds between two reports of a job
+CONVERGES: Final = 12.0  # the loss is exp(-CONVERGES * share of the work done)
+SAVES: Final = 0.8  # of those that are asked for a checkpoint; the others are given up on
+FORGED: Final = 1e9  # a metric that nobody's training has
+ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '{"step": 9, "steps": 3}', "[" * 99, "")
+
+
+class Tokens:
+    """The API server's TokenReview: here a pod's token is its uid."""
+
+    async def review_token(self, token: str, audience: str) -> Outcome:
+        user = {"extra": {POD_UID: [token]}}
+        return Done({"status": {"authenticated": True, "audiences": [audience], "user": user}})
+
+
+class Reporting:
+    """Reports of all jobs, to whichever replica leads."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.taken = 0
+        self.wrong: list[str] = []  # reports that were taken and must not be
+        self._sim = sim
+        self._faults = sim.faults
+        self._chance = random.Random(f"training {sim.scenario.seed}")
+        self._frozen: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            for job, pod in list(self._reporters()):
+                await self._report(job, pod)
+
+    def _reporters(self) -> Iterator[tuple[JobObject, PodObject]]:
+        store = self._sim.world.store
+        for job in list(store.jobs.values()):
+            working = (pod for pod in store.pods_of(job.uid) if pod.works and pod.slot is not None)
+            pod = next(working, None)
+            if job.phase is JobPhase.RUNNING and pod is not None:
+                yield job, pod
+
+    async def _report(self, job: JobObject, pod: PodObject) -> None:
+        fault = self._faults.strikes("report-lost", "report-late", "report-frozen", "report-absurd", "report-forged")
+        if fault == "report-lost":
+            return
+        body = json.dumps(self._said(job, frozen=fault == "report-frozen"))
+        if fault == "report-absurd":
+            await self._send(pod, "", self._chance.choice(ABSURD), bad=True)
+        elif fault == "report-forged":
+            others = [other.key for other in self._sim.world.store.jobs.values() if other.uid != job.uid]
+            victim = self._chance.choice(others or ["default/nobody"])
+            await self._send(pod, victim, json.dumps({"metric": FORGED}), bad=True)
+        elif fault == "report-late":
+            self._later(self._send(pod, "", body), 2.0, 15.0)
+        else:
+            await self._send(pod, "", body)
+
+    def _later(self, sending: Coroutine[Any, Any, None], least: float, most: float) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(self._chance.uniform(least, most))
+            await sending
+
+        self._sim.spawn(wait())
+
+    def _said(self, job: JobObject, *, frozen: bool) -> dict[str, float | int]:
+        done = self._sim.world.progress(job.uid).at(self._sim.world.now) / job.spec.work_seconds
+        if frozen:
+            done = self._frozen.setdefault(job.uid, done)
+        share = min(1.0, max(0.0, done))
+        return {"metric": math.exp(-CONVERGES * share), "step": round(1000 * share), "steps": 1000}
+
+    async def _send(self, pod: PodObject, path: str, body: str, *, bad: bool = False) -> None:
+        """To one replica, and to the other where that one does not lead."""
+        replicas = list(self._sim.replicas)
+        self._chance.shuffle(replicas)
+        for replica in replicas:
+            extender = replica.extender
+            if not extender.ready:
+                continue
+            status = await extender.reported(self._request(pod, path, body))
+            if status in (200, 204):
+                self.taken += 1
+                if status == 200 and not bad and self._chance.random() < SAVES:
+                    self._later(self._send(pod, "", '{"saved": true}'), 0.5, 5.0)
+                if bad:
+                    self.wrong.append(f"{body[:40]} of {pod.name} for {path or 'its job'} at {loop_time():.3f}")
+            if status != 503:
+                return
+
+    def _request(self, pod: PodObject, path: str, body: str) -> Request:
+        namespace, _, name = path.partition("/")
+        scope: dict[str, Any] = {
+            "type": "http", "method": "POST", "path": "/v1/progress", "query_string": b"",
+            "headers": [(b"authorization", f"Bearer {pod.uid}".encode())],
+            "path_params": {"namespace": namespace, "name": name} if path else {},
+        }  # fmt: skip
+        sent = [{"type": "http.request", "body": body.encode(), "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            return sent.pop() if sent else {"type": "http.disconnect"}
+
+        return Request(scope, receive)
