@@ -14,6 +14,7 @@ from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
 from extender.kube.jobkinds import (
     CHECKPOINT,
     GATE,
+    LEADER,
     MAX_WORKERS,
     MEMORY,
     MIGRATABLE,
@@ -241,12 +242,25 @@ class Witness(Watcher):
         who = line.who
         if who not in OURS:
             return
+        told = self._unsigned(told)
         if ref.resource == PODS:
             self._pod_write(who, verb, ref, told)
         elif ref.resource == TFJOBS:
             self._job_write(who, verb, ref, told)
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
+
+    @staticmethod
+    def _unsigned(told: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The write without the name of its leader, which every write of ours carries where a Lease says who leads."""
+        patch = told.get("patch")
+        if not isinstance(patch, Mapping) or LEADER not in patch.get("metadata", {}).get("annotations", {}):
+            return told
+        notes = {key: value for key, value in patch["metadata"]["annotations"].items() if key != LEADER}
+        meta = {**patch["metadata"], "annotations": notes}
+        meta = meta if notes else {key: value for key, value in meta.items() if key != "annotations"}
+        rest = {key: value for key, value in patch.items() if key != "metadata"}
+        return {**told, "patch": {**rest, "metadata": meta} if meta else rest}
 
     def _pod_write(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         pod = self.world.store.pod_named(ref.namespace, ref.name)
