@@ -11,7 +11,7 @@ from tests.controlplane.state import StateFile
 from tests.documents.tutorial import blocks, need_checkout, run
 
 
-@pytest.mark.timeout(420, func_only=True)
+@pytest.mark.timeout(600, func_only=True)
 def test_the_other_parts_run_as_they_are_written() -> None:
     need_checkout()
     if any(process.alive for process in StateFile(DIRECTORY / "state.json").read()):
@@ -28,4 +28,4 @@ def test_the_other_parts_run_as_they_are_written() -> None:
     assert "heavy" in said[3]
     assert re.search(r"mnist +TFJob +[2-5] \(2-6\) +running", said[4]), "it has given workers back"
     assert "GangScaledIn" in said[4], "kubectl describe tells it"
-    assert re.search(r"Resize.*mnist", said[5]), "the decisions tell the story"
+    assert "default/mnist" in said[5], "the decisions tell the story"
