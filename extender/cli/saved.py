@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from extender.cli.errors import CliError
 from extender.present.views import WhatIfView
-from extender.routes.whatif import WhatIf, WrongQuestionError, answer
+from extender.routes.problems import ProblemError
+from extender.routes.whatif import WhatIf, answer
 from extender.state.record import RecordError, read
 from policy.step import step
 
@@ -30,8 +31,8 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
         raise CliError(f"--snapshot: {file} ends before every list was in: there is no whole state to ask", 2)
     try:
         return answer(WhatIf.model_validate(question), snapshot, beginning.policy, scheduler_name, now)
-    except WrongQuestionError as error:
-        raise CliError(error.view.message, 2) from None
+    except ProblemError as error:
+        raise CliError(error.view.detail, 2) from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

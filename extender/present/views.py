@@ -210,10 +210,19 @@ class ExplainView(JobDetail):
     unblock: tuple[ChangeView, ...] | None = Field(None, description="What would admit it now; null if not asked for.")
 
 
-class JobsView(View):
-    """GET /v1/jobs."""
+class ListView(View):
+    """A list of one revision of the ledger. With ``limit``, ``continue`` is what to ask the next page with."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     generation: int
+    continues: str = Field("", alias="continue", description="Empty at the end of the list.")
+    remaining: int = Field(0, description="Entries behind this page.")
+
+
+class JobsView(ListView):
+    """GET /v1/jobs."""
+
     jobs: tuple[JobView, ...]
 
 
@@ -233,10 +242,9 @@ class QueuedJob(JobName):
     expected: ExpectedView | None = Field(None, description="Null if not asked for.")
 
 
-class QueueView(View):
+class QueueView(ListView):
     """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving, ``held`` what finished jobs hold."""
 
-    generation: int
     gated_pods: int
     warnings: tuple[str, ...] = ()
     jobs: tuple[QueuedJob, ...]
@@ -266,10 +274,9 @@ class NodeView(View):
     other_pods: int = Field(description="Pods on it that did not opt in.")
 
 
-class NodesView(View):
+class NodesView(ListView):
     """GET /v1/nodes."""
 
-    generation: int
     nodes: tuple[NodeView, ...]
     held: tuple[HeldView, ...] = Field((), description="Room that pods of finished jobs hold.")
 
@@ -290,10 +297,9 @@ class PlanView(JobName):
     on_behalf_of: str = ""
 
 
-class PlansView(View):
+class PlansView(ListView):
     """GET /v1/plans."""
 
-    generation: int
     plans: tuple[PlanView, ...]
 
 
@@ -421,10 +427,13 @@ class WhatIfView(View):
     jobs: tuple[MovedView, ...]
 
 
-class ErrorView(View):
-    """What is wrong with a request: the field, its value, and what is allowed."""
+class ProblemView(View):
+    """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where it is a field."""
 
-    field: str
-    value: str
-    allowed: str
-    message: str
+    type: str = "about:blank"
+    title: str = Field(description="The status in words.")
+    status: int
+    detail: str = Field(description="What is wrong, and what is allowed.")
+    field: str = ""
+    value: str = ""
+    allowed: str = ""

@@ -1,19 +1,21 @@
 """REST under /v1 for people, the CLI and the controller: reads of the current snapshot, and one long poll.
 
-Nothing here changes state or calls the API server. A wrong request gets an `ErrorView`: field, value, what is allowed.
+Nothing here changes state or calls the API server. A wrong request gets a problem: field, value, what is
+allowed. What has not changed since the revision that somebody has is a 304.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
+from importlib.resources import files
 from typing import Annotated, Any, Final, Protocol
+from zlib import crc32
 
-from fastapi import APIRouter, Header, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from extender.config.settings import Settings
@@ -35,17 +37,18 @@ from extender.present.views import (
     CONTROLLER,
     DecisionsView,
     DesiredView,
-    ErrorView,
     ExplainView,
     JobDetail,
     JobsView,
     NodesView,
     PlansView,
+    ProblemView,
     QueueView,
     WhatIfView,
 )
-from extender.routes.stream import MOST_STREAMS, Streams
-from extender.routes.whatif import WhatIf, WrongQuestionError, answer
+from extender.routes.problems import PROBLEM, Paged, ProblemError, piece, routed
+from extender.routes.stream import EXAMPLE, MOST_STREAMS, EventStream, Streams
+from extender.routes.whatif import WhatIf, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.foresee import Start, foresee
@@ -56,6 +59,7 @@ from policy.systems.base import Policy
 
 LONGEST_POLL_SECONDS: Final = 60.0
 MOST_DECISIONS: Final = 1000
+Responses = dict[int | str, dict[str, Any]]
 FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
 
@@ -70,14 +74,6 @@ class Vitals(Protocol):
     def readiness(self) -> Readiness:
         """The checks of ``/readyz``."""
         ...
-
-
-class NotFoundError(Exception):
-    """There is no such thing; the view says what there is."""
-
-    def __init__(self, view: ErrorView) -> None:
-        super().__init__(view.message)
-        self.view = view
 
 
 class _Parameters(BaseModel):
@@ -107,63 +103,37 @@ class ExplainParameters(_Parameters):
     unblock: bool = False
 
 
-class QueueParameters(_Parameters):
+class QueueParameters(Paged):
     """``expected``: tell also when each job may start, which takes longer."""
 
     expected: bool = False
 
 
-class ClearErrors(APIRoute):
-    """A route that says which field is wrong, and how it should be."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Wrap the handler."""
-        handle = super().get_route_handler()
-
-        async def clear(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                return _answer(422, _first(error))
-            except NotFoundError as error:
-                return _answer(404, error.view)
-            except WrongQuestionError as error:
-                return _answer(422, error.view)
-
-        return clear
-
-
-def _answer(status: int, view: ErrorView) -> Response:
-    return JSONResponse(view.model_dump(), status)
-
-
-def _first(error: RequestValidationError) -> ErrorView:
-    details: dict[str, Any] = error.errors()[0]
-    field = ".".join(str(part) for part in details["loc"][1:])
-    allowed = str(details["msg"]).removeprefix("Input should be ")
-    if details["type"] == "extra_forbidden":
-        allowed = "no parameter of that name; /docs lists them"
-    value = str(details["input"])[:100]
-    message = f"{field}: {value!r} is not allowed; allowed: {allowed}"
-    return ErrorView(field=field, value=value, allowed=allowed, message=message)
-
-
 def router(rest: Rest) -> APIRouter:
     """The routes of one ledger."""
-    routes = APIRouter(prefix="/v1", route_class=ClearErrors, responses={404: {"model": ErrorView}})
-    for path, handler in (
-        ("/jobs", rest.jobs),
-        ("/jobs/{namespace}/{name}", rest.job),
-        ("/queue", rest.queue),
-        ("/nodes", rest.nodes),
-        ("/plans", rest.plans),
-        ("/desired", rest.desired),
-        ("/decisions", rest.decisions),
-        ("/explain/{namespace}/{name}", rest.explain),
+    problem: dict[str, Any] = {"content": {PROBLEM: {"schema": ProblemView.model_json_schema()}}}
+    responses: Responses = {
+        404: {"description": "There is no such thing.", **problem},
+        422: {"description": "A parameter or the body is not allowed.", **problem},
+    }
+    routes = APIRouter(prefix="/v1", route_class=routed(rest.revision), responses=responses)
+    examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
+    for method, path, handler in (
+        ("GET", "/jobs", rest.jobs),
+        ("GET", "/jobs/{namespace}/{name}", rest.job),
+        ("GET", "/queue", rest.queue),
+        ("GET", "/nodes", rest.nodes),
+        ("GET", "/plans", rest.plans),
+        ("GET", "/desired", rest.desired),
+        ("GET", "/decisions", rest.decisions),
+        ("GET", "/explain/{namespace}/{name}", rest.explain),
+        ("POST", "/what-if", rest.what_if),
     ):
-        routes.add_api_route(path, handler, methods=["GET"])
-    routes.add_api_route("/what-if", rest.what_if, methods=["POST"])
-    routes.add_api_route("/stream", rest.stream, methods=["GET"], response_model=None)
+        shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}}
+        routes.add_api_route(path, handler, methods=[method], responses=shown)
+    event = {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EXAMPLE}}}
+    kept: Responses = {200: event, 503: {"description": "Too many streams.", **problem}}
+    routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=kept)
     return routes
 
 
@@ -181,10 +151,16 @@ class Rest:
         self._foresight: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
-    async def jobs(self) -> JobsView:
+    def revision(self) -> str:
+        """Changes with every step of the ledger, and with what is amiss."""
+        return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
+
+    async def jobs(self, parameters: Annotated[Paged, Query()]) -> JobsView:
         """Every job that opted in, by arrival."""
         ledger, snapshot = self._ledger, self._ledger.snapshot
-        return JobsView(generation=snapshot.generation, jobs=jobs_view(snapshot, ledger.policy, ledger.now()))
+        found = jobs_view(snapshot, ledger.policy, ledger.now())
+        page = piece([job.uid for job in found], parameters)
+        return JobsView(generation=snapshot.generation, jobs=page.of(found), **page.fields)
 
     async def job(self, namespace: str, name: str) -> JobDetail:
         """One job with its roles and members."""
@@ -196,12 +172,15 @@ class Rest:
         snapshot = self._ledger.snapshot
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected else {}
+        found = queue_view(*asked, starts)
+        page = piece([job.uid for job in found], parameters)
         return QueueView(
             generation=snapshot.generation,
             gated_pods=gated_pods(snapshot),
             warnings=self._warnings(),
-            jobs=queue_view(*asked, starts),
+            jobs=page.of(found),
             held=held_views(held_room(snapshot)),
+            **page.fields,
         )
 
     async def _foreseen(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
@@ -211,16 +190,19 @@ class Rest:
                 self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
             return self._foresight[1]
 
-    async def nodes(self) -> NodesView:
+    async def nodes(self, parameters: Annotated[Paged, Query()]) -> NodesView:
         """Every node, what is free on it, and each ps and worker by job."""
         snapshot = self._ledger.snapshot
-        held = held_views(held_room(snapshot))
-        return NodesView(generation=snapshot.generation, nodes=nodes_view(snapshot), held=held)
+        found, held = nodes_view(snapshot), held_views(held_room(snapshot))
+        page = piece([node.name for node in found], parameters)
+        return NodesView(generation=snapshot.generation, nodes=page.of(found), held=held, **page.fields)
 
-    async def plans(self) -> PlansView:
+    async def plans(self, parameters: Annotated[Paged, Query()]) -> PlansView:
         """The plans of admitted gangs."""
         snapshot = self._ledger.snapshot
-        return PlansView(generation=snapshot.generation, plans=plans_view(snapshot, self._ledger.now()))
+        found = plans_view(snapshot, self._ledger.now())
+        page = piece([plan.uid for plan in found], parameters)
+        return PlansView(generation=snapshot.generation, plans=page.of(found), **page.fields)
 
     async def desired(
         self,
@@ -274,8 +256,7 @@ class Rest:
     async def stream(self, last: Annotated[str, Header(alias="Last-Event-ID")] = "") -> Response:
         """Server-sent events, one a revision, with its decisions."""
         if self.streams.full:
-            view = ErrorView(field="", value="", allowed=f"{MOST_STREAMS} streams at once", message="too many streams")
-            return _answer(503, view)
+            raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")
         return self.streams.answer(last)
 
     def _find(self, namespace: str, name: str) -> Job:
@@ -288,7 +269,7 @@ class Rest:
         message = f"no job {namespace}/{name} is known; {allowed}"
         if not self._ledger.snapshot.synced:
             message += "; the ledger is still being rebuilt: ask again in a moment"
-        raise NotFoundError(ErrorView(field="name", value=name, allowed=allowed, message=message))
+        raise ProblemError(404, message, "name", name, allowed)
 
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()

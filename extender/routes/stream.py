@@ -23,6 +23,19 @@ HEARTBEAT_SECONDS: Final = 15.0  # proxies close what is silent
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
+EXAMPLE: Final = """id: 5f2c9a1be0d34c77.41
+event: revision
+data: {"instance":"5f2c9a1be0d34c77","latest":41,"decisions":[],"generation":1204}
+
+"""
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
+
+
 class Streams:
     """The open streams of one ledger."""
 
@@ -42,10 +55,10 @@ class Streams:
         """End every stream; the listener would wait for them in vain."""
         self._closed.set()
 
-    def answer(self, last_event_id: str) -> StreamingResponse:
+    def answer(self, last_event_id: str) -> EventStream:
         """A stream from behind that event on; from now on, where it is none of ours."""
         events = self._events(self._resumed(last_event_id))
-        return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
+        return EventStream(events, headers=HEADERS)
 
     def _resumed(self, last_event_id: str) -> int | None:
         instance, _, sequence = last_event_id.partition(".")

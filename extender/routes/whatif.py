@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from extender.kube.jobkinds import KINDS
 from extender.kube.jobs import read_job
 from extender.present import what_if_view
-from extender.present.views import ErrorView, WhatIfView
+from extender.present.views import WhatIfView
+from extender.routes.problems import wrong
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
 from policy.cluster.model import Job, Node
@@ -23,15 +24,6 @@ UID = "what-if"
 MOST_NODES = 500  # more in one question: each is placed on, beside a loop that answers kube-scheduler
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
-
-
-class WrongQuestionError(Exception):
-    """The question cannot be taken; the view names the field, the value and what is allowed."""
-
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        shown = str(value)[:100]
-        super().__init__(f"{field}: {shown!r} is not allowed; allowed: {allowed}")
-        self.view = ErrorView(field=field, value=shown, allowed=allowed, message=str(self))
 
 
 class _Question(BaseModel):
@@ -58,7 +50,7 @@ class WhatIf(_Question):
 
 
 def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name: str, now: float) -> WhatIfView:
-    """Who would stand elsewhere. Raises WrongQuestionError. Pure; a follower answers as if it led."""
+    """Who would stand elsewhere. Raises ProblemError. Pure; a follower answers as if it led."""
     chosen = _policy(question, policy)
     events = [*_node_events(question, snapshot), *_job_events(question, snapshot, scheduler_name, now), Tick()]
     moved = what_if(replace(snapshot, leading=True), events, chosen, now)
@@ -68,12 +60,12 @@ def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name:
 def _policy(question: WhatIf, policy: Policy) -> Policy:
     if not question.policy:
         if question.parameters:
-            raise WrongQuestionError("parameters", ", ".join(question.parameters), "only together with policy")
+            raise wrong("parameters", ", ".join(question.parameters), "only together with policy")
         return policy
     try:
         return make_policy(question.policy, **question.parameters)
     except ValueError as error:
-        raise WrongQuestionError("policy", question.policy, str(error)) from None
+        raise wrong("policy", question.policy, str(error)) from None
 
 
 def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
@@ -83,7 +75,7 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
     for name in question.remove_nodes:
         yield NodeGone(_node(snapshot, "remove_nodes", name).name)
     if (added := sum(more.count for more in question.add_nodes)) > MOST_NODES:
-        raise WrongQuestionError("add_nodes", added, f"at most {MOST_NODES} nodes in one question")
+        raise wrong("add_nodes", added, f"at most {MOST_NODES} nodes in one question")
     for at, more in enumerate(question.add_nodes):
         like = _node(snapshot, f"add_nodes.{at}.like", more.like)
         for index in range(more.count):
@@ -94,7 +86,7 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
 def _node(snapshot: Snapshot, field: str, name: str) -> Node:
     if name not in snapshot.nodes:
         names = sorted(snapshot.nodes)
-        raise WrongQuestionError(field, name, f"one of {', '.join(names[:20])}" if names else "no node is known")
+        raise wrong(field, name, f"one of {', '.join(names[:20])}" if names else "no node is known")
     return snapshot.nodes[name]
 
 
@@ -103,25 +95,25 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
         return
     job = _job(question.job, scheduler_name, now)
     if any(other.key == job.key and other.kind == job.kind for other in snapshot.jobs.values()):
-        raise WrongQuestionError("job.metadata.name", job.key, "the name of a job that does not exist yet")
+        raise wrong("job.metadata.name", job.key, "the name of a job that does not exist yet")
     yield from submitted(job)
 
 
 def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     kind = KINDS.get(str(manifest.get("kind")))
     if kind is None:
-        raise WrongQuestionError("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
+        raise wrong("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
-        raise WrongQuestionError("job.metadata.name", meta, "the name of the job")
+        raise wrong("job.metadata.name", meta, "the name of the job")
     item = {**manifest, "metadata": {"namespace": "default", **meta, "uid": UID}}
     job = read_job(item, kind, scheduler_name)
     if job is None:
         field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"
-        raise WrongQuestionError(field, "none of the roles names it", scheduler_name)
+        raise wrong(field, "none of the roles names it", scheduler_name)
     if job.invalid:
-        raise WrongQuestionError("job", job.key, f"a job that kohort can take: {job.invalid}")
+        raise wrong("job", job.key, f"a job that kohort can take: {job.invalid}")
     members = sum(role.replicas for role in job.roles)
     if members > MOST_MEMBERS:
-        raise WrongQuestionError("job", members, f"a job of at most {MOST_MEMBERS} members in one question")
+        raise wrong("job", members, f"a job of at most {MOST_MEMBERS} members in one question")
     return replace(job, arrival=now)

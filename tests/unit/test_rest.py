@@ -434,15 +434,15 @@ async def test_a_wrong_request_is_told_what_is_allowed(path: str, field: str, va
     found = await running().ask(path, status=422)
     assert (found["field"], found["value"]) == (field, value)
     assert allowed in found["allowed"]
-    assert field in found["message"]
+    assert field in found["detail"]
 
 
 @pytest.mark.parametrize("path", ["/jobs/team/c", "/explain/team/c"])
 async def test_an_unknown_job_is_told_which_there_are(path: str) -> None:
     found = await running().ask(path, status=404)
-    assert found["message"] == "no job team/c is known; one of a, big"
+    assert found["detail"] == "no job team/c is known; one of a, big"
 
 
 async def test_an_unknown_namespace_is_told_as_such() -> None:
     found = await running().ask("/jobs/temp/a", status=404)
-    assert "no job of namespace 'temp' has opted in" in found["message"]
+    assert "no job of namespace 'temp' has opted in" in found["detail"]

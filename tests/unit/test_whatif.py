@@ -103,4 +103,4 @@ async def test_a_wrong_question(question: dict[str, Any], field: str, allowed: s
     found = await ask(running(), 422, **question)
     assert found["field"] == field
     assert allowed in found["allowed"]
-    assert found["message"].startswith(f"{field}: ")
+    assert found["detail"].startswith(f"{field}: ")

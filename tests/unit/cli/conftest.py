@@ -53,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
             self._say(404, {"kind": "Status", "code": 404, "reason": "NotFound"})
         else:
             path = self.path.removeprefix(PROXY).partition("?")[0]
-            unknown = {"field": "name", "value": "x", "allowed": "big", "message": "no job team/x is known; one of big"}
+            unknown = {"field": "name", "value": "x", "allowed": "big", "detail": "no job team/x is known; one of big"}
             found = ANSWERS.get(path)
             self._say(200 if found else 404, found or unknown)
 
