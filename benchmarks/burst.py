@@ -84,7 +84,7 @@ def _untried(plane: ControlPlane) -> bool:
 def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
     """Seconds from room to a bound gang, one node after the other; one that takes too long counts as the limit."""
     found = []
-    with live.Bindings(plane) as seen:
+    with live.Seen(plane) as seen:
         for room in range(rooms):
             whole = _whole(seen)
             live.end(plane, f"filler-{room}")
@@ -97,7 +97,7 @@ def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
     return found
 
 
-def _whole(seen: live.Bindings) -> int:
+def _whole(seen: live.Seen) -> int:
     counts = Counter(name.rsplit("-", 2)[0] for name in list(seen.at))
     return sum(1 for count in counts.values() if count == GANG)
 

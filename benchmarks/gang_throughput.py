@@ -1,8 +1,12 @@
-"""How fast gangs are bound on the real control plane: the plain kube-scheduler against Kohort, in turn.
+"""How fast gangs are bound on the real control plane: the plain kube-scheduler, its own gangs, and Kohort, in turn.
 
 Two hundred gangs of one ps and four workers exist before the scheduler starts. Pods per second run from the first to
-the last binding as a watch sees them; CPU seconds are those of each process in that time, per 1,000 pods. Both
-schedulers look at all nodes and have the same client limits; each runs alone. Nodes have no kubelet.
+the last binding as a watch sees them; CPU seconds are those of each process in that time, per 1,000 pods. All
+schedulers look at all nodes and all clients have the same limits; each scheduler runs alone. Nodes have no kubelet.
+``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup a gang.
+
+Above 500 nodes Kohort nominates its planned nodes. That happens before its kube-scheduler starts here, and the time
+and the CPU from the first nomination to the last are added to those of the bindings.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -22,6 +26,9 @@ from tests.controlplane.process import Process
 
 LIMIT_SECONDS = 90.0
 GANG = 5
+NOMINATES_ABOVE = 500  # nodes; as shipped
+RIVALS = ("plain", "native")
+Cpu = Mapping[str, float]  # seconds, by process
 
 
 @dataclass(slots=True)
@@ -29,9 +36,10 @@ class Run:
     """What one variant did in one round."""
 
     pods_per_second: float
-    cpu: Mapping[str, float]  # seconds per 1,000 pods, by process
+    cpu: Cpu  # per 1,000 pods
     spread: float  # median over the gangs, seconds
     unbound: int = 0  # pods that had no node after 90 s
+    nominating: float = 0.0  # seconds of the pods per second
     counts: dict[str, float] = field(default_factory=dict)  # per pod
 
     @property
@@ -40,19 +48,88 @@ class Run:
         return sum(self.cpu.values())
 
 
+@dataclass(slots=True)
+class Bench:
+    """The control plane and everybody who schedules on it, one at a time."""
+
+    plane: ControlPlane
+    kohort: Kohort
+    rivals: Mapping[str, Process]
+    nominates: bool
+
+    def run(self, name: str, gangs: int, number: int) -> Run:
+        """One variant, from an empty cluster to an empty cluster."""
+        live.open_gate(self.plane)
+        made = live.gangs(gangs, name, f"{name}{number}")
+        pods = len(live.submit(self.plane, made, grouped=name == "native"))
+        try:
+            return self._kohort(pods) if name == "kohort" else self._rival(self.rivals[name], pods)
+        finally:
+            (self.kohort if name == "kohort" else self.rivals[name]).stop()
+            live.clear(self.plane)
+
+    def _rival(self, scheduler: Process, pods: int) -> Run:
+        seen, cpu = self._phase(live.is_bound, pods, {"scheduler": scheduler}, scheduler.start)
+        return _result(seen, cpu, pods)
+
+    def _kohort(self, pods: int) -> Run:
+        parts = self.kohort
+        processes = {"scheduler": parts.scheduler, "extender": parts.extender, "controller": parts.controller}
+        before: Cpu = {}
+        nominating = 0.0
+        if self.nominates:
+            nominated, before = self._phase(live.is_nominated, pods, processes, lambda: live.resume(self.plane, parts))
+            nominating = nominated.seconds
+        else:
+            live.resume(self.plane, parts)
+        counts = _counts(parts)
+        seen, cpu = self._phase(live.is_bound, pods, processes, parts.scheduler.start)
+        run = _result(seen, {name: cpu[name] + before.get(name, 0.0) for name in cpu}, pods, nominating)
+        after = _counts(parts)
+        run.counts = {key: (after[key] - counts.get(key, 0)) / pods for key in after}
+        return run
+
+    def _phase(
+        self, look: live.Look, pods: int, processes: Mapping[str, Process], begin: Callable[[], object]
+    ) -> tuple[live.Seen, Cpu]:
+        """From the first pod to the last; the CPU seconds of that time."""
+        served_by = {"apiserver": self.plane.processes["kube-apiserver"], "etcd": self.plane.processes["etcd"]}
+        measured = {**processes, **served_by}
+        first: dict[str, float] = {}
+        with live.Seen(self.plane, on_first=lambda: first.update(live.cpu_seconds(measured)), look=look) as seen:
+            begin()
+            with suppress(TimeoutError):  # what did not come is a figure
+                live.wait(lambda: len(seen.at) == pods, f"{pods} pods", LIMIT_SECONDS, 0.01)
+            last = live.cpu_seconds(measured)
+        return seen, {name: last[name] - first.get(name, 0.0) for name in last}
+
+
+def _result(seen: live.Seen, cpu: Cpu, pods: int, nominating: float = 0.0) -> Run:
+    per_thousand = {name: seconds * 1000 / pods for name, seconds in cpu.items()}
+    rate = len(seen.at) / (seen.seconds + nominating)
+    return Run(rate, per_thousand, statistics.median(seen.spreads()), pods - len(seen.at), nominating)
+
+
+def _counts(parts: Kohort) -> dict[str, float]:
+    """Verb calls, refusals and the controller's writes so far."""
+    calls = live.calls(parts.health)
+    refusals = live.series(parts.health, "kohort_verb_refusals_total")
+    writes = live.series(parts.controller_health, "kohort_controller_writes_total")
+    return {f"{what} {labels}": value for what, found in (("calls", calls), ("refusals", refusals), ("writes", writes))
+            for labels, value in found.items()}  # fmt: skip
+
+
 def measure(options: argparse.Namespace) -> Report:
     """Alternate; the ratios are of runs of the same round."""
     setup = {"nodes": options.nodes, "gangs": options.gangs, "pods a gang": GANG, "rounds": options.rounds,
-             "window seconds": options.window}  # fmt: skip
+             "window seconds": options.window, "against": " ".join(options.against)}  # fmt: skip
     report = Report("gang_throughput", setup)
+    names = [*options.against, "kohort"]
     progress(f"starting a control plane of {options.nodes} nodes")
-    with live.bare_plane(options.nodes) as plane:
-        plain, parts = live.plain_scheduler(plane), live.kohort(plane, live.window(options.window))
-        plain.stop()
-        live.pause(parts)
+    with live.bare_plane(options.nodes, pod_groups="native" in names) as plane:
+        bench = _bench(plane, options)
         for number in range(options.rounds + 1):
-            order = ["plain", "kohort"] if number % 2 else ["kohort", "plain"]
-            runs = {name: _run(plane, plain if name == "plain" else parts, options.gangs, number) for name in order}
+            runs = {name: bench.run(name, options.gangs, number) for name in _turned(names, number)}
             label = f"round {number} of {options.rounds}" if number else "warm-up"
             progress(f"{label}: {', '.join(f'{k} {r.pods_per_second:.0f} pods/s' for k, r in runs.items())}, "
                      f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
@@ -61,44 +138,21 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def _run(plane: ControlPlane, who: Process | Kohort, gangs: int, number: int) -> Run:
-    name = "kohort" if isinstance(who, Kohort) else "plain"
-    live.open_gate(plane)
-    pods = live.submit(plane, live.gangs(gangs, name, f"{name}{number}"))
-    if isinstance(who, Kohort):
-        live.resume(plane, who)
-        begin: Callable[[], object] = who.scheduler.start
-        processes = {"scheduler": who.scheduler, "extender": who.extender, "controller": who.controller}
-    else:
-        begin, processes = who.start, {"scheduler": who}
-    processes |= {"apiserver": plane.processes["kube-apiserver"], "etcd": plane.processes["etcd"]}
-    first: dict[str, float] = {}
-    before = _counts(who) if isinstance(who, Kohort) else {}
-    try:
-        with live.Bindings(plane, on_first=lambda: first.update(live.cpu_seconds(processes))) as seen:
-            begin()
-            with suppress(TimeoutError):  # what was not bound is a figure
-                live.wait(lambda: len(seen.at) == len(pods), f"{len(pods)} bound pods", LIMIT_SECONDS, 0.01)
-            last = live.cpu_seconds(processes)
-        seconds = max(seen.at.values()) - min(seen.at.values())
-        cpu = {key: (last[key] - first[key]) * 1000 / len(pods) for key in processes}
-        done = Run(len(seen.at) / seconds, cpu, statistics.median(seen.spreads()), len(pods) - len(seen.at))
-        if isinstance(who, Kohort):
-            after = _counts(who)
-            done.counts = {key: (after[key] - before.get(key, 0)) / len(pods) for key in after}
-        return done
-    finally:
-        who.stop()
-        live.clear(plane)
+def _bench(plane: ControlPlane, options: argparse.Namespace) -> Bench:
+    """Everybody has run once, and is stopped."""
+    rivals = {name: live.plain_scheduler(plane, name) for name in options.against}
+    same = {"controller": {"patches_per_second": live.CLIENT["clientConnection"]["qps"]}}
+    parts = live.kohort(plane, live.window(options.window) | same)
+    for rival in rivals.values():
+        rival.stop()
+    live.pause(parts)
+    return Bench(plane, parts, rivals, options.nodes > NOMINATES_ABOVE)
 
 
-def _counts(parts: Kohort) -> dict[str, float]:
-    """Verb calls, refusals and the controller's writes so far."""
-    calls = live.series(parts.health, "kohort_verb_requests_total")
-    refusals = live.series(parts.health, "kohort_verb_refusals_total")
-    writes = live.series(parts.controller_health, "kohort_controller_writes_total")
-    return {f"{what} {labels}": value for what, found in (("calls", calls), ("refusals", refusals), ("writes", writes))
-            for labels, value in found.items()}  # fmt: skip
+def _turned(names: Sequence[str], number: int) -> Sequence[str]:
+    """Another one begins each round."""
+    first = number % len(names)
+    return [*names[first:], *names[:first]]
 
 
 def _note(report: Report, runs: Mapping[str, Run]) -> None:
@@ -109,12 +163,16 @@ def _note(report: Report, runs: Mapping[str, Run]) -> None:
         report.add(f"CPU per 1,000 pods, {name}", run.total_cpu, "s")
         for process, seconds in run.cpu.items():
             report.add(f"CPU per 1,000 pods, {name}: {process}", seconds, "s")
-    ours, plain = runs["kohort"], runs["plain"]
+    ours = runs["kohort"]
+    if ours.nominating:
+        report.add("time to nominate all, kohort", ours.nominating, "s")
     for what, count in ours.counts.items():
         report.add(f"{what} per pod", count, "calls")
-    report.ratio("pods_per_second/plain", ours.pods_per_second, plain.pods_per_second)
-    report.ratio("cpu_seconds/plain", ours.total_cpu, plain.total_cpu)
-    report.ratio("gang_spread/plain", ours.spread, plain.spread)
+    for name, rival in runs.items():
+        if name != "kohort":
+            report.ratio(f"pods_per_second/{name}", ours.pods_per_second, rival.pods_per_second)
+            report.ratio(f"cpu_seconds/{name}", ours.total_cpu, rival.total_cpu)
+            report.ratio(f"gang_spread/{name}", ours.spread, rival.spread)
 
 
 def main() -> None:
@@ -122,6 +180,7 @@ def main() -> None:
     made = command.parser("gang_throughput", __doc__, (500,), 5, several=False)
     made.add_argument("--gangs", type=command.positive, default=200, help="gangs of five pods")
     made.add_argument("--window", type=command.positive, default=8, help="barrier.window_seconds; 8 is as shipped")
+    made.add_argument("--against", nargs="+", choices=RIVALS, default=RIVALS, help="what Kohort is compared with")
     command.run(made, measure)
 
 

@@ -24,6 +24,8 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 Json = dict[str, Any]
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+POD_GROUPS = "GenericWorkload=true"
+GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}  # the same for all, or the limit is what is measured
 HANDS = 16
@@ -32,9 +34,14 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def bare_plane(nodes: int, cpu: str = "32", memory: str = "256Gi") -> Iterator[ControlPlane]:
-    """etcd, API server and job definitions; nodes that nobody tends (KWOK would only add work for the API server)."""
-    with ControlPlane.start(nodes=None, operator=False) as plane:
+def bare_plane(
+    nodes: int, cpu: str = "32", memory: str = "256Gi", *, pod_groups: bool = False
+) -> Iterator[ControlPlane]:
+    """etcd, API server and job definitions; nodes that nobody tends (KWOK would only add work for the API server).
+
+    ``pod_groups``: the API server serves PodGroups, and every kube-scheduler can schedule them whole.
+    """
+    with ControlPlane.start(nodes=None, operator=False, features=POD_GROUPS if pod_groups else "") as plane:
         plane.processes["kwok"].stop()
         training.install(plane.api, plane.layout.binaries.job_definitions, plane.layout.pki)
         wait(lambda: training.definitions_established(plane.api), "job definitions")
@@ -71,6 +78,8 @@ def clear(plane: ControlPlane) -> None:
     """Delete jobs and pods, several at once: the API server deletes a collection in series."""
     plane.api.delete(TFJOBS.format(namespace=NAMESPACE))
     clear_pods(plane, PODS)
+    if plane.layout.features:
+        plane.api.delete(GROUPS)
 
 
 def end(plane: ControlPlane, job: str) -> None:
@@ -99,10 +108,19 @@ def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: st
     ]  # fmt: skip
 
 
-def submit(plane: ControlPlane, jobs: Iterable[TFJob], gated: bool = False, on: Sequence[str] = ()) -> list[str]:
-    """Create the jobs and then the pods that their operator would create; the pods' names. ``on``: each job's node."""
+def submit(
+    plane: ControlPlane, jobs: Iterable[TFJob], gated: bool = False, on: Sequence[str] = (), grouped: bool = False
+) -> list[str]:
+    """Create the jobs and then the pods that their operator would create; the pods' names.
+
+    ``on``: each job's node. ``grouped``: each job's pods are a PodGroup that is scheduled whole.
+    """
     made = create(plane, TFJOBS.format(namespace=NAMESPACE), [job.manifest() for job in jobs])
     pods = [pod for item in made for pod in pods_of(item)]
+    if grouped:
+        create(plane, GROUPS, [group_of(item, len(pods) // len(made)) for item in made])
+        for pod in pods:
+            pod["spec"] |= {"schedulingGroup": {"podGroupName": pod["metadata"]["ownerReferences"][0]["name"]}}
     for number, pod in enumerate(pods):
         pod["spec"] |= {"nodeName": on[number * len(made) // len(pods)]} if on else {}
         pod["spec"] |= {"schedulingGates": [{"name": "kohort.dev/admission"}]} if gated else {}
@@ -122,6 +140,12 @@ def pods_of(item: Json) -> Iterator[Json]:
             labels[f"{prefix}/replica-index"] = str(index)
             meta = {"name": f"{name}-{role.lower()}-{index}", "labels": labels, "ownerReferences": [owner]}
             yield {"metadata": meta, "spec": dict(spec["template"]["spec"])}
+
+
+def group_of(item: Json, size: int) -> Json:
+    """The PodGroup of a job that exists, with its name."""
+    policy = {"gang": {"minCount": size}}
+    return {"metadata": {"name": item["metadata"]["name"]}, "spec": {"schedulingPolicy": policy}}
 
 
 # -- the schedulers --------------------------------------------------------------------------------
@@ -193,13 +217,39 @@ def series(url: str, name: str) -> dict[str, float]:
     return {labels: float(value) for labels, value in found}
 
 
+def calls(url: str) -> dict[str, float]:
+    """How often each verb was called, whatever came of it."""
+    found: dict[str, float] = {}
+    for labels, count in series(url, "kohort_verb_requests_total").items():
+        verb = labels.split('verb="', 1)[1].split('"', 1)[0]
+        found[verb] = found.get(verb, 0.0) + count
+    return found
+
+
+Look = Callable[[Json], object]
+
+
+def is_bound(pod: Json) -> object:
+    """Whether the pod has a node."""
+    return pod["spec"].get("nodeName")
+
+
+def is_nominated(pod: Json) -> object:
+    """Whether a node is kept for the pod."""
+    return pod.get("status", {}).get("nominatedNodeName") or is_bound(pod)
+
+
 @dataclass(slots=True)
-class Bindings:
-    """Sees when each pod of the namespace is bound, by a watch of its own. Use it before the pods are bound."""
+class Seen:
+    """Sees when each pod of the namespace is bound (or whatever ``look`` finds), by a watch of its own.
+
+    Use it before it happens.
+    """
 
     plane: ControlPlane
     at: dict[str, float] = field(default_factory=dict)  # by name, time.monotonic()
     on_first: Callable[[], None] = lambda: None
+    look: Look = is_bound
     _client: httpx.Client | None = None
     _thread: threading.Thread | None = None
     _stopped: bool = False
@@ -207,7 +257,7 @@ class Bindings:
     def __enter__(self) -> Self:
         self._client = httpx.Client(base_url=self.plane.url, verify=self.plane.tls, timeout=None, trust_env=False)
         version = self._client.get(PODS, params={"limit": 1}).json()["metadata"]["resourceVersion"]
-        self._thread = threading.Thread(target=self._run, args=(version,), name="bindings", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(version,), name="seen", daemon=True)
         self._thread.start()
         return self
 
@@ -218,25 +268,30 @@ class Bindings:
 
     def _run(self, version: str) -> None:
         assert self._client is not None
+        query = {"watch": "1", "timeoutSeconds": "1", "allowWatchBookmarks": "true"}
+        query |= {"fieldSelector": "spec.nodeName!="} if self.look is is_bound else {}
         while not self._stopped:
-            query = {
-                "watch": "1",
-                "resourceVersion": version,
-                "timeoutSeconds": "1",
-                "fieldSelector": "spec.nodeName!=",
-            }
-            with self._client.stream("GET", PODS, params=query | {"allowWatchBookmarks": "true"}) as answer:
+            with self._client.stream("GET", PODS, params=query | {"resourceVersion": version}) as answer:
                 for line in answer.iter_lines():
-                    now, event = time.monotonic(), json.loads(line)
-                    meta = event["object"]["metadata"]
-                    version = meta["resourceVersion"]
-                    if event["type"] == "ADDED":
-                        if not self.at:
-                            self.on_first()
-                        self.at.setdefault(meta["name"], now)
+                    version = self._take(json.loads(line), time.monotonic())
+
+    def _take(self, event: Json, now: float) -> str:
+        pod = event["object"]
+        name = pod["metadata"].get("name", "")
+        if event["type"] in ("ADDED", "MODIFIED") and name not in self.at and self.look(pod):
+            if not self.at:
+                self.on_first()
+            self.at[name] = now
+        version: str = pod["metadata"]["resourceVersion"]
+        return version
+
+    @property
+    def seconds(self) -> float:
+        """From the first to the last."""
+        return max(self.at.values()) - min(self.at.values())
 
     def spreads(self) -> list[float]:
-        """Seconds from the first to the last bound member of each gang."""
+        """Seconds from the first to the last member of each gang."""
         by_gang: dict[str, list[float]] = {}
         for name, at in self.at.items():
             by_gang.setdefault(name.rsplit("-", 2)[0], []).append(at)

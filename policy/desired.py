@@ -210,7 +210,9 @@ def _orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _Gang
     return _GangOrders(
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
         wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
-        nominate=tuple(_order(pod, node) for pod, node in ready if nominating and pod.nominated != node),
+        nominate=tuple(
+            _order(pod, node) for pod, node in ready if pod.nominated != node and (nominating or _asleep(pod, gang))
+        ),
     )
 
 

@@ -270,7 +270,9 @@ class Settings(BaseSettings):
     barrier: Barrier = Barrier()
     scheduler: Scheduler = Scheduler()
     nominate_above_nodes: Count = Field(
-        default=500, ge=0, description="Nominate planned nodes on clusters larger than this."
+        default=500,
+        ge=0,
+        description="Nominate planned nodes on clusters larger than this; below, only those of refused members.",
     )
     refusal_memory_seconds: Seconds = Field(
         default=60, description="How long a node that plugins refused is not planned again."

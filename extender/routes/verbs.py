@@ -129,8 +129,10 @@ class Verbs:
         offer = self._offer(args)
         if offer.reason is None:
             return wire.encode_filter(wire.filter_result(args, offer.nodes)), ""
-        # Unresolvable: nobody is to be preempted for a gang that cannot run.
-        refused = dict.fromkeys(args.node_names, offer.reason.text)
+        # Unresolvable: nobody is to be preempted for a gang that cannot run. A node that is not named is refused in the
+        # same way, so one name carries the reason for all: the pod's condition counts names, and whatever changes it
+        # wakes the pod (FitError, NodeToStatus).
+        refused = dict.fromkeys(args.node_names[:1], offer.reason.text)
         return wire.encode_filter(wire.filter_result(args, [], unresolvable=refused)), offer.reason.value
 
     def _offer(self, args: wire.ExtenderArgs) -> Offer:

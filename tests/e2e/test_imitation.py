@@ -97,6 +97,17 @@ def constant_refusal_is_asked_twice_then_quiet(side: Side) -> None:
     assert message.startswith("0/3 nodes are available: 3 the gang waits.")
 
 
+def one_named_node_carries_the_reason_for_all(side: Side) -> None:
+    side.stub.filters["refused"] = lambda names: {"NodeNames": [], "FailedAndUnresolvableNodes": {names[0]: "no room"}}
+    side.create("refused")
+    eventually(lambda: len(side.stub.of("refused")), 2)
+    time.sleep(QUIET)
+    assert len(side.stub.of("refused")) == 2
+    assert side.scheduled("refused")[2].startswith("0/3 nodes are available: 1 no room.")
+    side.annotate("refused", "wake")
+    eventually(lambda: len(side.stub.of("refused")), 3, limit=2)
+
+
 def varying_refusal_spins(side: Side) -> None:
     count = itertools.count()
     side.stub.filters["spins"] = lambda names: {"FailedNodes": dict.fromkeys(names, f"{next(count)} of 8 are here")}
@@ -344,6 +355,7 @@ def an_ok_that_bound_nothing_leaves_the_pod_stuck(side: Side) -> None:
 
 SCHEDULER: list[Behaviour] = [
     constant_refusal_is_asked_twice_then_quiet,
+    one_named_node_carries_the_reason_for_all,
     varying_refusal_spins,
     annotation_wakes_a_refused_pod_once,
     another_pending_pod_wakes_nobody,

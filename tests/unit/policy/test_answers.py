@@ -168,6 +168,16 @@ def test_refused_members_are_woken_once_per_plan() -> None:
     assert [o.value for o in desired(world.snapshot, 500).wake] == [world.gang("a").plan]
 
 
+def test_a_refused_member_is_nominated_with_its_wake_up_on_a_cluster_of_any_size() -> None:
+    world = planned()
+    gang = world.gang("a")
+    world.see(replace(world.pod("a-ps-0"), refused=True))
+    wanted = [(o.name, o.value) for o in desired(world.snapshot, 500).nominate]
+    assert wanted == [("a-ps-0", gang.nodes[world.pod("a-ps-0").slot])]
+    world.see(replace(world.pod("a-ps-0"), woken=gang.plan))
+    assert desired(world.snapshot, 500).nominate == ()
+
+
 def test_nobody_is_woken_while_the_room_is_being_freed() -> None:
     world = World().nodes("n1").start(job("light").ps().workers(1, 4, asked=4))
     world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
