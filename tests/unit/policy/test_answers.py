@@ -10,7 +10,7 @@ from policy.answers.explain import Ahead, explain, held_room
 from policy.answers.queue import places, weights
 from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.gang import State
-from policy.cluster.model import Node, Phase
+from policy.cluster.model import Node, Phase, Slot
 from policy.cluster.reasons import TEXTS, Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
@@ -173,7 +173,7 @@ def test_a_refused_member_is_nominated_with_its_wake_up_on_a_cluster_of_any_size
     gang = world.gang("a")
     world.see(replace(world.pod("a-ps-0"), refused=True))
     wanted = [(o.name, o.value) for o in desired(world.snapshot, 500).nominate]
-    assert wanted == [("a-ps-0", gang.nodes[world.pod("a-ps-0").slot])]
+    assert wanted == [("a-ps-0", gang.nodes[Slot("ps", 0)])]
     world.see(replace(world.pod("a-ps-0"), woken=gang.plan))
     assert desired(world.snapshot, 500).nominate == ()
 
