@@ -1,0 +1,170 @@
+"""Each of the five policies with mixed jobs on the real control plane: all end or are told why not, and it replays."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.study.replay import again
+from tests.controlplane import ControlPlane
+from tests.controlplane.kohort import Kohort
+from tests.e2e.gangs import fresh_kohort, own_namespace, until
+from tests.e2e.observer import Observer
+from tests.e2e.scenario import Arrival, arrivals, ended
+from tests.e2e.tfjobs import TFJob
+
+Json = dict[str, Any]
+WINDOW = 8.0
+SLOT = 10.0
+POLICIES: dict[str, Json] = {
+    "kod2": {"policy": "kod2", "kod2": {"cooldown_seconds": 2}},
+    "drs": {"policy": "drs", "parameters": {"cooldown": 2.0}},
+    "dragon": {"policy": "dragon", "parameters": {"urgent_threshold": 5.0, "idle_threshold": 2.0}},
+    "specon": {"policy": "specon", "parameters": {"interval": 3.0}},
+    "oasis": {"policy": "oasis", "parameters": {"slot_seconds": SLOT, "horizon": 30, "grace": 0.2}},
+}
+HOPELESS = {"GangExceedsCluster", "JobRejected"}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.timeout(170, func_only=True)
+def test_every_job_ends_or_is_told_why_not(live_plane: ControlPlane, policy: str) -> None:
+    play(live_plane, policy, list(arrivals(7, seed=1, seconds=5.0)), gap=0.5, limit=120.0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.timeout(900, func_only=True)
+def test_twenty_jobs_end_or_are_told_why_not(live_plane: ControlPlane, policy: str) -> None:
+    play(live_plane, policy, list(arrivals(21, seed=2, seconds=20.0)), gap=8.0, limit=600.0)
+
+
+def play(plane: ControlPlane, policy: str, jobs: list[Arrival], gap: float, limit: float) -> None:
+    """Let the jobs come, ``gap`` seconds apart, wait for their ends, and hold what was seen to the rules."""
+    folder = plane.workdir / f"journal-{policy}-{len(jobs)}"
+    settings = POLICIES[policy] | {"journal": {"folder": str(folder)}, "release": {"backoff_initial_seconds": 1}}
+    with own_namespace(plane, f"all-{policy}-{len(jobs)}") as space, Observer(plane, space) as observer:
+        with fresh_kohort(plane, settings, f"all-{policy}") as kohort:
+            began = time.monotonic()
+            for job in jobs:
+                plane.api.create(job.path(space), job.manifest(space))
+                time.sleep(gap)
+            for job in jobs:
+                until(lambda job=job: is_over(plane, kohort, space, job), f"{job.name} at its end", limit)  # type: ignore[misc]
+            took = time.monotonic() - began
+            moved = {entry["job"]["name"] for entry in decided(kohort, "Migrate", "Released") if entry["job"]}
+        failed = {job.name: how for job in jobs if (how := ended(plane, space, job)) == "Failed"}
+        assert failed == {}
+        for job in jobs:
+            hold_to_the_rules(plane, observer, space, job, untouched=policy != "oasis" and job.name not in moved)
+    replays_as_recorded(folder)
+    print(f"{policy}: {len(jobs)} jobs in {took:.0f} s")
+
+
+def is_over(plane: ControlPlane, kohort: Kohort, space: str, job: Arrival) -> bool:
+    if not job.impossible:
+        return bool(ended(plane, space, job))
+    return why(kohort, space, job) in HOPELESS
+
+
+def why(kohort: Kohort, space: str, job: Arrival) -> str:
+    found = [view for view in kohort.get("/v1/jobs")["jobs"] if (view["namespace"], view["name"]) == (space, job.name)]
+    return str((found[0]["waits"] or {}).get("reason", "")) if found else ""
+
+
+def decided(kohort: Kohort, *actions: str) -> list[Json]:
+    return [entry for entry in kohort.get("/v1/decisions")["decisions"] if entry["action"] in actions]
+
+
+def hold_to_the_rules(plane: ControlPlane, observer: Observer, space: str, job: Arrival, *, untouched: bool) -> None:
+    """Whole within the window, within its bounds, its rigid member where it was and as many as it asked for."""
+    if job.kind == "Job":
+        return  # its pods carry no label of the training operator
+    assert observer.partial_seconds(job.name, job.members) <= WINDOW + 2, job.name
+    assert observer.most_bound(job.name) <= job.most, job.name
+    if job.kind == "TFJob":
+        spec = plane.api.get(f"{job.path(space)}/{job.name}")["spec"]["tfReplicaSpecs"]
+        assert spec["PS"]["replicas"] == 1
+        if untouched:
+            places = {s.uid for s in observer.sightings if (s.job, s.role) == (job.name, "ps") and s.bound}
+            assert len(places) == (0 if job.impossible else 1), job.name
+
+
+def replays_as_recorded(folder: Path) -> None:
+    files = sorted(folder.glob("journal-*.jsonl"))
+    replayed = [again(file) for file in files]
+    assert sum(found.decisions for found in replayed) > 0
+    assert [found.departures for found in replayed] == [()] * len(files)
+
+
+# -- reaction --------------------------------------------------------------------------------------
+
+CASES = 6
+BOUND_IN, PATCHED_IN = 2.0, 1.0
+
+
+def reactions(plane: ControlPlane, cases: int) -> tuple[list[float], list[float]]:
+    """Seconds from freed room to the waiting gang being bound, and from a heavier job's pods to the first patch."""
+    bound, patched = list[float](), list[float]()
+    with (
+        own_namespace(plane, "reaction") as space,
+        Observer(plane, space) as observer,
+        fresh_kohort(plane, {"kod2": {"cooldown_seconds": 3600}}, "reaction"),
+    ):
+        for n in range(cases):
+            case = react(plane, observer, space, n)
+            bound.append(case[0])
+            patched.append(case[1])
+    return bound, patched
+
+
+def react(plane: ControlPlane, observer: Observer, space: str, n: int) -> tuple[float, float]:
+    """One case: a job fills the cluster, a heavier one takes workers of it, a third waits until the first is deleted."""
+    full, heavy = TFJob(space, f"full-{n}", 27, least=20, most=27), TFJob(space, f"heavy-{n}", 6, utility="100")
+    third = TFJob(space, f"third-{n}", 20)
+    submit(plane, full)
+    until(lambda: len(observer.bound_now(full.name)) == 28, "full", 40)
+    submit(plane, heavy)
+    until(lambda: seen(observer, heavy.name) == 7, "its pods", 40)
+    patched = until(lambda: workers(plane, full) < 27, "first patch", 20)
+    until(lambda: len(observer.bound_now(heavy.name)) == 7, "bound", 60)
+    submit(plane, third)
+    until(lambda: seen(observer, third.name) == 21, "its pods", 40)
+    plane.api.delete(full.path)
+    until(lambda: not observer.bound_now(full.name), "room", 40)
+    bound = until(lambda: len(observer.bound_now(third.name)) == 21, "bound", 40)
+    for job in (heavy, third):
+        plane.api.delete(job.path)
+    until(lambda: not any(observer.bound_now(name) for name in observer.jobs()), "empty", 40)
+    return bound, patched
+
+
+def seen(observer: Observer, job: str) -> int:
+    return len({s.uid for s in observer.sightings if s.job == job})
+
+
+def submit(plane: ControlPlane, job: TFJob) -> None:
+    plane.api.create(job.path.rsplit("/", 1)[0], job.manifest())
+
+
+def workers(plane: ControlPlane, job: TFJob) -> int:
+    return int(plane.api.get(job.path)["spec"]["tfReplicaSpecs"]["Worker"]["replicas"])
+
+
+@pytest.mark.timeout(170, func_only=True)
+def test_room_is_used_within_two_seconds_and_made_within_one(live_plane: ControlPlane) -> None:
+    bound, patched = reactions(live_plane, CASES)
+    print(f"bound {[round(s, 2) for s in bound]}, first patch {[round(s, 2) for s in patched]}")
+    assert sorted(bound)[len(bound) // 2] <= BOUND_IN
+    assert sorted(patched)[len(patched) // 2] <= PATCHED_IN
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600, func_only=True)
+def test_two_hundred_times_room_is_used_within_two_seconds(live_plane: ControlPlane) -> None:
+    bound, patched = reactions(live_plane, 200)
+    assert sorted(bound)[197] <= BOUND_IN
+    assert sorted(patched)[197] <= PATCHED_IN
