@@ -110,4 +110,18 @@ class Released:
     reason: Reason
 
 
-Effect = Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Somebody else has changed a number of the job. what: workers, min-workers or max-workers.
+
+    kept: it is in force now; else it is set back, for growth is the policy's to give.
+    """
+
+    job_uid: str
+    what: str
+    before: int
+    after: int
+    kept: bool
+
+
+Effect = Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from policy.cluster import events
-from policy.cluster.actions import Effect, RefuseBind
+from policy.cluster.actions import Edited, Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
@@ -27,7 +28,7 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
         case events.NodeGone(name):
             draft.drop_node(name)
         case events.JobSeen(job):
-            see_job(draft, job, now)
+            return see_job(draft, job, now)
         case events.JobGone(uid):
             return lose_job(draft, uid)
         case events.PodSeen(pod):
@@ -65,16 +66,29 @@ def see_node(draft: Draft, node: Node) -> None:
         draft.filled.add(node.name)
 
 
-def see_job(draft: Draft, job: Job, now: float) -> None:
-    """A job was added or changed."""
+def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
+    """A job was added or changed. What somebody else has changed of its numbers is told."""
     old = job_of(draft, job.uid)
     if old is not None and old.version > job.version:
-        return
+        return []
     draft.put_job(job)
     if old is None:
         _strike_forged(draft, job)
-    if old is not None and old.worker is not None and job.worker is not None:
-        _respect_edit(draft, old.worker.replicas, job, job.worker.replicas, now)
+        return []
+    edits = list(_edited_bounds(old, job))
+    if old.worker is not None and job.worker is not None:
+        edits += _respect_edit(draft, old.worker.replicas, job, job.worker.replicas, now)
+    return [*edits] if draft.read("synced") and draft.read("leading") else []
+
+
+def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
+    """Bounds that the object states otherwise than before; one that follows from the replicas is nobody's edit."""
+    if old.invalid or job.invalid:
+        return
+    if job.min_stated and old.min_workers != job.min_workers:
+        yield Edited(job.uid, "min-workers", old.min_workers, job.min_workers, kept=True)
+    if job.max_stated and old.max_workers != job.max_workers:
+        yield Edited(job.uid, "max-workers", old.max_workers, job.max_workers, kept=True)
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
@@ -91,7 +105,7 @@ def _is_forged(pod: Pod, job: Job) -> bool:
     return bool(pod.owner) and pod.owner != job.name
 
 
-def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -> None:
+def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -> list[Edited]:
     """Take over a replica count that somebody else set: a lower one always, a higher one only where another leads.
 
     Growth is the policy's to give, so a count above the target is set back. Counts that we ordered ourselves earlier
@@ -99,14 +113,18 @@ def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -
     """
     gang = draft.gang(job.uid)
     if gang.state not in ADMITTED or asked == before or job.invalid:
-        return
+        return []
     if asked == gang.workers:
         draft.put_gang(replace(gang, targets=()))
-        return
+        return []
     follows = not draft.read("leading")
     wanted = min(max(asked, job.min_workers), job.max_workers)
-    if follows or (wanted < gang.workers and asked not in gang.targets):
+    kept = follows or (wanted < gang.workers and asked not in gang.targets)
+    if kept:
         retarget(draft, gang, wanted, {}, now)
+    # On the way down we ask for one worker less after another.
+    ours = asked in gang.targets or gang.workers < asked < before
+    return [] if ours else [Edited(job.uid, "workers", before, asked, kept)]
 
 
 def lose_job(draft: Draft, uid: str) -> list[Effect]:

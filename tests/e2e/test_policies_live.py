@@ -122,7 +122,7 @@ def reactions(plane: ControlPlane, cases: int) -> tuple[list[float], list[float]
 
 
 def react(plane: ControlPlane, observer: Observer, space: str, n: int) -> tuple[float, float]:
-    """One case: a job fills the cluster, a heavier one takes workers of it, a third waits until the first is deleted."""
+    """One case: a job fills the cluster, a heavier one takes workers of it, a third waits for the first to go."""
     full, heavy = TFJob(space, f"full-{n}", 27, least=20, most=27), TFJob(space, f"heavy-{n}", 6, utility="100")
     third = TFJob(space, f"third-{n}", 20)
     submit(plane, full)

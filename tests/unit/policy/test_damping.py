@@ -1,0 +1,126 @@
+"""Damping: what a person sets is respected and told; under constant load nobody is turned to and fro."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from policy.cluster.actions import Edited
+from policy.systems import make_policy
+from policy.systems.elastic import TURN_SECONDS, TURNS
+from tests.builders import JobBuilder, State, World, job, node
+
+ELASTIC = job("a", min_stated=True, max_stated=True).workers(1, 6, asked=4, cpu=1)
+
+
+def running() -> World:
+    """Four workers of one to six; the node has room for four."""
+    world = World().nodes(node("n1", cpu=4)).start(ELASTIC)
+    world.effects.clear()
+    assert world.gang("a").workers == 4
+    return world
+
+
+def edits(world: World) -> list[Edited]:
+    return [effect for effect in world.effects if isinstance(effect, Edited)]
+
+
+def test_a_lower_count_that_a_person_sets_is_taken_over_and_told() -> None:
+    world = running()
+    world.see(ELASTIC.replicas(2))
+    assert world.gang("a").workers == 2
+    assert edits(world) == [Edited("job-a", "workers", 4, 2, kept=True)]
+    world.operate(ELASTIC)
+    world.pass_time(30.0)  # the cool-down is 60 s
+    assert world.gang("a").workers == 2
+
+
+def test_a_higher_count_that_a_person_sets_is_set_back_and_told() -> None:
+    world = running()
+    world.see(ELASTIC.replicas(6))
+    assert world.gang("a").workers == 4
+    assert edits(world) == [Edited("job-a", "workers", 4, 6, kept=False)]
+
+
+def test_our_own_counts_are_nobodys_edits() -> None:
+    """Down one at a time, as the operator needs it, and up again."""
+    world = running()
+    heavy = job("b", utility=100.0).workers(2, cpu=1)
+    world.submit(heavy)
+    assert world.gang("a").workers == 2
+    for count in (3, 2):
+        world.see(ELASTIC.replicas(count))
+    world.operate(ELASTIC)
+    world.bind(heavy)
+    world.end(heavy)
+    world.pass_time(61.0)
+    assert world.gang("a").workers == 4
+    world.operate(ELASTIC)
+    assert edits(world) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "edit"),
+    [
+        (ELASTIC.with_(min_workers=3), Edited("job-a", "min-workers", 1, 3, kept=True)),
+        (ELASTIC.with_(max_workers=4), Edited("job-a", "max-workers", 6, 4, kept=True)),
+    ],
+    ids=["min", "max"],
+)
+def test_a_bound_that_a_person_sets_is_in_force_and_told(changed: JobBuilder, edit: Edited) -> None:
+    world = running()
+    world.see(changed)
+    assert edits(world) == [edit]
+    heavy = job("b", utility=100.0).workers(2, cpu=1)
+    world.submit(heavy)
+    assert world.gang("a").workers == (2 if edit.what == "max-workers" else 4)  # three of four leave no room for two
+
+
+def test_a_bound_that_follows_from_the_replicas_is_nobodys_edit() -> None:
+    world = World().nodes(node("n1", cpu=4))
+    loose = job("a", min_stated=True, max_stated=False).workers(1, 4, asked=4, cpu=1)
+    world.start(loose)
+    world.effects.clear()
+    world.see(loose.with_(max_workers=3))
+    assert edits(world) == []
+
+
+# -- constant load -----------------------------------------------------------------------------------
+
+
+def turned(effects: list[tuple[float, int]]) -> list[float]:
+    """When the direction of a job's resizing changed: from its counts over time."""
+    signs = [(at, after > before) for (_, before), (at, after) in pairwise(effects) if after != before]
+    return [at for (_, was), (at, now) in pairwise(signs) if was is not now]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("policy", ["kod2", "drs", "dragon"])
+def test_under_constant_load_nobody_changes_direction_more_than_twice_in_ten_minutes(policy: str, seed: int) -> None:
+    """Five elastic jobs, more than two nodes hold, all there from the start; half an hour of looks."""
+    chance = random.Random(seed)
+    world = World(make_policy(policy)).nodes(*(node(f"n{n}", cpu=8) for n in range(2)))
+    jobs = [
+        job(f"{n}", utility=chance.choice((1.0, 3.0, 9.0)))
+        .ps(1, cpu=1)
+        .workers(least := chance.randint(1, 2), least + chance.randint(0, 5), cpu=chance.choice((1, 2)))
+        for n in range(5)
+    ]
+    counts: dict[str, list[tuple[float, int]]] = {one.done().uid: [] for one in jobs}
+    world.submit(*jobs)
+    for _ in range(90):
+        for one in jobs:
+            gang, now = world.snapshot.gang(one.done().uid), world.snapshot.jobs[one.done().uid]
+            if gang.state is State.PLANNED or (gang.admitted and now.worker and now.worker.replicas != gang.workers):
+                world.bind(one)
+                world.operate(one)
+        world.pass_time(20.0)
+        for uid, seen in counts.items():
+            if (gang := world.snapshot.gang(uid)).admitted:
+                seen.append((world.now, gang.workers))
+    assert sum(map(len, counts.values())) > 100
+    for uid, seen in counts.items():
+        times = turned(seen)
+        assert all(later - at > TURN_SECONDS for at, later in zip(times, times[TURNS:], strict=False)), (uid, seen)
