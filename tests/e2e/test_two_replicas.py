@@ -129,8 +129,10 @@ def whole(plane: ControlPlane, job: TFJob) -> bool:
     return len(nodes_of(plane, job.namespace, job.name)) >= job.ps + (job.least or job.workers)
 
 
-def bound_by(plane: ControlPlane, space: str, leader: str) -> bool:
-    return any(pod["metadata"].get("annotations", {}).get(LEADER) == leader for pod in pods(plane, space))
+def wrote(plane: ControlPlane, space: str, leader: str) -> bool:
+    """Whether that replica has bound a pod or resized a job."""
+    jobs = plane.api.get(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs")["items"]
+    return any(one["metadata"].get("annotations", {}).get(LEADER) == leader for one in (*pods(plane, space), *jobs))
 
 
 def turns(counts: list[int]) -> int:
@@ -168,7 +170,7 @@ def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, afte
         pair.strike(old, fault)
         struck = time.monotonic()
         (new,) = pair.replicas.keys() - {old}
-        until(lambda: bound_by(plane, space, new), "the other replica acting", acting)
+        until(lambda: wrote(plane, space, new), "the other replica acting", acting)
         took = time.monotonic() - struck
         until(lambda: all(whole(plane, job) for job in (*light, *heavy)), "every job whole", 60)
         if fault is signal.SIGSTOP:
