@@ -23,6 +23,7 @@ from extender.observe.metrics import ControllerMetrics
 from extender.present.views import ChangeView, DecisionsView, ExplainView, QueuedJob, QueueView
 
 LOOK_SECONDS: Final = 10.0  # between two looks at the queue
+SHORT_QUEUE: Final = 20  # with a longer one nobody is: the answers would take the extender too long
 HELPED: Final = 5  # of the queue are told what would admit them, which takes dozens of decisions
 
 Event = dict[str, Any]
@@ -92,7 +93,8 @@ class Announcer:
             now = self._clock.now()
             await self._write(story.starving(found, now))
             for job in story.news(found, now):
-                changes = await self._changes(job) if job.position <= HELPED else ()
+                helped = job.position <= HELPED and len(found.jobs) <= SHORT_QUEUE
+                changes = await self._changes(job) if helped else ()
                 await self._write([story.queued(job, changes, now)])
 
     async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:

@@ -34,6 +34,7 @@ FOR_ROOM = frozenset(
         Reason.NODE_NOT_OFFERED,
     }
 )
+MOST_PROOFS = 64  # of each kind: every one is a decision about the whole cluster, beside a loop that answers verbs
 MOST_PRICED = 12  # of each kind: a schedule is planned for every one of them
 DECIDED = frozenset({Reason.REJECTED, Reason.PAUSED})
 
@@ -47,7 +48,8 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
     if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
         return ()
     proved = partial(admits, snapshot, job_uid, policy, now)
-    found = (next(filter(proved, changes), None) for changes in _changes(snapshot, job, policy, now))
+    tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
+    found = (next(filter(proved, changes), None) for changes in tried)
     return tuple(change for change in found if change is not None)
 
 
