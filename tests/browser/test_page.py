@@ -234,7 +234,6 @@ HOSTILE = {
     "long": "x" * 10_240,
     "right-to-left": "safe\u202egnp.exe\u2066\u200f",
     "control": "a\x00b\x07c\x1b[2Jd\ne\u2028f",
-    "slashes": "../../v1/jobs?x=1#y",
 }
 
 
