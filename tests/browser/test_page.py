@@ -181,6 +181,7 @@ def test_paused_the_page_stands_still(small: Scene, look: Look) -> None:
 
 def test_a_link_that_is_in_focus_stays_so_when_its_row_changes(small: Scene, look: Look) -> None:
     page = until_live(look().open(small.url)).page
+    small.do(*submitted(small_job("before", small)))
     link = page.locator("[data-list=decisions] a").first
     name = link.get_attribute("href")
     link.focus()
@@ -228,7 +229,7 @@ def test_what_would_admit_a_job_is_told_to_whoever_asks(look: Look) -> None:
 # -- hostile names ------------------------------------------------------------------------------
 
 HOSTILE = {
-    "markup": "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>",
+    "markup": "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'",
     "attribute": '" onmouseover="document.title=\'taken\'" x="',
     "template": "{{ 7 * 7 }}{% raw %}",
     "long": "x" * 10_240,
