@@ -100,7 +100,8 @@ class Barrier:
     def _drop(self, uid: str, text: str) -> None:
         """The call no longer waits (nobody may be there to read the answer), so its check of the pod does not count."""
         self._answer(uid, text)
-        self._ledger.step(BindDropped(uid))
+        # Where one connection breaks, others do: one step must hear of them all before it binds what is left.
+        self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:
         waiting = self._held.pop(uid, None)

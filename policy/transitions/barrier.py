@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from policy.cluster import events
@@ -27,6 +28,22 @@ from policy.transitions.gangs import (
 )
 
 FIRST_REFUSAL_SECONDS = 1.0
+
+
+def without_dropped(batch: Iterable[events.Event]) -> list[events.Event]:
+    """The batch without holds that the same batch drops: a gang must not be bound by calls that nobody waits for."""
+    kept: list[events.Event] = []
+    dropped: set[str] = set()
+    for event in reversed(tuple(batch)):
+        match event:
+            case events.BindDropped(uid):
+                dropped.add(uid)
+            case events.BindHeld(uid) if uid in dropped:
+                continue
+            case _:
+                pass
+        kept.append(event)
+    return kept[::-1]
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:

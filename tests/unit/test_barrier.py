@@ -116,6 +116,19 @@ async def test_a_caller_that_hangs_up_no_longer_counts() -> None:
 
 
 @virtual
+async def test_callers_that_all_hang_up_at_once_leave_nothing_to_bind() -> None:
+    stage = Stage()
+    pods = stage.submit(job("a").ps(1).workers(1, 3, asked=3))  # two of its four members make it complete
+    hung_up = asyncio.Event()
+    calls = [call(stage, member, gone=hung_up.wait()) for member in pods]
+    await asyncio.sleep(0)
+    hung_up.set()
+    await later()
+    assert [task.result() for task in calls] == [Reason.BARRIER_TIMEOUT.text] * 4
+    assert (stage.api.bindings, stage.gang(job("a")).held) == ([], {})
+
+
+@virtual
 async def test_a_connection_that_breaks_in_another_way_is_gone_too() -> None:
     stage = Stage()
     pods = stage.submit(A)

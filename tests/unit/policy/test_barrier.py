@@ -187,6 +187,20 @@ def test_a_dropped_check_no_longer_counts() -> None:
     assert len(world.hold(PODS[0])) == 3
 
 
+def test_a_hold_that_its_own_step_drops_does_not_complete_the_gang() -> None:
+    world = planned()
+    node = world.gang("a").nodes[ps()]
+    assert world.do(*(BindHeld(uid, node) for uid in PODS), BindDropped(PODS[1])) == ()
+    assert set(world.gang("a").held) == {PODS[0], PODS[2]}
+
+
+def test_a_hold_after_its_drop_counts() -> None:
+    world = planned()
+    node = world.gang("a").nodes[ps()]
+    effects = world.do(BindHeld(PODS[0], node), BindDropped(PODS[0]), *(BindHeld(uid, node) for uid in PODS))
+    assert [type(effect) for effect in effects] == [Bind] * 3
+
+
 def test_k_of_n_fail_the_rest_is_retried_and_at_the_deadline_the_gang_is_released_whole() -> None:
     world = planned()
     effects = [e for uid in PODS for e in world.hold(uid)]
