@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from policy.cluster.actions import Admit, Decision, Remember
+from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.gang import State
 from policy.cluster.model import Job
@@ -34,7 +34,10 @@ def recall(draft: Draft, policy: Policy) -> None:
 
 
 def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
-    """The decision less those admissions that have to wait until their job's object holds them."""
+    """The decision less those admissions that have to wait until their job's object holds them, and what hangs on them.
+
+    Such a job is not grown in the same step either, and nobody is shrunk for it before.
+    """
     if not rules_of(draft).stores or not isinstance(policy, Keeps):
         return decision
     changed = {action.key: action.value for action in decision.actions if isinstance(action, Remember)}
@@ -44,9 +47,20 @@ def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
     early = {action.job_uid for action in decision.actions if isinstance(action, Admit) and _early(draft, action)}
     if not early:
         return decision
-    actions = tuple(act for act in decision.actions if not (isinstance(act, Admit) and act.job_uid in early))
+    actions = tuple(action for action in decision.actions if early.isdisjoint(_serves(action)))
     storing = dict.fromkeys(early, Verdict(Reason.STORING))
     return replace(decision, actions=actions, verdicts={**decision.verdicts, **storing})
+
+
+def _serves(action: Action) -> tuple[str, ...]:
+    """The jobs that are given room, or promised it, by this action."""
+    match action:
+        case Admit(job_uid):
+            return (job_uid,)
+        case Resize(job_uid, on_behalf_of=rival):
+            return (job_uid, rival)
+        case _:
+            return ()
 
 
 def _early(draft: Draft, admit: Admit) -> bool:

@@ -19,6 +19,7 @@ from policy.keep import MOST_MEMORY, read_memory, write_memory
 from policy.systems.base import Policy
 from policy.systems.guests import KEY as HOME
 from policy.systems.guests import Guests
+from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.policy import Pass
 from policy.systems.oasis.schedule import MEMORY, Book
@@ -225,6 +226,31 @@ def test_a_job_without_an_object_of_its_own_waits_for_no_write() -> None:
     made = live(OASIS)
     made.submit(trains("a", 8).with_(holds_notes=False))
     assert made.state("a") is State.PLANNED
+
+
+def cordoned(*running: JobBuilder) -> World:
+    """A job whose node is cordoned while it is planned, and before what is remembered of it is on its object."""
+    made = live(Rebalanced(Kod2(), SpeCon(interval=10.0))).start(*running)
+    made.submit(job("a", holds_notes=True).workers(2, 4, cpu=2))
+    made.pass_time(10.0)  # SpeCon's round: from now on something is remembered of it
+    (host,) = set(made.plan("a").values())
+    made.see(replace(made.snapshot.nodes[host], unschedulable=True))
+    assert (made.state("a"), made.reason("a")) == (State.WAITING, "DecisionBeingStored")
+    return made
+
+
+def test_a_job_that_waits_for_the_write_does_not_grow_meanwhile() -> None:
+    made = cordoned()
+    assert made.gang("a").workers == 0
+    write(made)
+    assert (made.state("a"), made.gang("a").workers) == (State.PLANNED, 4)
+
+
+def test_nobody_is_shrunk_for_a_job_before_the_write() -> None:
+    made = cordoned(job("light").workers(1, 6, cpu=2))
+    assert made.gang("light").workers == 6
+    write(made)
+    assert (made.state("a"), made.gang("light").workers) == (State.PLANNED, 4)
 
 
 def specon() -> World:
