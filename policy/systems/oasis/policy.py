@@ -122,7 +122,7 @@ class Pass:
         self.slot = math.floor(now / policy.slot_seconds)
         self.window = policy.window(now)
         self.nodes: list[tuple[Node, Resources]] = usable(snapshot)
-        self.plans = {uid: plan for uid, plan in self.book.plans.items() if self._lives(uid)}
+        self.plans = {uid: plan for uid, plan in self.book.plans_at(self.slot).items() if self._lives(uid)}
         self.rejected = {uid: why for uid, why in self.book.rejected.items() if self._lives(uid)}
         self.seen = self.book.seen
         self.actions: list[Action] = []

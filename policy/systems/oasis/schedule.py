@@ -75,6 +75,10 @@ class Plan:
         """Without the slots that are past."""
         return replace(self, shifts=tuple(shift for shift in self.shifts if shift.slot >= slot))
 
+    def moved(self, slots: int) -> Plan:
+        """Every slot so many later, or sooner where it is negative."""
+        return replace(self, shifts=tuple(replace(shift, slot=shift.slot + slots) for shift in self.shifts))
+
 
 def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
     """Node and resources of each part of a slot."""
@@ -110,3 +114,11 @@ class Book:
     slot: int = -1
     ground: tuple[tuple[str, Resources], ...] = ()
     righted: tuple[str, ...] = ()
+
+    def plans_at(self, slot: int) -> Mapping[str, Plan]:
+        """The plans in that slot. Where it is one before the book's, the clock was set back, and they move along.
+
+        What runs goes on, who waits waits as many slots as before, and no slot is promised twice: all move alike.
+        """
+        back = min(0, slot - self.slot)
+        return {uid: plan.moved(back) for uid, plan in self.plans.items()} if back else self.plans

@@ -339,3 +339,18 @@ def test_a_job_that_runs_on_beyond_its_plan_is_planned_slot_by_slot() -> None:
     next_slot(made, one)
     assert counts(made, "a") == {0: 1}
     assert made.gang("a").workers == 1
+
+
+# -- a clock that is set back ---------------------------------------------------------------------
+
+
+def test_a_clock_set_back_leaves_who_runs_running_and_who_waits_as_near_to_its_slot() -> None:
+    """By slots of the old clock both would be paused until it is that late again."""
+    made = world()
+    first, second = trains("a", 8), trains("b", 8)
+    run(made, first)
+    made.submit(second)
+    assert (counts(made, "a"), counts(made, "b")) == ({0: 4, 1: 4}, {2: 4, 3: 4})
+    made.pass_time(-240 * SLOT)
+    assert made.state("a") is State.RUNNING
+    assert (counts(made, "a"), counts(made, "b")) == ({0: 4, 1: 4}, {2: 4, 3: 4})
