@@ -120,7 +120,7 @@ async def test_callers_that_all_hang_up_at_once_leave_nothing_to_bind() -> None:
     stage = Stage()
     pods = stage.submit(job("a").ps(1).workers(1, 3, asked=3))  # two of its four members make it complete
     hung_up = asyncio.Event()
-    calls = [call(stage, member, gone=hung_up.wait()) for member in pods]
+    calls = [call(stage, member, gone=hung_up.wait()) for member in reversed(pods)]
     await asyncio.sleep(0)
     hung_up.set()
     await later()
