@@ -116,6 +116,7 @@ function listen() {
   });
   stream.addEventListener("revision", (event) => {
     live("live", "live");
+    if (paused) return; // nor is a screen reader told of what the page does not show yet
     const { decisions } = JSON.parse(event.data);
     const named = decisions.filter((one) => one.job && one.action !== "Bind");
     if (named.length) say(`${named.length} new: ${named[0].job.name} ${named[0].text}`, false);
