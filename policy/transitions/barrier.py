@@ -30,20 +30,24 @@ from policy.transitions.gangs import (
 FIRST_REFUSAL_SECONDS = 1.0
 
 
-def without_dropped(batch: Iterable[events.Event]) -> list[events.Event]:
-    """The batch without holds that the same batch drops: a gang must not be bound by calls that nobody waits for."""
-    kept: list[events.Event] = []
+def drops_first(batch: Iterable[events.Event]) -> list[events.Event]:
+    """The batch with its drops before all else, and without the holds that they end.
+
+    A gang must not be bound by calls of which the same batch tells that nobody waits for them any more.
+    """
+    drops: list[events.Event] = []
+    rest: list[events.Event] = []
     dropped: set[str] = set()
     for event in reversed(tuple(batch)):
         match event:
             case events.BindDropped(uid):
                 dropped.add(uid)
+                drops.append(event)
             case events.BindHeld(uid) if uid in dropped:
-                continue
-            case _:
                 pass
-        kept.append(event)
-    return kept[::-1]
+            case _:
+                rest.append(event)
+    return drops[::-1] + rest[::-1]
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:

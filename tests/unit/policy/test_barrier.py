@@ -194,6 +194,14 @@ def test_a_hold_that_its_own_step_drops_does_not_complete_the_gang() -> None:
     assert set(world.gang("a").held) == {PODS[0], PODS[2]}
 
 
+def test_the_last_hold_completes_no_gang_of_which_its_step_drops_another() -> None:
+    world = planned()
+    world.hold(PODS[0])
+    world.hold(PODS[1])
+    assert world.do(BindHeld(PODS[2], world.gang("a").nodes[w(1)]), BindDropped(PODS[0])) == ()
+    assert set(world.gang("a").held) == set(PODS[1:])
+
+
 def test_a_hold_after_its_drop_counts() -> None:
     world = planned()
     node = world.gang("a").nodes[ps()]
