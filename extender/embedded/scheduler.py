@@ -97,7 +97,8 @@ class Scheduler:
             feasible = await self._feasible(pod, diagnosis)
         if len(feasible) <= 1:  # no choice: neither scores nor prioritize
             return next(iter(feasible), "")
-        return await self._best(pod, [self.cache.nodes[name] for name in feasible])
+        staying = [node for name in feasible if (node := self.cache.nodes.get(name))]  # some may have gone meanwhile
+        return await self._best(pod, staying) if staying else ""
 
     async def _try_nominated(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
         """Try the nominated node first and alone; an error there is only logged."""

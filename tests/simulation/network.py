@@ -30,6 +30,7 @@ from extender.kube.api import (
     Resource,
     Unknown,
 )
+from extender.kube.jobkinds import LEADER
 from tests.simulation.clocks import ProcessClock, loop_time
 from tests.simulation.faults import Faults
 
@@ -57,6 +58,10 @@ async def forever() -> None:
 class Watcher:
     """Told of each write as it reaches the API server."""
 
+    def holder(self) -> str | None:
+        """The replica that the Lease names; None: there is no Lease."""
+        return None
+
     def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """A process has begun a write."""
 
@@ -83,6 +88,7 @@ class Line:
         self.dead = False
         self.stalled = 0  # watches that bring nothing any more
         self.stalled_until = 0.0
+        self.woke_in_write = False  # whether the process was paused between its decision and the write of it
         self._server = server
         self._api = EmbeddedApi(server, clock)
         self._clock = clock
@@ -245,7 +251,9 @@ class Line:
         return Done({})  # nobody here reads them, and they would only cost time
 
     async def _write(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome:
+        began = loop_time()
         await self._alive()
+        self.woke_in_write = loop_time() > began
         crash = self._crash(self.who, verb)
         if crash == "kill-before-write":
             self._die()
@@ -299,6 +307,11 @@ class Line:
                 return Refused(403, "Forbidden", "an admission policy")
             case _:
                 pass
+        holder, leader = self._watcher.holder(), leader_of(told)
+        if leader and holder not in (None, leader):
+            return Refused(
+                403, "Forbidden", "this replica of Kohort leads no more"
+            )  # manifests/base/leader-policy.yaml
         self._watcher.arrives(self, verb, ref, told)
         outcome = await write()
         self._watcher.applied(self, verb, ref, told, outcome)
@@ -308,6 +321,13 @@ class Line:
             return Unknown("HTTP 500")
         await asyncio.sleep(self._latency())
         return outcome
+
+
+def leader_of(told: Mapping[str, Any]) -> str:
+    """The replica that the write says it comes from; empty where it says nothing."""
+    patch = told.get("patch")
+    of_patch = patch.get("metadata", {}).get("annotations", {}) if isinstance(patch, Mapping) else {}
+    return str({**of_patch, **told.get("annotations", {})}.get(LEADER, ""))
 
 
 def _swapped(events: list[Json], chance: random.Random) -> list[Json]:

@@ -31,7 +31,7 @@ from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
-from tests.simulation.network import Line, Watcher
+from tests.simulation.network import Line, Watcher, leader_of
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Extender
@@ -117,9 +117,10 @@ class Witness(Watcher):
         if first != pod.node:
             self.violated("S7", f"pod {pod.key} was bound to {first} and then to {pod.node}")
         owner = self.world.store.jobs.get(pod.owner)
-        if verb is not Verb.DELETED and owner is not None and pod.holds_room and refused(owner):
+        ours = PLAN in pod.annotations
+        if verb is not Verb.DELETED and owner is not None and pod.holds_room and ours and refused(owner):
             self.violated("S5", f"{pod.key} is bound although its job was refused for good")
-        if pod.scheduler != KOHORT or PLAN not in pod.annotations:
+        if pod.scheduler != KOHORT or not ours:
             self.foreign_at[pod.node] = loop_time()
         if verb is Verb.DELETED or pod.deleted is not None or pod.phase is Phase.FAILED:
             self._past[pod.owner].lost_at = loop_time()
@@ -190,22 +191,27 @@ class Witness(Watcher):
 
     # -- our writes ------------------------------------------------------------------------------
 
+    def holder(self) -> str | None:
+        return self.lease() if self.lease is not None else None
+
     def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         who = line.who
         if who not in OURS:
             return
-        self._check_leads(line, verb, ref)
+        self._check_leads(line, verb, ref, told)
         if who == "extender" and verb == "bind":
             self.flying[told["uid"]] = told["node"]
             self._check_commit(line, told["uid"])
         self.writes[f"{who} {verb}"] += 1
         self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
 
-    def _check_leads(self, line: Line, verb: str, ref: Ref) -> None:
+    def _check_leads(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """S8: only the replica that the Lease names writes; bystanders' bindings are anybody's."""
         pod = self.world.store.pod_named(ref.namespace, ref.name) if ref.resource == PODS else None
         if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
             return
+        if line.woke_in_write and leader_of(told):
+            return  # sent before a pause, as far as the process knows: the API server is to refuse it
         if (holder := self.lease()) != line.replica:
             self.violated("S8", f"{line.who} of {line.replica} {verb} {ref.name}; the Lease names {holder or 'nobody'}")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.cluster.model import PS, WORKER, Job, Node, Role
@@ -138,6 +138,7 @@ def test_pods_have_no_price_and_each_pool_has_its_own_bounds() -> None:
     assert full[1, 0] == pytest.approx(8.0 / (1 / 20))  # a ps of 1 cpu, of the job that is worth 8
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2).map(sorted), st.sampled_from(Floor))
 def test_a_price_never_falls_with_what_is_taken(shares: list[float], floor: Floor) -> None:
     low, high = (prices_at(share, floor)[0] for share in shares)
