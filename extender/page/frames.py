@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeVar
 from extender.clock import Clock
 
 SHARE: Final = 0.25  # of the time that frames may take
+KEPT: Final = 32  # frames; they share their rows
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 
@@ -27,21 +29,13 @@ def breathe() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One row's HTML, and the number of the frame that changed it."""
-
-    html: str
-    changed: int
-
-
-@dataclass(frozen=True, slots=True)
 class Frame:
     """Every list of the page at one revision. facts: small values beside the lists (title, density of the map)."""
 
     number: int
     instance: str
     generation: int
-    lists: Mapping[str, tuple[Row, ...]]
+    lists: Lists
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -49,31 +43,40 @@ class Frame:
         """What a viewer says it has."""
         return f"{self.instance}.{self.number}"
 
-    def html(self, name: str) -> Sequence[str]:
-        """The rows of a list."""
-        return [row.html for row in self.lists.get(name, ())]
-
-    def since(self, name: str) -> dict[str, Any]:
-        """What a viewer that has the frame ``name`` must change; everything, where that was another process's."""
-        instance, _, number = name.partition(".")
-        had = int(number) if instance == self.instance and number.isdecimal() else -1
+    def told(self, had: Frame | None) -> dict[str, Any]:
+        """What a viewer of the frame ``had`` must change, without the lists that are the same; everything for None."""
+        known = had.lists if had is not None else {}
         lists = {
-            key: {"count": len(rows), "rows": {at: row.html for at, row in enumerate(rows) if row.changed > had}}
-            for key, rows in self.lists.items()
+            name: pieces(known.get(name, ()), rows)
+            for name, rows in self.lists.items()
+            if had is None or known.get(name) != rows
         }
         return {"frame": self.name, "revision": self.generation, "facts": dict(self.facts), "lists": lists}
 
 
-def next_frame(last: Frame, generation: int, lists: Lists, facts: Mapping[str, str]) -> Frame:
-    """The frame after ``last``: a row that is the same keeps its number."""
-    number = last.number + 1
-    found = {name: _rows(last.lists.get(name, ()), rows, number) for name, rows in lists.items()}
-    return Frame(number, last.instance, generation, found, facts)
+Piece = str | tuple[int, int]
 
 
-def _rows(old: Sequence[Row], rows: Sequence[str], number: int) -> tuple[Row, ...]:
-    kept = len(old)
-    return tuple(old[at] if at < kept and old[at].html == html else Row(html, number) for at, html in enumerate(rows))
+def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
+    """``rows`` for somebody who has ``old``: HTML of the new ones, (first, number) for a run of old ones.
+
+    A row that comes in at the top is one row to send, though all others have another place.
+    """
+    places: dict[str, list[int]] = {}
+    for at in range(len(old) - 1, -1, -1):
+        places.setdefault(old[at], []).append(at)
+    found: list[Piece] = []
+    for html in rows:
+        left = places.get(html)
+        if not left:
+            found.append(html)
+            continue
+        at, last = left.pop(), found[-1] if found else ""
+        if not isinstance(last, str) and sum(last) == at:
+            found[-1] = last[0], last[1] + 1
+        else:
+            found.append((at, 1))
+    return found
 
 
 class Maker:
@@ -102,6 +105,7 @@ class Frames:
         self._stale = stale
         self._clock = clock
         self._last = Frame(0, secrets.token_hex(4), -1, {})
+        self._past: deque[Frame] = deque(maxlen=KEPT)
         self._rested = 0.0
         self._lock = asyncio.Lock()
 
@@ -118,11 +122,17 @@ class Frames:
             await self._draw()
             return self._last
 
+    async def news(self, since: str) -> dict[str, Any]:
+        """What has changed since the frame of that name; everything, where it is too old or another process's."""
+        frame = await self.newest(patient=True)
+        return frame.told(next((past for past in self._past if past.name == since), None))
+
     async def _draw(self) -> None:
         began = self._clock.monotonic()
         self._last = await self._maker(self._frame)
+        self._past.append(self._last)
         took = self._clock.monotonic() - began
         self._rested = self._clock.monotonic() + took * (1 / SHARE - 1)
 
     def _frame(self) -> Frame:
-        return next_frame(self._last, *self._make())
+        return Frame(self._last.number + 1, self._last.instance, *self._make())

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from extender.page.frames import Frame, Frames, Maker, next_frame
+from extender.page.frames import Frame, Frames, Maker
 from extender.page.history import History
 from extender.page.jobpage import JobPage
 from extender.page.overview import Overview, Vitals
@@ -64,13 +64,11 @@ class Page:
     async def overview(self, _: Request) -> Response:
         """The cluster."""
         frame = await self._frames.newest()
-        lists = {name: frame.html(name) for name in frame.lists}
-        return await self._page("overview.html", frame.name, "parts", lists=lists, facts=frame.facts)
+        return await self._page("overview.html", frame.name, "parts", lists=frame.lists, facts=frame.facts)
 
     async def parts(self, request: Request) -> Response:
         """What has changed of it since the frame that the viewer has."""
-        frame = await self._frames.newest(patient=True)
-        return JSONResponse(frame.since(request.query_params.get("since", "")), headers=HEADERS)
+        return JSONResponse(await self._frames.news(request.query_params.get("since", "")), headers=HEADERS)
 
     async def job(self, request: Request) -> Response:
         """One job."""
@@ -98,8 +96,8 @@ class Page:
         """All of it, anew."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         lists = await self._maker(lambda: self._job.make(namespace, name)) or {}
-        frame = next_frame(Frame(0, "", 0, {}), self._ledger.snapshot.generation, lists, {"now": self._now()})
-        return JSONResponse(frame.since(""), headers=HEADERS)
+        frame = Frame(0, "", self._ledger.snapshot.generation, lists, {"now": self._now()})
+        return JSONResponse(frame.told(None), headers=HEADERS)
 
     async def asset(self, request: Request) -> Response:
         """A file of the wheel."""

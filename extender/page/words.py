@@ -56,6 +56,7 @@ CAUSES: Final = {
     "BindUnknown": "a binding without an answer",
     "NodeNotOffered": "a node that was not offered",
     "Reported": "a report of training",
+    "Saved": "a saved state",
     "Tick": "time",
 }
 """The kinds of events that make a step, in words."""

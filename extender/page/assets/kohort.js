@@ -6,49 +6,60 @@ const body = document.body;
 const find = (id) => document.getElementById(id);
 const lists = (name) => document.querySelector(`[data-list="${CSS.escape(name)}"]`);
 
-// -- lists: rows are replaced in their places, so that nothing else on the page moves ------------
+// -- lists: rows that stay are kept; those that come or change place are put in anew, so that nothing is seen to move --
 
-function fragment(html) {
+const known = new WeakMap(); // row -> HTML
+
+function row(html) {
   const holder = document.createElement("template");
   holder.innerHTML = html; // escaped by the server; scripts in it would not run, and the page's policy forbids them
-  return holder.content;
+  const made = holder.content.firstElementChild;
+  known.set(made, html);
+  return made;
 }
 
 function keepFocus(list, change) {
   const active = document.activeElement;
   const inside = list.contains(active) && active !== list;
   const href = inside && active.getAttribute("href");
-  const at = inside ? [...list.children].findIndex((row) => row.contains(active)) : -1;
+  const at = inside ? [...list.children].findIndex((one) => one.contains(active)) : -1;
   change();
-  if (!inside || document.contains(active)) return;
+  if (!inside || document.activeElement === active) return;
   const same = href && [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
-  const row = list.children[Math.min(at, list.children.length - 1)];
-  const next = same || (row && (row.matches("button, a") ? row : row.querySelector("a, button")));
+  const there = list.children[Math.min(at, list.children.length - 1)];
+  const near = there && (there.matches("button, a") ? there : there.querySelector("a, button"));
+  const next = list.contains(active) ? active : same || near;
   if (next) next.focus({ preventScroll: true });
 }
 
-const known = new WeakMap(); // list -> row -> HTML
+function arrange(old, pieces) {
+  const whole = pieces.every((piece) => typeof piece === "string");
+  const rows = [];
+  for (const piece of pieces) {
+    const last = old[rows.length];
+    if (typeof piece !== "string") rows.push(...old.slice(piece[0], piece[0] + piece[1]));
+    else rows.push(whole && last && known.get(last) === piece ? last : row(piece));
+  }
+  return rows;
+}
 
-function apply(list, { count, rows }) {
-  if (!known.has(list)) known.set(list, {});
-  const last = known.get(list);
+function apply(list, pieces) {
+  const old = [...list.children];
+  const rows = arrange(old, pieces);
   keepFocus(list, () => {
-    for (const [at, html] of Object.entries(rows)) {
-      if (last[at] === html && Number(at) < list.children.length) continue;
-      last[at] = html;
-      const old = list.children[Number(at)];
-      const fresh = fragment(html);
-      if (old) old.replaceWith(fresh);
-      else list.append(fresh);
+    old.forEach((one, at) => one === rows[at] || one.remove());
+    let next = list.firstElementChild;
+    for (const one of rows) {
+      if (one === next) next = next.nextElementSibling;
+      else list.insertBefore(one, next);
     }
-    while (list.children.length > count) list.lastElementChild.remove();
   });
 }
 
 function show(parts) {
-  for (const [name, change] of Object.entries(parts.lists)) {
+  for (const [name, pieces] of Object.entries(parts.lists)) {
     const list = lists(name);
-    if (list && (Object.keys(change.rows).length || list.children.length !== change.count)) apply(list, change);
+    if (list) apply(list, pieces);
   }
   const tiles = find("tiles");
   if (tiles && parts.facts.density) tiles.className = `tiles ${parts.facts.density}`;

@@ -1,9 +1,13 @@
 """What is drawn: a look for every job, the node map, charts; and what of a frame is sent again."""
 
 import re
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.page.charts import charts_of
-from extender.page.frames import Frame, next_frame
+from extender.page.frames import Frame, pieces
 from extender.page.history import Sample, sample_of
 from extender.page.marks import COLOURS, SHAPES, Looks
 from extender.page.nodemap import Mapper
@@ -94,9 +98,28 @@ def test_prices_have_a_chart_of_their_own_where_there_are_any() -> None:
 # -- frames --------------------------------------------------------------------------------------
 
 
-def test_a_viewer_is_sent_the_rows_that_have_changed_since_its_frame() -> None:
-    first = next_frame(Frame(0, "me", -1, {}), 7, {"queue": ["a", "b", "c"]}, {})
-    second = next_frame(first, 8, {"queue": ["a", "x"]}, {})
-    assert second.since(first.name)["lists"] == {"queue": {"count": 2, "rows": {1: "x"}}}
-    assert second.since(second.name)["lists"] == {"queue": {"count": 2, "rows": {}}}
-    assert second.since("another-process.2")["lists"]["queue"]["rows"] == {0: "a", 1: "x"}
+def test_a_viewer_is_sent_the_rows_that_it_has_not() -> None:
+    first = Frame(1, "me", 7, {"queue": ["a", "b", "c"], "nodes": ["n"]})
+    second = Frame(2, "me", 8, {"queue": ["a", "x"], "nodes": ["n"]})
+    assert second.told(first)["lists"] == {"queue": [(0, 1), "x"]}
+    assert second.told(second)["lists"] == {}
+    assert second.told(None)["lists"] == {"queue": ["a", "x"], "nodes": ["n"]}
+
+
+rows_of = st.lists(st.sampled_from("abcdef"), max_size=12)
+
+
+@given(rows_of, rows_of)
+def test_pieces_put_together_are_the_new_rows_and_no_old_row_is_used_twice(old: list[str], new: list[str]) -> None:
+    found: list[str] = []
+    used: list[int] = []
+    for piece in pieces(old, new):
+        at = range(piece[0], sum(piece)) if isinstance(piece, tuple) else range(0)
+        used += at
+        found += [old[one] for one in at] if isinstance(piece, tuple) else [piece]
+    assert found == new
+    assert len(used) == len(set(used)) == sum((Counter(old) & Counter(new)).values())
+
+
+def test_a_row_on_top_of_many_is_one_row_to_send() -> None:
+    assert pieces("abcdefgh", "xabcdefgh") == ["x", (0, 8)]
