@@ -54,11 +54,11 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
 
 
 def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
-    """Whether the policy admits the job once the change is made."""
+    """Whether the policy admits the job once the change is made; after a wait, at that moment, if not at once."""
     copy, at = change.apply(snapshot), now + change.wait
     if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
         return True
-    # At the beginning of a slot some pause first, and their pods must go before the job is given their room.
+    # Others' time has come, too: they pause, or start first, and what they do must be done before it is the job's turn.
     return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED
 
 

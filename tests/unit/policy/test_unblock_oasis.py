@@ -21,7 +21,7 @@ from tests.builders import START, World, guest, job, node
 
 SLOT = 60.0
 BEGINS = START // SLOT * SLOT
-SEEDS = range(24)
+SEEDS = range(36)
 
 
 def carry_out(world: World) -> None:
