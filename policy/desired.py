@@ -207,11 +207,15 @@ def _orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _Gang
         for pod in snapshot.pods_of(job.uid)
         if pod.slot is not None and pod.slot in gang.nodes and not (pod.node or pod.ended or pod.terminating)
     ]
+    # A nominated node is looked at first and alone, so it would leave kube-scheduler nothing to rank.
+    with_wake = not snapshot.rules.ranked
     return _GangOrders(
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
         wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
         nominate=tuple(
-            _order(pod, node) for pod, node in ready if pod.nominated != node and (nominating or _asleep(pod, gang))
+            _order(pod, node)
+            for pod, node in ready
+            if pod.nominated != node and (nominating or (with_wake and _asleep(pod, gang)))
         ),
     )
 

@@ -178,6 +178,14 @@ def test_a_refused_member_is_nominated_with_its_wake_up_on_a_cluster_of_any_size
     assert desired(world.snapshot, 500).nominate == ()
 
 
+def test_where_kube_scheduler_ranks_the_nodes_a_refused_member_is_woken_and_not_nominated() -> None:
+    world = planned()
+    world.see(replace(world.pod("a-ps-0"), refused=True))
+    ranked = replace(world.snapshot, rules=replace(world.snapshot.rules, ranked=True))
+    found = desired(ranked, 500)
+    assert ([order.name for order in found.wake], found.nominate) == (["a-ps-0"], ())
+
+
 def test_nobody_is_woken_while_the_room_is_being_freed() -> None:
     world = World().nodes("n1").start(job("light").ps().workers(1, 4, asked=4))
     world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
