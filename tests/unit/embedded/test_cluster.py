@@ -70,12 +70,15 @@ class Bench:
 
 
 def same(event: object) -> object:
-    """A fact without what legitimately differs: versions, parts of seconds, and the namespace in a job's identity."""
+    """A fact without what legitimately differs: versions, parts of seconds, the namespace in a job's identity.
+
+    And the simulator has no object to write notes on.
+    """
     match event:
         case NodeSeen(node):
             return replace(node, version=0)
         case JobSeen(job):
-            return replace(job, version=0, arrival=int(job.arrival), uid=job.uid.rpartition("/")[2])
+            return replace(job, version=0, arrival=int(job.arrival), uid=job.uid.rpartition("/")[2], holds_notes=False)
         case PodSeen(pod):
             shown = pod.refusal if pod.refused else ""
             owner = pod.job_uid.rpartition("/")[2]
