@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 from tests.controlplane import ControlPlane, NodeShape
-from tests.controlplane.kohort import CHECKOUT, Kohort, manifests, start_kohort
+from tests.controlplane.kohort import CHECKOUT, Kohort, manifests, merged, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 from tests.e2e.gangs import create_pod, lone_pod, nodes_of, own_namespace, submit, until
@@ -107,6 +107,14 @@ def settings_of(folder: Path, port: int) -> Json:
     return {**{key: SETTINGS[key] for key in ("barrier", "scheduler")}, "lease": lease, "server": {"tls": tls}}
 
 
+def leader_binding() -> Json:
+    """Which Lease tells who leads, as the overlay patches the base."""
+    patch = shipped("leader-policy.yaml")
+    of = (patch["kind"], patch["metadata"]["name"])
+    (base,) = (one for one in manifests() if (one["kind"], one["metadata"]["name"]) == of)
+    return merged(base, patch)
+
+
 @pytest.fixture(scope="module")
 def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     certificates = Certificates(tmp_path_factory.mktemp("certificates"))
@@ -115,6 +123,7 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     (port,) = free_ports(1)
     url = f"https://{LOOPBACK}:{port}/scheduler/v1"
     kohort = start_kohort(plane, settings_of(certificates.folder, port), name="shared")
+    plane.apply(leader_binding())
     kohort.scheduler.stop()  # the one in Kohort's pod, which the overlay has not
     extender = CONFIG["extenders"][0] | {"urlPrefix": url}
     extender["tlsConfig"] = {"serverName": SERVER_NAME} | {
