@@ -27,5 +27,5 @@ def test_the_other_parts_run_as_they_are_written() -> None:
     assert re.search(r"mnist +TFJob +6 \(2-6\) +running", said[2]), "it has grown into idle room"
     assert "heavy" in said[3]
     assert re.search(r"mnist +TFJob +[2-5] \(2-6\) +running", said[4]), "it has given workers back"
-    assert "GangScaledIn" in said[4], "kubectl describe tells it"
+    assert "Shrunk" in said[4], "kubectl describe tells it"
     assert "default/mnist" in said[5], "the decisions tell the story"
