@@ -62,6 +62,7 @@ class Ledger:
         self.took = 0.0  # seconds, the last step
         self._failure: Exception | None = None
         self._zero = clock.now() - clock.monotonic()
+        self._stepped_at = self.now()
 
     def now(self) -> float:
         """Seconds since the epoch by the wall clock of our start: deadlines do not follow a clock that is set anew."""
@@ -126,7 +127,7 @@ class Ledger:
             self._write_down(now, batch, (), repr(error))
             self._wake()
             raise
-        self.took = self.clock.monotonic() - began
+        self.took, self._stepped_at = self.clock.monotonic() - began, now
         self._remember_gone(batch)
         causes, inputs = [type(event).__name__ for event in batch], self._inputs(before, effects, now)
         self.journal.write(now, self.snapshot.generation, causes, effects, inputs)
@@ -217,7 +218,10 @@ class Ledger:
                 self.step(Tick())
 
     def _next_deadline(self) -> float:
-        """The nearest moment (seconds since the epoch) at which time alone changes something."""
-        index, now = self.snapshot.index, self.now()
+        """The nearest moment (seconds since the epoch) at which time alone changes something.
+
+        Counted from the last step: a moment that came while that step was made is still to be kept.
+        """
+        index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
         return min([*ends, *self.snapshot.not_offered.values(), next_moment(self.policy, now)])

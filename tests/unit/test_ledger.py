@@ -263,6 +263,34 @@ async def test_a_moment_that_the_policy_keeps_does_not_wait_for_the_tick() -> No
 
 
 @virtual
+async def test_a_moment_that_comes_while_a_step_is_made_is_kept() -> None:
+    """A timer may end a little early: the tick is made just before the moment, and ends just after it."""
+    slow = [0.0]
+
+    class SlowClock(LoopClock):
+        def monotonic(self) -> float:
+            return super().monotonic() + slow[0]
+
+    class Slow(Punctual):
+        def decide(self, snapshot: Snapshot, now: float) -> Decision:
+            slow[0] += 0.002
+            return super().decide(snapshot, now)
+
+    policy = Slow()
+    held = Ledger(policy, Rules(), SlowClock(), Journal(), 0.02)
+    held.step(Synced())
+    policy.at.clear()
+    ticking = asyncio.create_task(held.tick(3600))
+    await asyncio.sleep(100 - held.now() % 100 - 0.001)
+    held.step()
+    await asyncio.sleep(1)
+    ticking.cancel()
+    before, after = policy.at
+    assert before % 100 > 99
+    assert after - before < 0.2
+
+
+@virtual
 async def test_deleted_pods_are_remembered_up_to_a_bound() -> None:
     held = ledger(Script())
     held.step(PodGone("p1"))
