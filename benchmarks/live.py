@@ -185,12 +185,20 @@ def pause(parts: Kohort) -> None:
 
 
 def resume(plane: ControlPlane, parts: Kohort) -> None:
-    """Extender and controller again, and ready; the scheduler does not run yet."""
+    """Extender and controller again, and both answer; the scheduler does not run yet."""
     if plane.api.ok(LEASE):
         plane.api.delete(LEASE)
     parts.extender.start()
     parts.controller.start()
     parts.wait_ready(60)
+    wait(lambda: _answers(f"{parts.controller_health}/livez"), "controller", 60)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5, trust_env=False).is_success
+    except httpx.TransportError:
+        return False
 
 
 # -- what is measured ------------------------------------------------------------------------------

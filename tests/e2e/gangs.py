@@ -25,11 +25,11 @@ ROLE, INDEX, JOB = (f"training.kubeflow.org/{k}" for k in ("replica-type", "repl
 OPERATOR = "training-operator"
 
 
-def until(look: Callable[[], object], what: str, limit: float = 60) -> float:
-    """Wait until ``look()`` is true; return the seconds it took."""
+def until(look: Callable[[], object], what: str, limit: float = 60, told: Callable[[], object] = str) -> float:
+    """Wait until ``look()`` is true; return the seconds it took. ``told``: what a failure shows besides."""
     began = time.monotonic()
     while not (seen := look()):
-        assert time.monotonic() - began < limit, f"not {what} within {limit} s (last: {seen!r})"
+        assert time.monotonic() - began < limit, f"not {what} within {limit} s (last: {seen!r}) {told()}"
         time.sleep(0.1)
     return time.monotonic() - began
 
@@ -104,6 +104,13 @@ def job_view(kohort: Kohort, job: TFJob) -> Json:
     except httpx.HTTPStatusError:
         return {}
     return view
+
+
+def both_sides(plane: ControlPlane, kohort: Kohort, job: TFJob) -> str:
+    """The job and its pods as Kohort and as the API server have them: for a failure that must be understood later."""
+    found = pods(plane, job.namespace, job.name)
+    gates = {pod["metadata"]["name"]: (pod["spec"].get("schedulingGates"), pod["status"]) for pod in found}
+    return f"\nKohort: {job_view(kohort, job)}\nAPI server: {gates}"
 
 
 def reason(kohort: Kohort, job: TFJob) -> str:

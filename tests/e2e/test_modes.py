@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.e2e.gangs import (
     HOLD,
     OUR_GATE,
     allow_holds,
+    both_sides,
     create_pod,
     fresh_kohort,
     is_gated,
@@ -203,7 +205,8 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
             print(f"a restarted member was bound {took:.1f} s after it could be, without the other")
             assert set(nodes_of(plane, space, full.name)) == {"full-ps-0", "full-worker-1"}
             let_go(plane, space)
-            until(lambda: is_bound(plane, space, full), "whole again", 20)
+            told = partial(both_sides, plane, kohort, full)
+            until(lambda: is_bound(plane, space, full), "whole again", 20, told)
             until(lambda: job_view(kohort, full)["state"] == "running", "known as running", 10)
         assert nodes_of(plane, space, waits.name) == {}
         assert reason(kohort, waits) == "WaitingForRoom"
