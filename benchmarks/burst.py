@@ -4,7 +4,8 @@ Every node but one is full of one running gang; 200 gangs of five wait, each as 
 of five would fit, so kube-scheduler asks filter about every ungated pod that an event wakes, and is refused; gated ones
 are not looked at. Once every ungated one has been refused, and after a while in which only the unrelated events happen
 (a small bound pod of somebody else is created, then deleted), nodes are emptied one by one: the time runs from the
-deletion of the last pod on the node to the last binding of the gang that takes it, as a watch sees it.
+deletion of the first pod on the node, which with the four that fit elsewhere is room for a gang, to the last binding
+of a gang, as a watch sees it.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
     with live.Seen(plane) as seen:
         for room in range(rooms):
             whole = _whole(seen)
-            live.end(plane, f"filler-{room}")
             began = time.monotonic()
+            live.end(plane, f"filler-{room}")
             try:
                 live.wait(lambda: _whole(seen) > whole, "bound gang", ROOM_SECONDS, 0.005)  # noqa: B023 - run at once
                 found.append(max(seen.at.values()) - began)
