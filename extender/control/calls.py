@@ -23,6 +23,7 @@ from extender.kube.jobkinds import (
     WAKE,
 )
 from extender.present.views import DesiredView
+from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 GATES: Final = "/spec/schedulingGates"
 ON: Final = "on"
@@ -37,102 +38,58 @@ class SetGate:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class PodCall:
+    """A write to the order's pod, if it still has that uid."""
+
+    order: PodOrder
+
+
+class Release(PodCall):
     """Delete a bound member of a gang that is given up."""
 
-    uid: str
-    namespace: str
-    name: str
 
-
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(PodCall):
     """Evict a member that sits where it was, of a gang that is moved; PodDisruptionBudgets count."""
 
-    uid: str
-    namespace: str
-    name: str
 
-
-@dataclass(frozen=True, slots=True)
-class AskToSave:
+class AskToSave(PodCall):
     """Annotate a member of a gang that is to be moved: its training should save its state."""
 
-    uid: str
-    namespace: str
-    name: str
-    plan: str
+
+class Nominate(PodCall):
+    """Write the planned node into the pod's status; an empty one clears it."""
+
+
+class Ungate(PodCall):
+    """Remove our scheduling gate from the pod; others' stay."""
+
+
+class Wake(PodCall):
+    """Annotate a refused pod, which makes kube-scheduler try it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """Write a job's newest reports and what the policy remembers of it into its annotations; None leaves one."""
 
-    uid: str
-    namespace: str
-    name: str
-    kind: str
-    version: int
-    reports: str | None = None
-    memory: str | None = None
+    order: NoteOrder
 
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
     """Suspend a job under our mark, so that its operator deletes the pods of a gang that is given up; or undo it."""
 
-    uid: str
-    namespace: str
-    name: str
-    kind: str
-    suspend: bool
-    version: int
+    order: SuspendOrder
 
 
 @dataclass(frozen=True, slots=True)
 class SetReplicas:
     """Patch a job's worker replicas, if it still has that resourceVersion.
 
-    ``min_workers``, ``max_workers``: a bound that the job does not state; it goes into an annotation with the patch.
+    A bound of the order that is not None is not stated by the job; it goes into an annotation with the patch.
     """
 
-    uid: str
-    namespace: str
-    name: str
-    kind: str
-    workers: int
-    version: int
-    min_workers: int | None = None
-    max_workers: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Nominate:
-    """Write the planned node into the pod's status; an empty one clears it."""
-
-    uid: str
-    namespace: str
-    name: str
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ungate:
-    """Remove our scheduling gate from the pod; others' stay."""
-
-    uid: str
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """Annotate a refused pod, which makes kube-scheduler try it again."""
-
-    uid: str
-    namespace: str
-    name: str
-    plan: str
+    order: ReplicaOrder
 
 
 Call = SetGate | Release | Evict | AskToSave | Suspend | SetReplicas | Nominate | Ungate | Wake | Note
@@ -143,7 +100,7 @@ KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
 
 def key(call: Call) -> Key:
     """What the call writes to."""
-    return type(call).__name__, "" if isinstance(call, SetGate) else call.uid
+    return type(call).__name__, "" if isinstance(call, SetGate) else call.order.uid
 
 
 def calls(desired: DesiredView) -> Iterator[Call]:
@@ -153,29 +110,17 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     the gate next, since pods are being created meanwhile. A nomination precedes the first attempt. Gates go in the
     extender's order: gang by gang, rigid members first.
     """
-    for order in desired.release:
-        yield Release(order.uid, order.namespace, order.name)
-    for order in desired.evict:
-        yield Evict(order.uid, order.namespace, order.name)
-    for order in desired.checkpoint:
-        yield AskToSave(order.uid, order.namespace, order.name, order.value)
-    for one in sorted(desired.suspend, key=lambda order: not order.suspend):
-        yield Suspend(one.uid, one.namespace, one.name, one.kind, one.suspend, one.version)
-    for wanted in sorted(desired.replicas, key=lambda order: order.workers > order.replicas):
-        yield SetReplicas(
-            wanted.uid, wanted.namespace, wanted.name, wanted.kind, wanted.workers, wanted.version,
-            wanted.min_workers, wanted.max_workers,
-        )  # fmt: skip
-    for note in desired.note:
-        yield Note(note.uid, note.namespace, note.name, note.kind, note.version, note.reports, note.memory)
+    yield from map(Release, desired.release)
+    yield from map(Evict, desired.evict)
+    yield from map(AskToSave, desired.checkpoint)
+    yield from map(Suspend, sorted(desired.suspend, key=lambda order: not order.suspend))
+    yield from map(SetReplicas, sorted(desired.replicas, key=lambda order: order.workers > order.replicas))
+    yield from map(Note, desired.note)
     if desired.gate is not None:
         yield SetGate(desired.gate)
-    for order in desired.nominate:
-        yield Nominate(order.uid, order.namespace, order.name, order.value)
-    for order in desired.ungate:
-        yield Ungate(order.uid, order.namespace, order.name)
-    for order in desired.wake:
-        yield Wake(order.uid, order.namespace, order.name, order.value)
+    yield from map(Nominate, desired.nominate)
+    yield from map(Ungate, desired.ungate)
+    yield from map(Wake, desired.wake)
 
 
 async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
@@ -183,29 +128,35 @@ async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
     match call:
         case SetGate(on):
             return await _set_gate(api, gate, ON if on else OFF)
-        case Release(uid, namespace, name):
-            return await api.delete_pod(namespace, name, uid)
-        case Evict(uid, namespace, name):
-            return await api.evict_pod(namespace, name, uid)
-        case AskToSave(uid, namespace, name, plan):
-            asked = {"metadata": {"annotations": {CHECKPOINT: plan}}}
-            return await api.patch(Ref(PODS, namespace, name), asked, uid=uid)
-        case Note():
-            return await _note(api, call, leader)
-        case Suspend():
-            return await _suspend(api, call, leader)
-        case SetReplicas():
-            return await _set_replicas(api, call, leader)
-        case Nominate(uid, namespace, name, node):
-            status = {"status": {"nominatedNodeName": node or None}}
-            return await api.patch(Ref(PODS, namespace, name), status, subresource="status", uid=uid)
-        case Ungate():
-            return await _ungate(api, call)
-        case Wake(uid, namespace, name, plan):
-            notes = {"metadata": {"annotations": {WAKE: plan}}}
-            return await api.patch(Ref(PODS, namespace, name), notes, uid=uid)
+        case Release(order):
+            return await api.delete_pod(order.namespace, order.name, order.uid)
+        case Evict(order):
+            return await api.evict_pod(order.namespace, order.name, order.uid)
+        case AskToSave(order):
+            return await _annotate(api, order, CHECKPOINT)
+        case Wake(order):
+            return await _annotate(api, order, WAKE)
+        case Nominate(order):
+            status = {"status": {"nominatedNodeName": order.value or None}}
+            return await api.patch(_pod(order), status, subresource="status", uid=order.uid)
+        case Ungate(order):
+            return await _ungate(api, order)
+        case Note(noted):
+            return await _note(api, noted, leader)
+        case Suspend(suspension):
+            return await _suspend(api, suspension, leader)
+        case SetReplicas(resize):
+            return await _set_replicas(api, resize, leader)
         case _:
             assert_never(call)
+
+
+def _pod(order: PodOrder) -> Ref:
+    return Ref(PODS, order.namespace, order.name)
+
+
+async def _annotate(api: Api, order: PodOrder, name: str) -> Outcome:
+    return await api.patch(_pod(order), {"metadata": {"annotations": {name: order.value}}}, uid=order.uid)
 
 
 async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
@@ -223,63 +174,62 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
     return await api.patch(gate, {"data": {"gate": value}})
 
 
-async def _note(api: Api, call: Note, leader: str) -> Outcome:
-    kind = KINDS.get(call.kind)
+async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
+    kind = KINDS.get(order.kind)
     if kind is None or kind.scale:
-        return Refused(0, "NoObject", f"jobs of kind {call.kind} hold no notes")
-    written = {name: value for name, value in ((REPORTS, call.reports), (MEMORY, call.memory)) if value is not None}
+        return Refused(0, "NoObject", f"jobs of kind {order.kind} hold no notes")
+    written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
     notes = {"metadata": {"annotations": written | _by(leader)}}
-    ref = Ref(kind.resource, call.namespace, call.name)
-    return await api.patch(ref, notes, uid=call.uid, resource_version=str(call.version))
+    ref = Ref(kind.resource, order.namespace, order.name)
+    return await api.patch(ref, notes, uid=order.uid, resource_version=str(order.version))
 
 
-async def _suspend(api: Api, call: Suspend, leader: str) -> Outcome:
+async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
     """The mark and the suspension come and go in one write: neither is ever seen without the other."""
-    kind = KINDS.get(call.kind)
+    kind = KINDS.get(order.kind)
     if kind is None or not kind.suspends:
-        return Refused(0, "NotSuspendable", f"jobs of kind {call.kind} are not suspended")
-    mark = {"metadata": {"annotations": {RELEASED: "true" if call.suspend else None, **_by(leader)}}}
-    patch = {**mark, **kind.suspend_patch(call.suspend)}
-    ref = Ref(kind.resource, call.namespace, call.name)
-    return await api.patch(ref, patch, uid=call.uid, resource_version=str(call.version))
+        return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} are not suspended")
+    mark = {"metadata": {"annotations": {RELEASED: "true" if order.suspend else None, **_by(leader)}}}
+    patch = {**mark, **kind.suspend_patch(order.suspend)}
+    ref = Ref(kind.resource, order.namespace, order.name)
+    return await api.patch(ref, patch, uid=order.uid, resource_version=str(order.version))
 
 
-async def _set_replicas(api: Api, call: SetReplicas, leader: str) -> Outcome:
-    kind = KINDS.get(call.kind)
+async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
+    kind = KINDS.get(order.kind)
     if kind is None or not (kind.counts or kind.roles):
-        return Refused(0, "NotElastic", f"jobs of kind {call.kind} are not resized")
-    patch = kind.workers_patch(call.workers)
-    bounds = {MIN_WORKERS: call.min_workers, MAX_WORKERS: call.max_workers}
+        return Refused(0, "NotElastic", f"jobs of kind {order.kind} are not resized")
+    patch = kind.workers_patch(order.workers)
+    bounds = {MIN_WORKERS: order.min_workers, MAX_WORKERS: order.max_workers}
     notes = {name: str(bound) for name, bound in bounds.items() if bound is not None}
     if notes := {} if kind.scale else notes | _by(leader):
         patch["metadata"] = {"annotations": notes}
-    ref = Ref(kind.resource, call.namespace, call.name)
+    ref = Ref(kind.resource, order.namespace, order.name)
     subresource = "scale" if kind.scale else ""
-    return await api.patch(
-        ref, patch, subresource=subresource, uid=call.uid, resource_version=str(call.version)
-    )  # fmt: skip
+    version = str(order.version)
+    return await api.patch(ref, patch, subresource=subresource, uid=order.uid, resource_version=version)
 
 
 def _by(leader: str) -> dict[str, str]:
     return {LEADER: leader} if leader else {}
 
 
-async def _ungate(api: Api, call: Ungate) -> Outcome:
+async def _ungate(api: Api, order: PodOrder) -> Outcome:
     """Guess that ours is the first gate, which costs one call; where it is not, look which one it is."""
-    ref = Ref(PODS, call.namespace, call.name)
-    outcome = await api.patch(ref, _remove_gate(0), kind="json", uid=call.uid)
+    ref = _pod(order)
+    outcome = await api.patch(ref, _remove_gate(0), kind="json", uid=order.uid)
     if not (isinstance(outcome, Refused) and outcome.status == 422):
         return outcome
     try:
         pod = await api.get(ref)
     except ClusterError as error:
         return Unknown(str(error))
-    if pod is None or pod.get("metadata", {}).get("uid") != call.uid:
+    if pod is None or pod.get("metadata", {}).get("uid") != order.uid:
         return Refused(404, "NotFound", "the pod is gone")
     index = _index(pod)
     if index is None:
         return Done(pod)
-    return await api.patch(ref, _remove_gate(index), kind="json", uid=call.uid)
+    return await api.patch(ref, _remove_gate(index), kind="json", uid=order.uid)
 
 
 def _remove_gate(index: int) -> Sequence[Json]:

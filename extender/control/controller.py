@@ -193,7 +193,7 @@ class Controller:
         if key(call) in self._on_way or self._hold_of(call, now) is not None:
             return False
         # The first attempt of a pod should find its nomination; one that is refused does not keep the pod waiting.
-        return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.uid))
+        return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.order.uid))
 
     def _is_to_be_nominated(self, uid: str) -> bool:
         named = (Nominate.__name__, uid)

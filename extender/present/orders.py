@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, TypeVar
 
 from extender.present.names import api_uid
-from extender.present.views import DesiredView, NoteOrderView, PodOrderView, ReplicaOrderView, SuspendOrderView
+from extender.present.views import DesiredView
 from policy.cluster.snapshot import Snapshot
-from policy.desired import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.desired import Desired, NoteOrder, ReplicaOrder, SuspendOrder
 
+Order = TypeVar("Order", ReplicaOrder, SuspendOrder, NoteOrder)
 GateSetting = Literal["when-queued", "always", "never"]
 
 
@@ -21,39 +23,18 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         instance=instance,
         generation=snapshot.generation,
         gate=on if decides else None,
-        ungate=_pod_orders(wanted.ungate),
-        wake=_pod_orders(wanted.wake),
-        nominate=_pod_orders(wanted.nominate),
-        replicas=tuple(_replica_order(order) for order in wanted.replicas),
-        suspend=tuple(_suspend_order(order) for order in wanted.suspend),
-        release=_pod_orders(wanted.release),
-        evict=_pod_orders(wanted.evict),
-        checkpoint=_pod_orders(wanted.checkpoint),
-        note=tuple(_note_order(order) for order in wanted.note),
+        ungate=wanted.ungate,
+        wake=wanted.wake,
+        nominate=wanted.nominate,
+        replicas=_on_objects(wanted.replicas),
+        suspend=_on_objects(wanted.suspend),
+        release=wanted.release,
+        evict=wanted.evict,
+        checkpoint=wanted.checkpoint,
+        note=_on_objects(wanted.note),
     )
 
 
-def _pod_orders(orders: Iterable[PodOrder]) -> tuple[PodOrderView, ...]:
-    return tuple(PodOrderView(uid=o.uid, namespace=o.namespace, name=o.name, value=o.value) for o in orders)
-
-
-def _replica_order(order: ReplicaOrder) -> ReplicaOrderView:
-    return ReplicaOrderView(
-        uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
-        workers=order.workers, replicas=order.replicas, version=order.version,
-        min_workers=order.min_workers, max_workers=order.max_workers,
-    )  # fmt: skip
-
-
-def _note_order(order: NoteOrder) -> NoteOrderView:
-    return NoteOrderView(
-        uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
-        version=order.version, reports=order.reports, memory=order.memory,
-    )  # fmt: skip
-
-
-def _suspend_order(order: SuspendOrder) -> SuspendOrderView:
-    return SuspendOrderView(
-        uid=api_uid(order.namespace, order.uid), namespace=order.namespace, name=order.name, kind=order.kind,
-        suspend=order.suspend, version=order.version,
-    )  # fmt: skip
+def _on_objects(orders: Iterable[Order]) -> tuple[Order, ...]:
+    """Orders about jobs by the uid that the API server knows."""
+    return tuple(replace(order, uid=api_uid(order.namespace, order.uid)) for order in orders)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from policy.cluster.resources import Resources
+from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 CLIENT_HEADER: Final = "X-Kohort-Client"
 CONTROLLER: Final = "controller"
@@ -303,52 +304,6 @@ class PlansView(ListView):
     plans: tuple[PlanView, ...]
 
 
-class PodOrderView(View):
-    """One change to one pod; ``value`` is the plan (wake, checkpoint) or the node (nominate; empty clears)."""
-
-    uid: str
-    namespace: str
-    name: str
-    value: str = ""
-
-
-class ReplicaOrderView(View):
-    """Set a job's worker replicas, if it still has that resourceVersion; a bound that is not null is written down."""
-
-    uid: str
-    namespace: str
-    name: str
-    kind: str
-    workers: int
-    replicas: int
-    version: int
-    min_workers: int | None = None
-    max_workers: int | None = None
-
-
-class SuspendOrderView(View):
-    """Suspend a job under our mark, or take both away, if it still has that resourceVersion."""
-
-    uid: str
-    namespace: str
-    name: str
-    kind: str
-    suspend: bool
-    version: int
-
-
-class NoteOrderView(View):
-    """Write what must survive a restart into the job's annotations, if it still has that resourceVersion."""
-
-    uid: str
-    namespace: str
-    name: str
-    kind: str
-    version: int
-    reports: str | None = Field(None, description="The newest reports; null: leave them.")
-    memory: str | None = Field(None, description="What the policy remembers of the job; null: leave it.")
-
-
 class DesiredView(View):
     """GET /v1/desired. ``gate`` is null while nobody may decide (not rebuilt, not leading): leave it as it is.
 
@@ -358,15 +313,15 @@ class DesiredView(View):
     instance: str
     generation: int
     gate: bool | None
-    ungate: tuple[PodOrderView, ...] = ()
-    wake: tuple[PodOrderView, ...] = ()
-    nominate: tuple[PodOrderView, ...] = ()
-    replicas: tuple[ReplicaOrderView, ...] = ()
-    suspend: tuple[SuspendOrderView, ...] = ()
-    release: tuple[PodOrderView, ...] = ()
-    evict: tuple[PodOrderView, ...] = ()
-    checkpoint: tuple[PodOrderView, ...] = ()
-    note: tuple[NoteOrderView, ...] = ()
+    ungate: tuple[PodOrder, ...] = ()
+    wake: tuple[PodOrder, ...] = ()
+    nominate: tuple[PodOrder, ...] = ()
+    replicas: tuple[ReplicaOrder, ...] = ()
+    suspend: tuple[SuspendOrder, ...] = ()
+    release: tuple[PodOrder, ...] = ()
+    evict: tuple[PodOrder, ...] = ()
+    checkpoint: tuple[PodOrder, ...] = ()
+    note: tuple[NoteOrder, ...] = ()
 
 
 class DecisionView(View):

@@ -101,9 +101,9 @@ def hold_and_wait() -> list[Patch]:
 def stale_spec_while_scaling() -> list[Patch]:
     """7 (Volcano #6010): a job is resized by bounds of long ago, without the version that they were read at."""
 
-    async def set_replicas(api: Any, call: calls.SetReplicas, leader: str) -> Any:
+    async def set_replicas(api: Any, order: Any, leader: str) -> Any:
         unconditional: Any = _Unconditional(api)
-        return await _SET_REPLICAS(unconditional, call, leader)
+        return await _SET_REPLICAS(unconditional, order, leader)
 
     return [(calls, "_set_replicas", set_replicas)]
 

@@ -80,9 +80,9 @@ def ps_shrunk_with_the_workers() -> list[Patch]:
             roles = {**patch["spec"][TFJOB.replicas_at], "PS": {"replicas": 0}}
             return await self._api.patch(ref, {**patch, "spec": {TFJOB.replicas_at: roles}}, **more)
 
-    async def set_replicas(api: Any, call: calls.SetReplicas, leader: str) -> Any:
+    async def set_replicas(api: Any, order: desired.ReplicaOrder, leader: str) -> Any:
         api_of: Any = WithPs(api)
-        return await _SET_REPLICAS(api_of, call, leader)
+        return await _SET_REPLICAS(api_of, order, leader)
 
     return [(calls, "_set_replicas", set_replicas)]
 
@@ -117,9 +117,9 @@ def memory_without_a_version() -> list[Patch]:
         async def patch(self, ref: Any, patch: Any, *, uid: str, **_: Any) -> Any:
             return await self._api.patch(ref, patch, uid=uid)
 
-    async def note(api: Any, call: calls.Note, leader: str) -> Any:
+    async def note(api: Any, order: desired.NoteOrder, leader: str) -> Any:
         api_of: Any = AnyVersion(api)
-        return await _NOTE(api_of, call, leader)
+        return await _NOTE(api_of, order, leader)
 
     return [(calls, "_note", note)]
 

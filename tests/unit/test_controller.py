@@ -23,13 +23,11 @@ from extender.present.views import (
     DecisionView,
     DesiredView,
     JobName,
-    PodOrderView,
     QueuedJob,
     QueueView,
-    ReplicaOrderView,
-    SuspendOrderView,
     Waits,
 )
+from policy.desired import PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
 
 GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")
@@ -149,20 +147,20 @@ class FakeLease:
         return self.leads
 
 
-def pod(name: str, value: str = "") -> PodOrderView:
-    return PodOrderView(uid=f"uid-{name}", namespace="team", name=name, value=value)
+def pod(name: str, value: str = "") -> PodOrder:
+    return PodOrder(uid=f"uid-{name}", namespace="team", name=name, value=value)
 
 
 def orders(**parts: Any) -> DesiredView:
     return DesiredView(**{"instance": "one", "generation": 1, "gate": None, **parts})
 
 
-def suspension(name: str, *, suspend: bool) -> SuspendOrderView:
-    return SuspendOrderView(uid=f"uid-{name}", namespace="team", name=name, kind="TFJob", suspend=suspend, version=7)
+def suspension(name: str, *, suspend: bool) -> SuspendOrder:
+    return SuspendOrder(uid=f"uid-{name}", namespace="team", name=name, kind="TFJob", suspend=suspend, version=7)
 
 
-def resize(name: str, replicas: int, workers: int, version: int = 7, **bounds: int) -> ReplicaOrderView:
-    return ReplicaOrderView(
+def resize(name: str, replicas: int, workers: int, version: int = 7, **bounds: int) -> ReplicaOrder:
+    return ReplicaOrder(
         uid=f"uid-{name}",
         namespace="team",
         name=name,
@@ -193,16 +191,16 @@ def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
         release=(pod("c-ps-0"),),
     )
     assert list(calls(desired)) == [
-        Release("uid-c-ps-0", "team", "c-ps-0"),
-        Suspend("uid-stops", "team", "stops", "TFJob", True, 7),
-        Suspend("uid-goes-on", "team", "goes-on", "TFJob", False, 7),
-        SetReplicas("uid-shrinks", "team", "shrinks", "TFJob", 2, 7, max_workers=4),
-        SetReplicas("uid-grows", "team", "grows", "TFJob", 4, 7, min_workers=2),
+        Release(pod("c-ps-0")),
+        Suspend(suspension("stops", suspend=True)),
+        Suspend(suspension("goes-on", suspend=False)),
+        SetReplicas(resize("shrinks", 4, 2, max_workers=4)),
+        SetReplicas(resize("grows", 2, 4, min_workers=2)),
         SetGate(True),
-        Nominate("uid-a-ps-0", "team", "a-ps-0", "n1"),
-        Ungate("uid-a-ps-0", "team", "a-ps-0"),
-        Ungate("uid-a-worker-0", "team", "a-worker-0"),
-        Wake("uid-b-ps-0", "team", "b-ps-0", "plan"),
+        Nominate(pod("a-ps-0", "n1")),
+        Ungate(pod("a-ps-0")),
+        Ungate(pod("a-worker-0")),
+        Wake(pod("b-ps-0", "plan")),
     ]
 
 
@@ -211,30 +209,30 @@ def test_the_gate_stays_as_it_is_while_nobody_may_decide() -> None:
 
 
 WRITES = {
-    "release: delete with the pod's uid": (Release("u", "team", "p"), ("delete", "team", "p", "u")),
+    "release: delete with the pod's uid": (Release(PodOrder("u", "team", "p")), ("delete", "team", "p", "u")),
     "suspend: with our mark, in one write": (
-        Suspend("u", "team", "j", "TFJob", True, 42),
+        Suspend(SuspendOrder("u", "team", "j", "TFJob", True, 42)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
             {"metadata": {"annotations": {RELEASED: "true"}}, "spec": {"runPolicy": {"suspend": True}}}, "", "u", "42",
         ),
     ),
     "go on: the mark goes with the suspension": (
-        Suspend("u", "team", "j", "TFJob", False, 42),
+        Suspend(SuspendOrder("u", "team", "j", "TFJob", False, 42)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
             {"metadata": {"annotations": {RELEASED: None}}, "spec": {"runPolicy": {"suspend": False}}}, "", "u", "42",
         ),
     ),
     "replicas: only worker, with uid and resourceVersion": (
-        SetReplicas("u", "team", "j", "TFJob", 3, 42),
+        SetReplicas(ReplicaOrder("u", "team", "j", "TFJob", 3, 2, 42)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
             {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}}, "", "u", "42",
         ),
     ),
     "replicas: with them the bounds that nobody states": (
-        SetReplicas("u", "team", "j", "TFJob", 3, 42, min_workers=2, max_workers=4),
+        SetReplicas(ReplicaOrder("u", "team", "j", "TFJob", 3, 2, 42, min_workers=2, max_workers=4)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
             {
@@ -245,15 +243,15 @@ WRITES = {
         ),
     ),
     "nominate: the status": (
-        Nominate("u", "team", "p", "n1"),
+        Nominate(PodOrder("u", "team", "p", "n1")),
         ("patch", Ref(PODS, "team", "p"), {"status": {"nominatedNodeName": "n1"}}, "status", "u", ""),
     ),
     "nominate nothing: the field is cleared": (
-        Nominate("u", "team", "p", ""),
+        Nominate(PodOrder("u", "team", "p", "")),
         ("patch", Ref(PODS, "team", "p"), {"status": {"nominatedNodeName": None}}, "status", "u", ""),
     ),
     "wake: an annotation": (
-        Wake("u", "team", "p", "plan-1"),
+        Wake(PodOrder("u", "team", "p", "plan-1")),
         (
             "patch", Ref(PODS, "team", "p"),
             {"metadata": {"annotations": {"kohort.dev/wake": "plan-1"}}}, "", "u", "",
@@ -306,14 +304,14 @@ GATES = {
 async def test_ungating_removes_ours_and_keeps_the_others(before: tuple[str, ...], after: list[str]) -> None:
     api = FakeApi()
     ref, api.objects[ref] = (found := gated("p", *before))[0], found[1]
-    assert isinstance(await perform(api, Ungate("uid-p", "team", "p"), GATE_MAP), Done)
+    assert isinstance(await perform(api, Ungate(PodOrder("uid-p", "team", "p")), GATE_MAP), Done)
     assert [gate["name"] for gate in api.objects[ref]["spec"]["schedulingGates"]] == after
 
 
 async def test_ungating_leaves_another_pod_of_the_name_alone() -> None:
     api = FakeApi()
     ref, api.objects[ref] = (found := gated("p", GATE))[0], found[1]
-    assert isinstance(await perform(api, Ungate("uid-before", "team", "p"), GATE_MAP), Refused)
+    assert isinstance(await perform(api, Ungate(PodOrder("uid-before", "team", "p")), GATE_MAP), Refused)
     assert api.written == []
 
 
