@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,15 +14,6 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 
 Json = dict[str, Any]
-
-
-def until(look: Callable[[], bool], what: str, limit: float = 30, seen: Callable[[], object] = lambda: "") -> float:
-    """Wait for ``look()``; return the seconds it took. ``seen()`` is shown where it does not come."""
-    began = time.monotonic()
-    while not look():
-        assert time.monotonic() - began < limit, f"not {what} within {limit} s; {seen()}"
-        time.sleep(0.1)
-    return time.monotonic() - began
 
 
 def pods(plane: ControlPlane, namespace: str) -> list[Json]:

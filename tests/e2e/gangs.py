@@ -25,11 +25,11 @@ ROLE, INDEX, JOB = (f"training.kubeflow.org/{k}" for k in ("replica-type", "repl
 OPERATOR = "training-operator"
 
 
-def until(look: Callable[[], object], what: str, limit: float = 60, told: Callable[[], object] = str) -> float:
-    """Wait until ``look()`` is true; return the seconds it took. ``told``: what a failure shows besides."""
+def until(look: Callable[[], object], what: str, limit: float = 60, seen: Callable[[], object] = str) -> float:
+    """Wait until ``look()`` is true; return the seconds it took. ``seen()`` is shown where it does not come."""
     began = time.monotonic()
-    while not (seen := look()):
-        assert time.monotonic() - began < limit, f"not {what} within {limit} s (last: {seen!r}) {told()}"
+    while not (last := look()):
+        assert time.monotonic() - began < limit, f"not {what} within {limit} s (last: {last!r}) {seen()}"
         time.sleep(0.1)
     return time.monotonic() - began
 

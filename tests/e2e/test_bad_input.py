@@ -15,7 +15,8 @@ import pytest
 from policy.cluster.reasons import Reason
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import explained, nodes_of, pods, refusal, until
+from tests.e2e.asking import explained, nodes_of, pods, refusal
+from tests.e2e.gangs import until
 from tests.e2e.malformed import BadJob, bad_jobs, too_large
 from tests.e2e.observer import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob

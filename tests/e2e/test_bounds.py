@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.gangs import until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
@@ -28,13 +28,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started = start_kohort(plane, {"kod2": {"cooldown_seconds": 3}})
     yield started
     started.stop()
-
-
-def until(look: Callable[[], bool], what: str, limit: float = 40) -> None:
-    deadline = time.monotonic() + limit
-    while not look():
-        assert time.monotonic() < deadline, f"not {what} within {limit} s"
-        time.sleep(0.1)
 
 
 def submit(plane: ControlPlane, job: TFJob) -> TFJob:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import Json, metric, namespace_of, nodes_of, pods, until
+from tests.e2e.asking import Json, metric, namespace_of, nodes_of, pods
+from tests.e2e.gangs import until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 GUIDE = Path(__file__).parents[2] / "docs/operations.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.gangs import until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.trainer import Trainer
@@ -51,15 +52,6 @@ def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
 def empty(plane: ControlPlane, namespace: str) -> None:
     """Delete the jobs and wait until their pods are gone."""
     plane.kubectl("delete", "tfjobs,pods", "--all", "-n", namespace, "--wait=true", "--timeout=60s")
-
-
-def until(look: Callable[[], bool], what: str, limit: float = 60) -> float:
-    """Wait for ``look()``; return the seconds it took."""
-    began = time.monotonic()
-    while not look():
-        assert time.monotonic() - began < limit, f"not {what} within {limit} s"
-        time.sleep(0.1)
-    return time.monotonic() - began
 
 
 def finished(plane: ControlPlane, namespace: str) -> set[str]:

@@ -18,8 +18,9 @@ import yaml
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
-from tests.e2e.asking import metric, namespace_of, nodes_of, pods, until
+from tests.e2e.asking import metric, namespace_of, nodes_of, pods
 from tests.e2e.bodies import GOOD, broken_texts, missing_fields
+from tests.e2e.gangs import until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 

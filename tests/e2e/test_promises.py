@@ -12,7 +12,8 @@ import pytest
 from policy.cluster.reasons import Reason
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import explained, metric, namespace_of, nodes_of, pods, refusal, until
+from tests.e2e.asking import explained, metric, namespace_of, nodes_of, pods, refusal
+from tests.e2e.gangs import until
 from tests.e2e.observer import JOB_LABEL, Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 

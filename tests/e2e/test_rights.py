@@ -14,7 +14,7 @@ import yaml
 
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import BASE, CHECKOUT, NAMESPACE, manifests
-from tests.e2e.asking import until
+from tests.e2e.gangs import until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]

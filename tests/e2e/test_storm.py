@@ -12,8 +12,7 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.faultproxy import Fault, FaultProxy
 from tests.controlplane.kohort import Kohort
-from tests.e2e.asking import until
-from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit
+from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.storm import (
     FAULTS,

@@ -12,7 +12,8 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import namespace_of, pods, until
+from tests.e2e.asking import namespace_of, pods
+from tests.e2e.gangs import until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
