@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -80,9 +81,13 @@ def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | 
     return Recorder(Path(journal.folder), policy, Snapshot(rules=rules), journal.file_bytes, journal.files)
 
 
+NEEDED: Final = (NODES, PODS)
+"""Without these nothing can be decided; a kind of job that may not be read is told and left out."""
+
+
 def resources() -> Iterable[Resource]:
     """What is watched: nodes, all pods (others' take room too), and every kind of job and of group."""
-    return (NODES, PODS, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
+    return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
 
 
 class Live:
@@ -109,7 +114,7 @@ class Live:
             self.lease.name,
         )
         self.translator = Translator(settings.scheduler_name)
-        self.reflectors = [Reflector(api, resource, clock, chance) for resource in resources()]
+        self.reflectors = [Reflector(api, one, clock, chance, optional=one not in NEEDED) for one in resources()]
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics)
         self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of))
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
@@ -145,8 +150,8 @@ class Live:
         return [PodGone(uid) for uid, pod in known.items() if uid not in listed and pod.version <= until]
 
     def rest(self) -> FastAPI:
-        """REST and the page: for the loopback listener."""
-        app = FastAPI(title="Kohort", docs_url="/docs", redoc_url=None)
+        """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""
+        app = FastAPI(title="Kohort", docs_url=None, redoc_url=None)
         app.include_router(rest.router(self.questions))
         app.router.routes.extend(self.page.routes())
         return app

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,7 +82,7 @@ def scale(
     Fewer workers than the job has are taken over at once and kept for the cool-down. More are the policy's to give: it
     sets the number back until room and rivals allow it; to have more room for good, raise kohort.dev/utility.
     """
-    _told(asked, job, kind, lambda found: _scaled(found, workers, scheduler_name))
+    _told(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
 
 
 @app.command(
@@ -91,7 +92,7 @@ def scale(
 @shared(CLUSTER, OUTPUT, JOB)
 def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
     """Suspend a job: its operator deletes the pods, its room goes to others, and it leaves the queue."""
-    _told(asked, job, kind, lambda found: _suspended(found, on=True))
+    _told(asked, job, kind, lambda found: suspension(found, on=True))
 
 
 @app.command(
@@ -100,28 +101,29 @@ def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
     """Let a suspended job go on: it queues with its first arrival."""
-    _told(asked, job, kind, lambda found: _suspended(found, on=False))
+    _told(asked, job, kind, lambda found: suspension(found, on=False))
 
 
 # -- what is changed -----------------------------------------------------------------------------
 
 
-def _scaled(found: Found, workers: int, scheduler_name: str) -> Change:
+def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
+    """Set the number of workers, where the kind has it. CliError where that cannot be."""
     from extender.kube.fields import part
     from extender.kube.jobs import read_job
 
-    kind = found.kind
-    role = part(part(part(found.item, "spec"), kind.replicas_at), kind.worker)
+    kind, spec = found.kind, part(found.item, "spec")
+    if not (kind.counts or kind.roles):
+        raise CliError(f"the workers of a {kind.kind} cannot be changed once it is there; create {found.key} anew")
+    role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:
         raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; there is nothing to scale")
-    before = role.get("replicas", kind.workers)
+    before = role.get(kind.counts[0] if kind.counts else "replicas", kind.workers)
     job = read_job(found.item, kind, scheduler_name)
     if job is not None:
         _check_bounds(found, job, workers)
-    written = _written(found, f"spec.{kind.replicas_at}.{kind.worker}.replicas", before, workers)
-    if before == workers:
-        return written, None
-    return written, {"spec": {kind.replicas_at: {kind.worker: {"replicas": workers}}}}
+    written = _written(found, kind.workers_at, before, workers)
+    return written, None if before == workers else kind.workers_patch(workers)
 
 
 def _check_bounds(found: Found, job: Job, workers: int) -> None:
@@ -137,21 +139,26 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
         )
 
 
-def _suspended(found: Found, *, on: bool) -> Change:
+def suspension(found: Found, *, on: bool) -> Change:
+    """Suspend a job, or let it go on, where the kind has that. CliError where it cannot be."""
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
 
     kind, spec = found.kind, part(found.item, "spec")
     if not kind.suspends:
-        raise CliError(f"jobs of kind {kind.kind} cannot be suspended; delete {found.key} instead")
+        raise CliError(
+            f"jobs of kind {kind.kind} cannot be suspended; delete {found.key}, or take all of its replicas away with "
+            "kubectl scale"
+        )
     if not on and RELEASED in part(part(found.item, "metadata"), "annotations"):
         raise CliError(
             f"{found.key} is suspended by Kohort itself, until the pods of its released gang are gone; it goes on by "
             f"itself. `kohort explain {found.key}` tells more"
         )
-    before = part(spec, "runPolicy").get("suspend") is True
-    written = _written(found, "spec.runPolicy.suspend", before, on)
-    return written, None if before == on else {"spec": {"runPolicy": {"suspend": on}}}
+    *above, last = kind.suspend_at
+    before = reduce(part, above, spec).get(last) is True
+    written = _written(found, ".".join(("spec", *kind.suspend_at)), before, on)
+    return written, None if before == on else kind.suspend_patch(on)
 
 
 def _written(found: Found, field: str, before: Any, after: Any) -> Written:

@@ -50,22 +50,33 @@ class Times:
     settled_seconds: float = 1.0  # a watch that lived this long was a good one: back-off starts anew
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
-    missing_seconds: float = 10.0  # between looks for a resource whose CRD is not installed
+    missing_seconds: float = 10.0  # between looks for a resource whose CRD is not installed, or that we may not read
+    forbidden_seconds: float = 10.0  # so long the API server's caches may not know a right that was just given
 
 
 class Reflector:
     """One resource's list and watch; public attributes are for readiness and metrics."""
 
     def __init__(
-        self, api: Api, resource: Resource, clock: Clock, chance: random.Random, times: Times | None = None
+        self,
+        api: Api,
+        resource: Resource,
+        clock: Clock,
+        chance: random.Random,
+        times: Times | None = None,
+        optional: bool = False,
     ) -> None:
-        """Prepare only; `run` starts."""
+        """Prepare only; `run` starts. ``optional``: what we may not read is told, and counts as empty from the start.
+
+        What was read before the right was taken away stays known: the objects are still there.
+        """
         self.resource = resource
         self.synced = False  # a whole list was delivered, or the resource does not exist
         self.last_seen = clock.monotonic()  # last sign of life of the API for this resource, clock.monotonic()
         self.restarts = 0  # watches and lists that failed
         self.dropped = 0  # items and events without a usable object
         self.last_error = ""
+        self.forbidden = False  # the resource is optional, and the API server lets us not read it
         self._api = api
         self._clock = clock
         self._chance = chance
@@ -73,6 +84,8 @@ class Reflector:
         self._version = ""  # where to resume; empty means list first
         self._known: dict[Key, str] = {}  # uid of every object delivered and not deleted
         self._failures = 0
+        self._optional = optional
+        self._refused_since: float | None = None
 
     async def run(self, deliver: Callable[[Batch], None]) -> None:
         """Deliver until cancelled; an exception out of ``deliver`` ends the loop: no event may be lost silently."""
@@ -116,6 +129,7 @@ class Reflector:
         async with aclosing(self._api.watch(self.resource, self._version, seconds)) as batches:
             while (events := await self._next(batches)) is not None:
                 self.last_seen = self._clock.monotonic()
+                self._refused_since, self.forbidden = None, False
                 self._take(events, deliver)
                 if self.last_seen - started >= self._times.settled_seconds:
                     self._failures = 0
@@ -178,6 +192,9 @@ class Reflector:
             return
         self.restarts += 1
         self.last_error = str(error)
+        if error.status == 403 and self._optional:
+            await self._await_right(error, deliver)
+            return
         if not _transient(error) or (error.status and self._failures >= RESUMES):
             self._version = ""
         _log.info("%s: %s", self.resource, error)
@@ -190,7 +207,22 @@ class Reflector:
         self._version = ""
         self.last_seen = self._clock.monotonic()
         self._failures = 0
+        self._refused_since, self.forbidden = None, False
         await self._clock.sleep(self._times.missing_seconds * self._chance.uniform(0.5, 1.0))
+
+    async def _await_right(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
+        """Go on without the resource, once it is sure that we may not read it, and look again later."""
+        now = self.last_seen = self._clock.monotonic()
+        self._version = ""
+        if self._refused_since is None:
+            self._refused_since = now
+        if not self.forbidden and now - self._refused_since >= self._times.forbidden_seconds:
+            self.forbidden = True
+            _log.warning("%s: may not be read, and is left out: %s", self.resource, error)
+            if not self.synced:
+                self._replace((), "", deliver)
+        wait = self._times.missing_seconds * self._chance.uniform(0.5, 1.0) if self.forbidden else self._backoff()
+        await self._clock.sleep(wait)
 
     def _backoff(self) -> float:
         """Return seconds to wait: exponential with full jitter, so that replicas do not come back as one."""

@@ -23,6 +23,7 @@ from policy.cluster.snapshot import Snapshot
 
 STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s and lists anew
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
+NO_RIGHT: Final = "such jobs are not scheduled; apply the ClusterRole of this version (manifests/base)"
 CONTROLLER_SECONDS: Final = 10.0  # the controller asks at least every few seconds
 
 
@@ -106,6 +107,11 @@ class Watch(Protocol):
         """Lists and watches that failed."""
         ...
 
+    @property
+    def forbidden(self) -> bool:
+        """Whether we may not read it, and go on without."""
+        ...
+
 
 def extender_readiness(
     snapshot: Snapshot,
@@ -123,12 +129,14 @@ def extender_readiness(
     watches = tuple(watches)
     now = clock.monotonic()
     unsynced = [str(watch.resource) for watch in watches if not watch.synced]
+    forbidden = ", ".join(str(watch.resource) for watch in watches if watch.forbidden)
     stalled = [f"{watch.resource} ({now - watch.last_seen:.0f} s)" for watch in watches if _stalled(watch, now)]
     return Readiness(
         (
             Check("synced", not unsynced, f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""),
             Check("rebuilt", snapshot.synced, "" if snapshot.synced else "the ledger is not rebuilt yet"),
             Check("watches", not stalled, f"nothing heard of {', '.join(stalled)}" if stalled else ""),
+            Check("rights", not forbidden, f"may not read {forbidden}: {NO_RIGHT}" if forbidden else "", fatal=False),
             Check(
                 "leading",
                 leading or not must_lead,
@@ -153,9 +161,13 @@ def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
     return Check("controller", False, detail, fatal=False)
 
 
-def gated_pods(snapshot: Snapshot) -> int:
-    """How many pods that opted in wait behind the admission gate."""
-    return sum(1 for pod in snapshot.pods.values() if pod.opted_in and pod.gated)
+def _every(_: str) -> bool:
+    return True
+
+
+def gated_pods(snapshot: Snapshot, seen: Callable[[str], bool] = _every) -> int:
+    """How many pods that opted in wait behind the admission gate, in the namespaces that are ``seen``."""
+    return sum(1 for pod in snapshot.pods.values() if pod.opted_in and pod.gated and seen(pod.namespace))
 
 
 def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starlette:

@@ -243,11 +243,15 @@ def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
     ages = GaugeMetricFamily(
         "kohort_watch_last_seen_seconds", "Time since the API was last heard of.", labels=["resource"]
     )
+    text = "1 while the resource may not be read: jobs of that kind are not scheduled."
+    forbidden = GaugeMetricFamily("kohort_watch_forbidden", text, labels=["resource"])
     for watch in watches:
+        forbidden.add_metric([str(watch.resource)], watch.forbidden)
         restarts.add_metric([str(watch.resource)], watch.restarts)
         ages.add_metric([str(watch.resource)], now - watch.last_seen)
     yield restarts
     yield ages
+    yield forbidden
 
 
 def _dropped_lines() -> Metric:

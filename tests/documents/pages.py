@@ -41,7 +41,7 @@ Why a pod or a job does not run now: one closed list, the same in pod conditions
 # REST
 
 On `server.port` (8900, loopback). Nothing here changes the cluster. The service itself has this as OpenAPI at
-`/openapi.json` and as a page to try at `/docs`.
+`/openapi.json`.
 ---
 # Command line
 

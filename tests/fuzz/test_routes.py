@@ -34,7 +34,8 @@ CASES, SOAK_CASES = 2_000, 100_000
 AT_ONCE = 16
 PATHS = (
     "/v1/jobs", "/v1/jobs/team/runs", "/v1/queue", "/v1/nodes", "/v1/plans", "/v1/desired", "/v1/decisions",
-    "/v1/explain/team/waits", "/docs", "/openapi.json", "/livez", "/readyz", "/readyz/synced", "/healthz", "/metrics",
+    "/v1/explain/team/waits", "/", "/parts", "/jobs/team/runs", "/openapi.json", "/livez", "/readyz", "/readyz/synced",
+    "/healthz", "/metrics",
 )  # fmt: skip
 QUERIES = ("after", "timeout_seconds", "since", "limit", "verbose", "x", "kind")
 METHODS = ("GET", "GET", "GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "A")

@@ -43,6 +43,7 @@ class Watch:
     synced: bool = True
     last_seen: float = 100.0
     restarts: int = 0
+    forbidden: bool = False
 
 
 @dataclass
@@ -89,6 +90,15 @@ def test_the_extender_is_ready_when_its_facts_are_whole_and_fresh(
     found = extender_readiness(snapshot, [watch], leads, Heartbeat(clock), clock)
     assert [check.line for check in found.checks if check.fatal and not check.ok] == ([failing] if failing else [])
     assert found.ready is (failing is None)
+
+
+def test_a_kind_that_may_not_be_read_is_a_warning_that_names_it(clock: HandClock) -> None:
+    watches = [Watch(), Watch("jobsets.jobset.x-k8s.io", forbidden=True)]
+    heartbeat = Heartbeat(clock)
+    heartbeat.beat()
+    found = extender_readiness(READY, watches, True, heartbeat, clock)
+    assert found.ready
+    assert ["may not read jobsets.jobset.x-k8s.io: " in one for one in found.warnings] == [True]
 
 
 def test_a_dead_controller_warns_with_the_number_of_gated_pods_and_keeps_the_extender_ready(clock: HandClock) -> None:
@@ -222,6 +232,7 @@ def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
     assert {name: value(metrics, name) for name in names} == names
     assert value(metrics, "kohort_watch_last_seen_seconds", resource="pods") == 33
     assert value(metrics, "kohort_watch_restarts_total", resource="pods") == 2
+    assert value(metrics, "kohort_watch_forbidden", resource="pods") == 0
     assert value(metrics, "kohort_gangs", state="waiting") == 1
     assert value(metrics, "kohort_queue_jobs", reason="WaitingForPods") == 1
 

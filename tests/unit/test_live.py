@@ -1,11 +1,15 @@
 """How the service takes in what its watches bring."""
 
+import asyncio
 import random
+from collections.abc import AsyncGenerator
 from typing import Any
+
+import pytest
 
 from extender.app import Live, resources
 from extender.config.settings import Settings
-from extender.kube.api import PODS
+from extender.kube.api import JOBSETS, NODES, PODS, ClusterError, Json, Resource
 from extender.kube.reflector import Batch
 from tests.stage import FakeApi, LoopClock, virtual
 
@@ -34,3 +38,36 @@ async def test_a_list_does_not_end_a_pod_that_was_created_while_it_was_on_its_wa
     service.deliver(Batch(PODS, "changes", [{"type": "ADDED", "object": pod("new", 30)}], "30"))
     service.ledger.step()
     assert sorted(service.ledger.snapshot.pods) == ["uid-new"]
+
+
+class Forbidding(FakeApi):
+    """An empty cluster that lets one resource not be read."""
+
+    def __init__(self, forbidden: Resource) -> None:
+        super().__init__()
+        self.forbidden = forbidden
+
+    async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        if resource == self.forbidden:
+            raise ClusterError(403, "Forbidden")
+        yield [], "10"
+
+    async def watch(self, resource: Resource, version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
+        yield []
+        await asyncio.sleep(timeout)
+
+
+@pytest.mark.parametrize(("forbidden", "ready"), [(JOBSETS, True), (PODS, False), (NODES, False)], ids=str)
+@virtual
+async def test_a_kind_that_an_old_clusterrole_leaves_out_does_not_keep_the_rest_from_working(
+    forbidden: Resource, ready: bool
+) -> None:
+    service = Live(Settings(), Forbidding(forbidden), LoopClock(), random.Random(1))
+    running = [asyncio.create_task(reflector.run(service.deliver)) for reflector in service.reflectors]
+    await asyncio.sleep(50)
+    found = service.metrics.readiness()
+    assert (service.synced, service.ledger.snapshot.synced) == (ready, ready)
+    assert any(f"may not read {forbidden}" in one for one in found.warnings) == ready
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -99,12 +99,14 @@ def gone(name: str, uid: str = "") -> Json:
 class Run:
     """One run of a reflector over scripts."""
 
-    def __init__(self, lists: list[Script], watches: list[Script], resource: Resource = PODS) -> None:
+    def __init__(
+        self, lists: list[Script], watches: list[Script], resource: Resource = PODS, optional: bool = False
+    ) -> None:
         self.clock = VirtualClock()
         self.api = FakeApi(self.clock, lists, watches)
         self.batches: list[Batch] = []
         # the protocol's writes are no matter of a reflector
-        self.reflector = Reflector(self.api, resource, self.clock, random.Random(4), TIMES)  # type: ignore[arg-type]
+        self.reflector = Reflector(self.api, resource, self.clock, random.Random(4), TIMES, optional)  # type: ignore[arg-type]
 
     async def until_stopped(self, deliver: Callable[[Batch], None] | None = None) -> "Run":
         with pytest.raises(StoppedError):
@@ -255,6 +257,31 @@ async def test_a_resource_that_is_removed_empties() -> None:
 async def test_not_synced_before_the_first_list_or_while_it_is_forbidden() -> None:
     run = await Run([[ClusterError(403, "Forbidden")] for _ in range(3)], []).until_stopped()
     assert (run.reflector.synced, run.reflector.restarts, run.told) == (False, 3, [])
+
+
+FORBIDDEN: Script = [ClusterError(403, "Forbidden")]
+
+
+async def test_an_optional_resource_that_is_forbidden_is_left_out_after_a_while_and_taken_up_with_the_right() -> None:
+    run = Run([*[FORBIDDEN] * 30, [([pod("j", 1)], "3")]], [[HANG]], TFJOBS, optional=True)
+    seen: list[tuple[float, bool]] = []
+
+    def deliver(batch: Batch) -> None:
+        run.batches.append(batch)
+        seen.append((run.clock.time, run.reflector.forbidden))
+
+    await run.until_stopped(deliver)
+    assert run.told == [("replace", [], ""), ("replace", [event("ADDED", pod("j", 1))], "3")]
+    assert 10 <= seen[0][0] < 30, "not at once: the API server's caches may be late"
+    assert [forbidden for _, forbidden in seen] == [True, True]
+    assert not run.reflector.forbidden, "the watch was accepted"
+
+
+async def test_what_was_read_before_the_right_was_taken_away_stays_known() -> None:
+    run = Run([[([pod("j", 1)], "3")], *[FORBIDDEN] * 20], [FORBIDDEN], TFJOBS, optional=True)
+    await run.until_stopped()
+    assert run.told == [("replace", [event("ADDED", pod("j", 1))], "3")]
+    assert (run.reflector.forbidden, run.reflector.last_seen) == (True, run.clock.time - run.clock.slept[-1])
 
 
 JUNK: list[Any] = [None, 7, "x", [], {}, {"metadata": None}, {"metadata": []}, {"metadata": {"name": ""}}]

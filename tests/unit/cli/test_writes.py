@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from extender.cli.errors import CliError
+from extender.cli.writes import Found, scaling, suspension
+from extender.kube.api import Ref
+from extender.kube.jobkinds import KINDS, JobKind
 from tests.unit.cli.conftest import JOB_PATH, Server
 
 Run = Callable[..., Result]
@@ -39,6 +43,46 @@ def test_suspend_and_resume(by_kubeconfig: Run, server: Server) -> None:
         {"runPolicy": {"suspend": True}},
         {"runPolicy": {"suspend": False}},
     ]
+
+
+SUSPENDED: dict[str, Any] = {
+    **{kind: {"runPolicy": {"suspend": True}} for kind in ("TFJob", "PyTorchJob", "MPIJob")},
+    **{kind: {"suspend": True} for kind in ("Job", "JobSet")},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_every_kind_is_suspended_where_its_table_says(kind: JobKind) -> None:
+    found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": {}})
+    if kind.kind not in SUSPENDED:
+        with pytest.raises(CliError, match="kubectl scale"):
+            suspension(found, on=True)
+        return
+    written, patch = suspension(found, on=True)
+    assert (written.before, written.after, patch) == (False, True, {"spec": SUSPENDED[kind.kind]})
+    found.item["spec"] = SUSPENDED[kind.kind]
+    assert suspension(found, on=True)[1] is None, "it is already"
+
+
+WORKERS: dict[str, Any] = {
+    **{
+        kind: {KINDS[kind].replicas_at: {"Worker": {"replicas": 3}}} for kind in ("TFJob", "PyTorchJob", "MPIJob")
+    },
+    "Job": {"parallelism": 3, "completions": 3}, "StatefulSet": {"replicas": 3}, "Deployment": {"replicas": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_every_kind_is_scaled_where_its_table_says(kind: JobKind) -> None:
+    replicas = {"Worker": {"replicas": 2}}
+    spec: dict[str, Any] = {**dict.fromkeys(kind.counts, 2), **({} if kind.counts else {kind.replicas_at: replicas})}
+    found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": spec})
+    if kind.kind not in WORKERS:
+        with pytest.raises(CliError, match="cannot be changed once it is there"):
+            scaling(found, 3, "kohort")
+        return
+    written, patch = scaling(found, 3, "kohort")
+    assert (written.before, written.after, patch) == (2, 3, {"spec": WORKERS[kind.kind]})
 
 
 def test_what_is_so_already_is_not_written(by_kubeconfig: Run, server: Server) -> None:
