@@ -16,9 +16,10 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
+from extender.access.guard import PROBLEM, DeniedError
+from extender.access.sight import caller_of
 from extender.present.views import ProblemView
 
-PROBLEM: Final = "application/problem+json"
 MOST_AT_ONCE: Final = 5_000
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ def _first(error: RequestValidationError) -> ProblemError:
     field = ".".join(str(part) for part in details["loc"][1:])
     allowed = str(details["msg"]).removeprefix("Input should be ")
     if details["type"] == "extra_forbidden":
-        allowed = "no parameter of that name; /docs lists them"
+        allowed = "no parameter of that name; /openapi.json lists them"
     return wrong(field, details["input"], allowed)
 
 
@@ -74,6 +75,8 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
                     return told(_first(error))
                 except ProblemError as error:
                     return told(error)
+                except DeniedError as error:
+                    return error.answer()
 
             return clear
 
@@ -87,7 +90,7 @@ async def _kept(
     request: Request, handle: Callable[[Request], Coroutine[Any, Any, Response]], revision: Callable[[], str]
 ) -> Response:
     """Weak: what only passing time changes (how long a job has waited) is no other answer."""
-    tag = f'W/"{revision()}"'
+    tag = f'W/"{revision()}{(await caller_of(request)).sight.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
     asked = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
     if tag in asked:

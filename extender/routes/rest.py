@@ -14,10 +14,13 @@ from importlib.resources import files
 from typing import Annotated, Any, Final, Protocol
 from zlib import crc32
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from extender.access.guard import PROBLEM, may_not
+from extender.access.sight import Caller, caller_of
+from extender.access.veil import Veil
 from extender.config.settings import Settings
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present import (
@@ -46,9 +49,9 @@ from extender.present.views import (
     QueueView,
     WhatIfView,
 )
-from extender.routes.problems import PROBLEM, Paged, ProblemError, piece, routed
+from extender.routes.problems import Paged, ProblemError, piece, routed
 from extender.routes.stream import EXAMPLE, MOST_STREAMS, EventStream, Streams
-from extender.routes.whatif import WhatIf, answer
+from extender.routes.whatif import WhatIf, answer, namespace_of
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.foresee import Start, foresee
@@ -60,6 +63,7 @@ from policy.systems.base import Policy
 LONGEST_POLL_SECONDS: Final = 60.0
 MOST_DECISIONS: Final = 1000
 Responses = dict[int | str, dict[str, Any]]
+Asker = Annotated[Caller, Depends(caller_of)]
 FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
 
@@ -155,31 +159,32 @@ class Rest:
         """Changes with every step of the ledger, and with what is amiss."""
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
-    async def jobs(self, parameters: Annotated[Paged, Query()]) -> JobsView:
+    async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> JobsView:
         """Every job that opted in, by arrival."""
         ledger, snapshot = self._ledger, self._ledger.snapshot
-        found = jobs_view(snapshot, ledger.policy, ledger.now())
+        found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
         page = piece([job.uid for job in found], parameters)
         return JobsView(generation=snapshot.generation, jobs=page.of(found), **page.fields)
 
-    async def job(self, namespace: str, name: str) -> JobDetail:
+    async def job(self, namespace: str, name: str, caller: Asker) -> JobDetail:
         """One job with its roles and members."""
         ledger = self._ledger
-        return job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
+        found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
+        return Veil(caller.sight).view(found)
 
-    async def queue(self, parameters: Annotated[QueueParameters, Query()]) -> QueueView:
+    async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> QueueView:
         """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
-        snapshot = self._ledger.snapshot
+        snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected else {}
-        found = queue_view(*asked, starts)
+        found = veil.entries(queue_view(*asked, starts))
         page = piece([job.uid for job in found], parameters)
         return QueueView(
             generation=snapshot.generation,
-            gated_pods=gated_pods(snapshot),
-            warnings=self._warnings(),
+            gated_pods=gated_pods(snapshot, caller.sight.sees),
+            warnings=veil.warnings(self._warnings()),
             jobs=page.of(found),
-            held=held_views(held_room(snapshot)),
+            held=veil.entries(held_views(held_room(snapshot))),
             **page.fields,
         )
 
@@ -190,17 +195,17 @@ class Rest:
                 self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
             return self._foresight[1]
 
-    async def nodes(self, parameters: Annotated[Paged, Query()]) -> NodesView:
+    async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> NodesView:
         """Every node, what is free on it, and each ps and worker by job."""
-        snapshot = self._ledger.snapshot
-        found, held = nodes_view(snapshot), held_views(held_room(snapshot))
+        snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
+        found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
         page = piece([node.name for node in found], parameters)
         return NodesView(generation=snapshot.generation, nodes=page.of(found), held=held, **page.fields)
 
-    async def plans(self, parameters: Annotated[Paged, Query()]) -> PlansView:
+    async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> PlansView:
         """The plans of admitted gangs."""
         snapshot = self._ledger.snapshot
-        found = plans_view(snapshot, self._ledger.now())
+        found = Veil(caller.sight).entries(plans_view(snapshot, self._ledger.now()))
         page = piece([plan.uid for plan in found], parameters)
         return PlansView(generation=snapshot.generation, plans=page.of(found), **page.fields)
 
@@ -228,36 +233,45 @@ class Rest:
             self._desired = desired_view(snapshot, wanted, self._settings().gate, self.instance)
         return self._desired
 
-    async def decisions(self, parameters: Annotated[DecisionsParameters, Query()]) -> DecisionsView:
+    async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> DecisionsView:
         """The journal's entries after ``since``, oldest first."""
-        entries = self._ledger.journal.since()
-        found = decisions_view(self._ledger.snapshot, entries, parameters.since, parameters.limit)
+        entries, snapshot = tuple(self._ledger.journal.since()), self._ledger.snapshot
+        found = decisions_view(snapshot, entries, parameters.since, parameters.limit)
         latest = found[-1].sequence if found else parameters.since
-        return DecisionsView(instance=self.instance, latest=latest, decisions=found)
+        seen = Veil(caller.sight).decisions(snapshot, entries, found)
+        return DecisionsView(instance=self.instance, latest=latest, decisions=seen)
 
     async def explain(
-        self, namespace: str, name: str, parameters: Annotated[ExplainParameters, Query()]
+        self, namespace: str, name: str, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> ExplainView:
         """Why the job is where it is, and what would mend it."""
-        ledger, job = self._ledger, self._find(namespace, name)
+        ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
         asked = (ledger.snapshot, job, ledger.policy, ledger.now())
-        view = explain_view(*asked, ledger.journal.since())
+        view = explain_view(*asked, veil.journal(ledger.snapshot, ledger.journal.since()))
         if not parameters.unblock:
-            return view
+            return veil.view(view)
         async with self._one_at_a_time:  # the verbs come first: never more than one thread beside the loop
-            return view.model_copy(update=await asyncio.to_thread(deeper, *asked))
+            return veil.view(view.model_copy(update=await asyncio.to_thread(deeper, *asked)))
 
-    async def what_if(self, question: WhatIf) -> WhatIfView:
+    async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
         """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
         ledger, name = self._ledger, self._settings().scheduler_name
+        if question.job is not None:
+            namespace = namespace_of(question.job)
+            caller = await caller.into(namespace)
+            if not caller.sight.sees(namespace):
+                raise may_not(caller, f"namespace {namespace[:63]}")
+        elif caller.sight.blind:
+            raise may_not(caller, "any namespace that has jobs now")
         async with self._one_at_a_time:
-            return await asyncio.to_thread(answer, question, ledger.snapshot, ledger.policy, name, ledger.now())
+            asked = (question, ledger.snapshot, ledger.policy, name, ledger.now())
+            return Veil(caller.sight).view(await asyncio.to_thread(answer, *asked))
 
-    async def stream(self, last: Annotated[str, Header(alias="Last-Event-ID")] = "") -> Response:
+    async def stream(self, caller: Asker, last: Annotated[str, Header(alias="Last-Event-ID")] = "") -> Response:
         """Server-sent events, one a revision, with its decisions."""
         if self.streams.full:
             raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")
-        return self.streams.answer(last)
+        return self.streams.answer(last, caller)
 
     def _find(self, namespace: str, name: str) -> Job:
         """The job of that name; of several kinds with one name, the one that came last."""

@@ -7,11 +7,14 @@ close together make one event. A stream is a connection, so there are few of the
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Final
 
 from fastapi.responses import StreamingResponse
 
+from extender.access.sight import Caller
+from extender.access.veil import Veil
 from extender.present import decisions_view
 from extender.present.views import RevisionView
 from extender.state.ledger import Ledger
@@ -55,25 +58,29 @@ class Streams:
         """End every stream; the listener would wait for them in vain."""
         self._closed.set()
 
-    def answer(self, last_event_id: str) -> EventStream:
-        """A stream from behind that event on; from now on, where it is none of ours."""
-        events = self._events(self._resumed(last_event_id))
+    def answer(self, last_event_id: str, caller: Caller) -> EventStream:
+        """A stream from behind that event on; from now on, where it is none of ours.
+
+        It ends when what the caller may see has to be asked anew; who still listens comes back with the last id.
+        """
+        events = self._events(self._resumed(last_event_id), caller)
         return EventStream(events, headers=HEADERS)
 
     def _resumed(self, last_event_id: str) -> int | None:
         instance, _, sequence = last_event_id.partition(".")
         return int(sequence) if instance == self._instance and sequence.isdecimal() else None
 
-    async def _events(self, resumed: int | None) -> AsyncIterator[str]:
+    async def _events(self, resumed: int | None, caller: Caller) -> AsyncIterator[str]:
         self.open += 1
         try:
-            ledger = self._ledger
+            ledger, veil = self._ledger, Veil(caller.sight)
+            ends = math.inf if caller.seconds is None else ledger.clock.monotonic() + caller.seconds
             sequence = ledger.journal.latest if resumed is None else min(resumed, ledger.journal.latest)
             generation = -1
-            while not self._closed.is_set():
+            while not self._closed.is_set() and ledger.clock.monotonic() < ends:
                 if ledger.snapshot.generation > generation:
                     generation = ledger.snapshot.generation
-                    sequence, event = self._event(sequence, generation)
+                    sequence, event = self._event(sequence, generation, veil)
                     yield event
                     await asyncio.sleep(GAP_SECONDS)
                 elif not await self._news(generation):
@@ -81,9 +88,9 @@ class Streams:
         finally:
             self.open -= 1
 
-    def _event(self, since: int, generation: int) -> tuple[int, str]:
-        entries = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:]
-        told = decisions_view(self._ledger.snapshot, entries, since, MOST_DECISIONS)
+    def _event(self, since: int, generation: int, veil: Veil) -> tuple[int, str]:
+        entries, snapshot = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:], self._ledger.snapshot
+        told = veil.decisions(snapshot, entries, decisions_view(snapshot, entries, since, MOST_DECISIONS))
         latest = entries[-1].sequence if entries else since
         view = RevisionView(instance=self._instance, generation=generation, latest=latest, decisions=told)
         return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"

@@ -57,6 +57,13 @@ def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name:
     return what_if_view(snapshot, chosen, moved)
 
 
+def namespace_of(manifest: Mapping[str, Any]) -> str:
+    """The namespace in which the job would be created."""
+    meta = manifest.get("metadata")
+    found = meta.get("namespace") if isinstance(meta, Mapping) else None
+    return found if isinstance(found, str) and found else "default"
+
+
 def _policy(question: WhatIf, policy: Policy) -> Policy:
     if not question.policy:
         if question.parameters:
@@ -106,7 +113,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
         raise wrong("job.metadata.name", meta, "the name of the job")
-    item = {**manifest, "metadata": {"namespace": "default", **meta, "uid": UID}}
+    item = {**manifest, "metadata": {**meta, "namespace": namespace_of(manifest), "uid": UID}}
     job = read_job(item, kind, scheduler_name)
     if job is None:
         field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"

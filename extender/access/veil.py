@@ -1,0 +1,110 @@
+"""Takes out of an answer what is in namespaces that the caller may not read.
+
+Entries of such namespaces are left out, and not counted. Where a job of them is named (who is ahead, for whom somebody
+was shrunk, what would have to end), it is `OTHER_JOB`. Text is looked through for every ``namespace/name``, so that a
+sentence that is added later tells no more. What stays: how many jobs are ahead in the queue, and what is free on nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from extender.access.sight import Sight
+from extender.present.views import AheadView, DecisionView, Guest, HeldView, JobName, NodeView, View
+from extender.state.journal import Entry
+from policy.cluster.actions import Bind, RefuseBind, Remember
+from policy.cluster.snapshot import Snapshot
+
+OTHER_JOB: Final = "a job of another namespace"
+OTHER_POD: Final = "a pod of another namespace"
+COMES_FIRST: Final = "comes first"
+_KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
+_OF_RIVAL: Final = ("it needs", "its weight")  # policy/answers/inputs.py
+ViewT = TypeVar("ViewT", bound=View)
+
+
+class Veil:
+    """What one caller is told."""
+
+    def __init__(self, sight: Sight) -> None:
+        """With everything to be seen, answers stay as they are."""
+        self.sight = sight
+
+    def text(self, told: str, other: str = OTHER_JOB) -> str:
+        """The text with every name out of sight exchanged for ``other``."""
+        if self.sight.every or "/" not in told:
+            return told
+        return _KEY.sub(lambda found: found[0] if self.sight.sees(found[1]) else other, told)
+
+    def view(self, view: ViewT) -> ViewT:
+        """The answer without what is out of sight."""
+        if self.sight.every:
+            return view
+        uncounted = {"other_pods": 0} if isinstance(view, NodeView) else {}
+        return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
+
+    def entries(self, views: Iterable[ViewT]) -> tuple[ViewT, ...]:
+        """Those that may be seen, each without what is out of sight: before they are counted into pages."""
+        if self.sight.every:
+            return tuple(views)
+        return tuple(self.view(view) for view in views if self._shown(view))
+
+    def journal(self, snapshot: Snapshot, entries: Iterable[Entry]) -> list[Entry]:
+        """The decisions about jobs that may be seen, also where they are gone."""
+        if self.sight.every:
+            return list(entries)
+        return [entry for entry in entries if self.sight.sees(namespace_of(snapshot, entry))]
+
+    def decisions(
+        self, snapshot: Snapshot, entries: Iterable[Entry], views: Iterable[DecisionView]
+    ) -> tuple[DecisionView, ...]:
+        """Of ``views``, made from these entries, those that may be seen."""
+        seen = {entry.sequence for entry in self.journal(snapshot, entries)}
+        return tuple(self.view(view) for view in views if view.sequence in seen)
+
+    def warnings(self, told: Iterable[str]) -> tuple[str, ...]:
+        """Without their figures, which count what is everybody's: the check alone."""
+        if self.sight.every:
+            return tuple(told)
+        return tuple(f"{one.partition(':')[0]}: an administrator of Kohort should look" for one in told)
+
+    def _field(self, name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, AheadView):
+            hidden = self.text(value.job) != value.job
+            return AheadView(job=OTHER_JOB, why=COMES_FIRST) if hidden else self.view(value)
+        if isinstance(value, View):
+            return self.view(value)
+        if isinstance(value, tuple | list):
+            if name == "waits_for":
+                return tuple(self.text(one, OTHER_POD) for one in value)
+            return tuple(self._field(name, one) for one in value if self._shown(one))
+        if isinstance(value, Mapping):
+            hidden = name == "inputs" and value.get("for") is not None and self.text(value["for"]) != value["for"]
+            left_out = _OF_RIVAL if hidden else ()
+            return {key: self._field(key, one) for key, one in value.items() if key not in left_out}
+        return value
+
+    def _shown(self, value: object) -> bool:
+        if isinstance(value, JobName):
+            return self.sight.sees(value.namespace)
+        if isinstance(value, HeldView | Guest):
+            return self.sight.sees(value.job.partition("/")[0])
+        return True
+
+
+def namespace_of(snapshot: Snapshot, entry: Entry) -> str:
+    """The namespace of the job that was decided about; empty where it is no job's, or not known any more."""
+    match entry.effect:
+        case Bind() as bind:
+            return bind.namespace
+        case RefuseBind() as refused:
+            pod = snapshot.pods.get(refused.uid)
+            return pod.namespace if pod is not None else ""
+        case Remember():
+            return ""
+        case effect:
+            return effect.job_uid.partition("/")[0]
