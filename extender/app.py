@@ -15,11 +15,13 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
+from extender.access.guard import Access, Guard
+from extender.access.reviews import Reviewer, Rights, Tokens
 from extender.barrier import Barrier
 from extender.clock import Clock
 from extender.config.reload import Reload
 from extender.config.settings import Settings
-from extender.http.limits import App, HeldBinds, Limits, of_probes, of_reports
+from extender.http.limits import App, HeldBinds, Limits, of_people, of_probes, of_reports
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only
@@ -34,7 +36,7 @@ from extender.observe import metrics
 from extender.page.history import History
 from extender.page.routes import Page
 from extender.routes import rest
-from extender.routes.progress import Progress, Reviewer
+from extender.routes.progress import Progress
 from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -156,6 +158,17 @@ class Live:
         app.router.routes.extend(self.page.routes())
         return app
 
+    def guarded(self, reviewer: Reviewer) -> Guard:
+        """REST and the page, for callers whose token and rights the API server knows."""
+        api, clock = self.settings.api, self.clock
+        tokens = Tokens(reviewer, clock, api.audiences, api.review_seconds)
+        rights = Rights(reviewer, clock, api.review_seconds)
+        whose = " or ".join(api.audiences) or "the API server"
+        return Guard(self.rest(), Access(tokens, rights, self._namespaces, api.review_seconds, f"one for {whose}"))
+
+    def _namespaces(self) -> Iterable[str]:
+        return (job.namespace for job in self.ledger.snapshot.jobs.values())
+
     def with_verbs(self, others: App) -> App:
         """The verbs, and ``others`` at all other paths."""
         return VerbsFirst(self.verbs, VERBS_PREFIX, others)
@@ -208,15 +221,16 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:
-    """The listeners: verbs and REST, probes and metrics, and training code's reports where they are wanted.
+    """The listeners: verbs and REST, probes and metrics; REST for people, and training code's reports, where wanted.
 
-    Behind TLS the verbs have a listener of their own. OSError where its certificates cannot be read.
+    Behind TLS the verbs have a listener of their own. OSError where certificates cannot be read.
     """
     server, limits, progress = live.settings.server, limits_of(live.settings), live.settings.progress
     reports = Progress(live.ledger, reviewer, progress).app() if reviewer is not None and progress.enabled else None
     return (
         *_verbs_and_rest(live, limits),
         Endpoint(live.health(), server.health_host, server.health_port, of_probes(limits)),
+        *(_for_people(live, reviewer) if reviewer is not None else ()),
         *((Endpoint(reports, progress.host, progress.port, of_reports(limits)),) if reports is not None else ()),
     )
 
@@ -230,6 +244,14 @@ def _verbs_and_rest(live: Live, limits: Limits) -> Sequence[Endpoint]:
         Endpoint(live.with_verbs(Starlette()), tls.host, tls.port, limits, too_long, files, only(tls.peers)),
         Endpoint(live.rest(), server.host, server.port, limits),
     )
+
+
+def _for_people(live: Live, reviewer: Reviewer) -> Sequence[Endpoint]:
+    api = live.settings.api
+    if not api.enabled:
+        return ()
+    files = None if api.without_tls else RotatingContext(Path(api.certificate), Path(api.key))
+    return (Endpoint(live.guarded(reviewer), api.host, api.port, of_people(limits_of(live.settings)), tls=files),)
 
 
 async def serve(settings: Settings, file: Path | None = None) -> None:

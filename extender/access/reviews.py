@@ -28,16 +28,24 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Reviewer(Protocol):
-    """Whoever can ask the API server."""
+class ReviewsTokens(Protocol):
+    """Whoever can ask the API server about a token."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         """TokenReview: Done with the object, whose status says whose the token is."""
         ...
 
+
+class ReviewsAccess(Protocol):
+    """Whoever can ask the API server about somebody's rights."""
+
     async def review_access(self, spec: Json) -> Outcome:
         """SubjectAccessReview: Done with the object, whose status says whether it is allowed."""
         ...
+
+
+class Reviewer(ReviewsTokens, ReviewsAccess, Protocol):
+    """Both."""
 
 
 class UnansweredError(Exception):
@@ -127,7 +135,7 @@ class Tokens:
     """Whose a token is. audiences: a token must be for one of them; none: for the API server itself."""
 
     def __init__(
-        self, reviewer: Reviewer, clock: Clock, audiences: Sequence[str], seconds: float, waiting: int = WAITING
+        self, reviewer: ReviewsTokens, clock: Clock, audiences: Sequence[str], seconds: float, waiting: int = WAITING
     ) -> None:
         """Ask nothing yet. seconds: how long an answer is good."""
         self._reviewer = reviewer
@@ -166,7 +174,7 @@ class Tokens:
 class Rights:
     """Who may ``list`` ``jobs.kohort.dev`` where: a resource that no API server serves, for RBAC to speak of."""
 
-    def __init__(self, reviewer: Reviewer, clock: Clock, seconds: float) -> None:
+    def __init__(self, reviewer: ReviewsAccess, clock: Clock, seconds: float) -> None:
         """Ask nothing yet. seconds: how long an answer is good."""
         self._reviewer = reviewer
         self._seconds = seconds

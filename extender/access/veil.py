@@ -70,6 +70,11 @@ class Veil:
             return tuple(told)
         return tuple(f"{one.partition(':')[0]}: an administrator of Kohort should look" for one in told)
 
+    def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
+        """What a decision was made from, without the figures of a job out of sight that it was made for."""
+        ours = self.text(told.get("for", "")) == told.get("for", "")
+        return {name: self.text(value) for name, value in told.items() if ours or name not in _OF_RIVAL}
+
     def _field(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
@@ -83,10 +88,11 @@ class Veil:
                 return tuple(self.text(one, OTHER_POD) for one in value)
             return tuple(self._field(name, one) for one in value if self._shown(one))
         if isinstance(value, Mapping):
-            hidden = name == "inputs" and value.get("for") is not None and self.text(value["for"]) != value["for"]
-            left_out = _OF_RIVAL if hidden else ()
-            return {key: self._field(key, one) for key, one in value.items() if key not in left_out}
+            return self.inputs(value) if name == "inputs" else self._mapping(value)
         return value
+
+    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: self._field(key, one) for key, one in value.items()}
 
     def _shown(self, value: object) -> bool:
         if isinstance(value, JobName):

@@ -170,6 +170,31 @@ class Server(Section):
     tls: Tls = Tls()
 
 
+class ForPeople(Section):
+    """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
+
+    Answers hold what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
+    """
+
+    enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
+    host: str = Field(default="0.0.0.0", min_length=1, description="Address for callers with a token.")
+    port: PortNumber = Field(default=8905, description="Port for callers with a token; 0 takes any free one.")
+    certificate: str = Field(
+        default="/etc/kohort-api-tls/tls.crt", description="Certificate of this listener, with its chain (PEM)."
+    )
+    key: str = Field(default="/etc/kohort-api-tls/tls.key", description="The key of that certificate (PEM).")
+    without_tls: bool = Field(
+        default=False, description="Serve plain HTTP, where something else in the pod ends TLS: tokens are secrets."
+    )
+    audiences: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=("kohort.dev",),
+        description="A token must be for one of these; empty: for the API server, as people's own tokens are.",
+    )
+    review_seconds: Annotated[float, _NUMBER, Field(gt=0, le=600)] = Field(
+        default=30, description="How long an answer about a token or a right is good; a stream ends after it."
+    )
+
+
 class Progress(Section):
     """The listener on which training code reports how far it is; off unless it is switched on."""
 
@@ -283,6 +308,7 @@ class Settings(BaseSettings):
     )
     release: Release = Release()
     server: Server = Server()
+    api: ForPeople = ForPeople()
     progress: Progress = Progress()
     controller: Controller = Controller()
     lease: Lease = Lease()
@@ -341,7 +367,7 @@ def broken_relations(settings: Settings) -> Iterator[str]:
     """Say which settings cannot hold together, and which one to change."""
     yield from _broken_parameters(settings)
     yield from _broken_times(settings)
-    yield from _broken_listeners(settings.server, settings.controller, settings.progress)
+    yield from _broken_listeners(settings)
     yield from _broken_sharing(settings)
 
 
@@ -394,7 +420,8 @@ def _broken_times(settings: Settings) -> Iterator[str]:
         )
 
 
-def _broken_listeners(server: Server, controller: Controller, progress: Progress) -> Iterator[str]:
+def _broken_listeners(settings: Settings) -> Iterator[str]:
+    server, progress, api = settings.server, settings.progress, settings.api
     if server.connections - server.reserved_connections < 1:
         yield (
             f"server.reserved_connections: {server.reserved_connections} leaves none of server.connections "
@@ -404,15 +431,21 @@ def _broken_listeners(server: Server, controller: Controller, progress: Progress
     if not is_loopback(server.host) and not server.allow_remote_without_tls:
         yield (
             f"server.host: {server.host!r} is not a loopback address, so anybody who reaches it may bind pods to "
-            f"nodes; allowed: 127.0.0.1, ::1 or localhost, or set server.allow_remote_without_tls if something else "
-            f"guards the port"
+            f"nodes; allowed: 127.0.0.1, ::1 or localhost; to show REST and the page to people set api.enabled, or "
+            f"set server.allow_remote_without_tls if something else guards the port"
+        )
+    if api.enabled and api.without_tls and not is_loopback(api.host):
+        yield (
+            f"api.without_tls: true with api.host {api.host!r} sends tokens in the clear; allowed: false, or api.host "
+            f"127.0.0.1 with something in the pod that ends TLS before it"
         )
     ports = (
         ("server.port", server.port),
         ("server.health_port", server.health_port),
-        ("controller.health_port", controller.health_port),
+        ("controller.health_port", settings.controller.health_port),
         *([("progress.port", progress.port)] if progress.enabled else []),
         *([("server.tls.port", server.tls.port)] if server.tls.on else []),
+        *([("api.port", api.port)] if api.enabled else []),
     )
     seen: dict[int, str] = {}
     for name, port in ports:

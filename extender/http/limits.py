@@ -59,6 +59,11 @@ def of_reports(limits: Limits) -> Limits:
     return replace(of_probes(limits), connections=512)
 
 
+def of_people(limits: Limits) -> Limits:
+    """Limits of the listener for people: few connections, and bodies no longer than a job's manifest."""
+    return replace(of_probes(limits), body_bytes=min(limits.body_bytes, 1024 * 1024), connections=256)
+
+
 class TooManyRequestsError(Exception):
     """A connection sends requests faster than it takes answers."""
 

@@ -1,7 +1,7 @@
-"""Mutual TLS for the verbs: certificates that are read again when their files change, and who may call.
+"""TLS of the listeners: certificates that are read again when their files change; for the verbs also who may call.
 
-The CA signs kube-scheduler's certificate and nothing else; the name in the certificate is looked at all the same, so
-that another certificate of that CA opens nothing. This room knows certificates; it must not know what is served.
+The verbs' CA signs kube-scheduler's certificate and nothing else; the name in it is looked at all the same, so that
+another certificate of that CA opens nothing. This room knows certificates; it must not know what is served.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ class RotatingContext(ssl.SSLContext):
     def __new__(cls, *_: object) -> RotatingContext:
         return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
 
-    def __init__(self, certificate: Path, key: Path, client_ca: Path) -> None:
-        """Read the files; OSError (ssl.SSLError is one) where they cannot be used."""
-        self._files = (certificate, key, client_ca)
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
+        """Read the files; OSError (ssl.SSLError is one) where they cannot be used.
+
+        With ``client_ca`` a client must show a certificate of it; without, none is asked for.
+        """
+        self._files = (certificate, key) if client_ca is None else (certificate, key, client_ca)
         self._stamp = _stamp_of(self._files)
         self._current = _load(*self._files)
 
@@ -61,12 +64,13 @@ def _stamp_of(files: Iterable[Path]) -> Stamp:
     return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
 
-def _load(certificate: Path, key: Path, client_ca: Path) -> ssl.SSLContext:
+def _load(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(certificate, key)
-    context.load_verify_locations(client_ca)
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(client_ca)
     return context
 
 

@@ -25,6 +25,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from extender.clock import Clock
 from extender.kube import answers
 from extender.kube.api import (
+    ACCESS_REVIEWS,
     EVENTS,
     PODS,
     TOKEN_REVIEWS,
@@ -238,14 +239,19 @@ class KubeApi:
         body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **event}
         return await self._write("POST", answers.path(EVENTS, namespace), body)
 
-    async def review_token(self, token: str, audience: str) -> Outcome:
-        """Ask whose token it is; Done with the TokenReview, whatever it says."""
+    async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
+        """Ask whose token it is; Done with the TokenReview, whatever it says. No audience: the API server's own."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [audience]},
+            "spec": {"token": token, "audiences": list(audiences)},
         }
         return await self._write("POST", answers.path(TOKEN_REVIEWS), body)
+
+    async def review_access(self, spec: Json) -> Outcome:
+        """Ask what somebody may do; Done with the SubjectAccessReview, whatever it says."""
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        return await self._write("POST", answers.path(ACCESS_REVIEWS), body)
 
     async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
         """Send until the API has taken it or refused it; only 429 (certainly not done) is sent again."""

@@ -42,16 +42,16 @@ class Chart:
     empty: str = ""
 
 
-def charts_of(samples: Sequence[Sample], now: float, prices: bool) -> tuple[Chart, ...]:
-    """Utilisation, jobs, and prices where the policy has any."""
+def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
+    """Utilisation, jobs where ``jobs`` (they are counted in all namespaces), and prices where the policy has any."""
     every = _thinned(samples)
     used = sorted({name for sample in every[-1:] for name in sample.used}, key=_rank)
     charts = [
-        _chart("Utilisation", every, now, [(short_name(name), _used(name)) for name in used], lambda _: 1.0, _share),
-        _chart(
-            "Jobs", every, now, [("waiting", lambda s: s.waiting), ("running", lambda s: s.running)], _round, _whole
-        ),
+        _chart("Utilisation", every, now, [(short_name(name), _used(name)) for name in used], lambda _: 1.0, _share)
     ]
+    if jobs:
+        counted: list[tuple[str, Value]] = [("waiting", lambda s: s.waiting), ("running", lambda s: s.running)]
+        charts.append(_chart("Jobs", every, now, counted, _round, _whole))
     if prices:
         priced = sorted({name for sample in every[-1:] for name in sample.prices}, key=_rank)
         series = [(short_name(name), _price(name)) for name in priced]

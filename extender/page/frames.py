@@ -80,10 +80,14 @@ def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
 
 
 class Maker:
-    """The one thread on which pages are made, one after another: what they share needs no locks."""
+    """The one thread on which pages are made, one after another: what they share needs no locks.
+
+    rested: when frames have taken no more than their share of the time, clock.monotonic(); whoever looks at them.
+    """
 
     def __init__(self) -> None:
         """Start it with the first page."""
+        self.rested = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
 
     async def __call__(self, make: Callable[[], T]) -> T:
@@ -106,7 +110,6 @@ class Frames:
         self._clock = clock
         self._last = Frame(0, secrets.token_hex(4), -1, {})
         self._past: deque[Frame] = deque(maxlen=KEPT)
-        self._rested = 0.0
         self._lock = asyncio.Lock()
 
     async def newest(self, *, patient: bool = False) -> Frame:
@@ -114,7 +117,7 @@ class Frames:
         async with self._lock:
             if self._last.number and not self._stale(self._last.generation):
                 return self._last
-            rest = self._rested - self._clock.monotonic()
+            rest = self._maker.rested - self._clock.monotonic()
             if self._last.number and rest > 0:
                 if not patient:
                     return self._last
@@ -132,7 +135,7 @@ class Frames:
         self._last = await self._maker(self._frame)
         self._past.append(self._last)
         took = self._clock.monotonic() - began
-        self._rested = self._clock.monotonic() + took * (1 / SHARE - 1)
+        self._maker.rested = self._clock.monotonic() + took * (1 / SHARE - 1)
 
     def _frame(self) -> Frame:
         return Frame(self._last.number + 1, self._last.instance, *self._make())

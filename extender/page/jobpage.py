@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from extender.access.veil import Veil
 from extender.page.frames import Lists, breathe
 from extender.page.marks import Looks
 from extender.page.rows import Rows
@@ -34,19 +35,21 @@ class JobPage:
         found = [job for job in jobs if (job.namespace, job.name) == (namespace, name)]
         return max(found, key=lambda job: job.arrival) if found else None
 
-    def make(self, namespace: str, name: str, deeper: Mapping[str, object] | None = None) -> Lists | None:
+    def make(self, namespace: str, name: str, veil: Veil, deeper: Mapping[str, object] | None = None) -> Lists | None:
         """The lists; None where nothing is known of such a job. deeper: what takes longer, where that was asked."""
         self.story.read_on(self.ledger.snapshot)
         job = self.find(namespace, name)
         if job is not None:
-            return self._of(job, deeper or {})
+            return self._of(job, veil, deeper or {})
         past = [line for line in self.story.lines() if (line.namespace, line.name) == (namespace, name)]
-        return self._gone(namespace, name, past) if past else None
+        told = [replace(line, text=veil.text(line.text)) for line in past]
+        return self._gone(namespace, name, told) if told else None
 
-    def _of(self, job: Job, deeper: Mapping[str, object]) -> Lists:
+    def _of(self, job: Job, veil: Veil, deeper: Mapping[str, object]) -> Lists:
         snapshot, now = self.ledger.snapshot, self.ledger.now()
-        entries = self.ledger.journal.since()
+        entries = veil.journal(snapshot, self.ledger.journal.since())
         view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
+        view = veil.view(view)
         breathe()
         waiting = view.waited_seconds is not None
         row = self.rows.html

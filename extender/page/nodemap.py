@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Final, NamedTuple
 
+from extender.access.sight import EVERYTHING, Sight
 from extender.page.marks import Look, Looks, dot, outline
 from extender.page.words import GPU_SUFFIX, MOST_KEY, amount, clean, count, ranges, short_name
 from policy.cluster.model import PS, WORKER, Node, Slot
@@ -70,16 +71,20 @@ class Pairs:
 
 @dataclass(slots=True)
 class Mapper:
-    """Draws the map again and again. breathe: called between slices of work, so that verbs are answered meanwhile."""
+    """Draws the map again and again. breathe: called between slices of work, so that verbs are answered meanwhile.
+
+    Members of jobs out of ``sight`` are not drawn.
+    """
 
     looks: Looks
     breathe: Callable[[], None]
+    sight: Sight = EVERYTHING
     _known: dict[str, tuple[Tile, tuple[Look, ...], str]] = field(default_factory=dict)
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
         """The map of a snapshot."""
         guests, pairs = self._guests(snapshot)
-        others = _others(snapshot)
+        others = _others(snapshot) if self.sight.every else {}
         columns = _columns([len(there) for there in guests.values()])
         roomy = len(snapshot.nodes) <= ROOMY_NODES
         tiles = []
@@ -99,7 +104,8 @@ class Mapper:
     def _guests(self, snapshot: Snapshot) -> tuple[dict[str, list[Guest]], Pairs]:
         found: dict[str, list[Guest]] = defaultdict(list)
         pairs = Pairs()
-        for at, job in enumerate(sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))):
+        seen = (job for job in snapshot.jobs.values() if self.sight.sees(job.namespace))
+        for at, job in enumerate(sorted(seen, key=lambda job: (job.arrival, job.key))):
             if at % 25 == 0:
                 self.breathe()
             where = places_of(snapshot, job.uid)

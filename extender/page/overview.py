@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
+from extender.access.sight import EVERYTHING, Sight
+from extender.access.veil import Veil
 from extender.observe.health import Readiness
 from extender.page.charts import charts_of
 from extender.page.frames import Lists, breathe
@@ -76,15 +79,26 @@ class Running(NamedTuple):
 class Overview:
     """Makes the lists of one service's page; one thread at a time."""
 
-    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, story: Story, rows: Rows) -> None:
-        """Draw nothing yet."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        vitals: Vitals,
+        history: History,
+        story: Story,
+        rows: Rows,
+        looks: Looks,
+        sight: Sight = EVERYTHING,
+    ) -> None:
+        """Draw nothing yet. ``sight``: for whom; the story and the looks may be those of other viewers, too."""
         self._ledger = ledger
         self._vitals = vitals
         self._history = history
         self._story = story
         self._rows = rows
-        self.looks = Looks()
-        self._mapper = Mapper(self.looks, breathe)
+        self.looks = looks
+        self._sight = sight
+        self._veil = Veil(sight)
+        self._mapper = Mapper(looks, breathe, sight)
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
         """Revision, lists and facts of the snapshot as it is now."""
@@ -92,7 +106,7 @@ class Overview:
         self._story.read_on(snapshot)
         self.looks.keep(snapshot.jobs.keys())
         breathe()
-        queue = tuple(self._queued(snapshot, now))
+        queue = tuple(row for row in self._queued(snapshot, now) if self._sight.sees(row.namespace))
         breathe()
         running = tuple(self._running(snapshot))
         breathe()
@@ -117,7 +131,7 @@ class Overview:
 
     def _charts(self, now: float) -> Any:
         samples = tuple(self._history)
-        return charts_of(samples, now, prices=any(sample.prices for sample in samples))
+        return charts_of(samples, now, prices=any(sample.prices for sample in samples), jobs=self._sight.every)
 
     def _status(self, snapshot: Snapshot) -> dict[str, Any]:
         readiness = self._vitals.readiness()
@@ -126,7 +140,7 @@ class Overview:
             "policy": self._ledger.policy.name,
             "leading": snapshot.leading,
             "synced": snapshot.synced,
-            "wrong": [*failing, *readiness.warnings],
+            "wrong": self._veil.warnings((*failing, *readiness.warnings)),
             "checks": len(readiness.checks),
             "failing": bool(failing),
         }
@@ -149,12 +163,13 @@ class Overview:
             place.position, self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, duration(now - job.arrival), place.starving, told.reason if told else reason.value,
-            (told.text if told else reason.text).removeprefix(_PREFIX), told.detail if told else "",
-            told.behind if told else "",
+            (told.text if told else reason.text).removeprefix(_PREFIX),
+            self._veil.text(told.detail) if told else "", self._veil.text(told.behind) if told else "",
         )  # fmt: skip
 
     def _running(self, snapshot: Snapshot) -> Iterator[Running]:
-        for job in sorted(snapshot.running(), key=lambda job: _order(snapshot, job)):
+        seen = (job for job in snapshot.running() if self._sight.sees(job.namespace))
+        for job in sorted(seen, key=lambda job: _order(snapshot, job)):
             gang = snapshot.gang(job.uid)
             there = sum(1 for pod in snapshot.pods_of(job.uid) if pod.holds_room and pod.slot and not pod.terminating)
             rigid = sum(role.replicas for role in job.rigid)
@@ -162,13 +177,20 @@ class Overview:
             yield Running(
                 self.looks.of(job.uid), job.namespace, job.name, job.kind, gang.state.value, job.min_workers,
                 gang.workers, max(0, there - rigid), job.max_workers, len(set(gang.nodes.values())),
-                rival.key if rival is not None and gang.grew is False else "",
+                self._veil.text(rival.key) if rival is not None and gang.grew is False else "",
             )  # fmt: skip
 
     def _decisions(self) -> list[tuple[Line, Look | None]]:
-        every = islice(self._story.lines(), MOST_LINES)
+        every = islice((self._line(line) for line in self._story.lines() if self._told(line)), MOST_LINES)
         known = self._ledger.snapshot.jobs
         return [(line, self.looks.of(line.uid) if line.uid in known else None) for line in every]
+
+    def _told(self, line: Line) -> bool:
+        return self._sight.every or self._sight.sees(line.uid.partition("/")[0])
+
+    def _line(self, line: Line) -> Line:
+        inputs = self._veil.inputs(dict(line.inputs))
+        return replace(line, text=self._veil.text(line.text), inputs=tuple(inputs.items()))
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:

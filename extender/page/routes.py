@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,9 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from extender.access.sight import Sight, caller_of
+from extender.access.veil import Veil
 from extender.page.frames import Frame, Frames, Maker
 from extender.page.history import History
 from extender.page.jobpage import JobPage
+from extender.page.marks import Looks
 from extender.page.overview import Overview, Vitals
 from extender.page.rows import ASSETS, Rows, asset, page, stamp
 from extender.page.story import Story
@@ -31,6 +35,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+MOST_SIGHTS: Final = 16
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
@@ -40,13 +45,13 @@ class Page:
     def __init__(self, ledger: Ledger, vitals: Vitals, history: History) -> None:
         """Draw nothing until somebody looks."""
         self._ledger = ledger
+        self._vitals = vitals
         self.history = history
         self._maker = Maker()
         self._one_at_a_time = asyncio.Lock()
-        story = Story(ledger.journal)
-        overview = Overview(ledger, vitals, history, story, Rows())
-        self._frames = Frames(overview.make, self._stale, ledger.clock, self._maker)
-        self._job = JobPage(ledger, story, overview.looks, Rows("../../"))
+        self._story, self._looks = Story(ledger.journal), Looks()
+        self._frames: OrderedDict[Sight, Frames] = OrderedDict()
+        self._job = JobPage(ledger, self._story, self._looks, Rows("../../"))
 
     def routes(self) -> list[Route]:
         """For the app that has REST."""
@@ -61,21 +66,34 @@ class Page:
     def _stale(self, generation: int) -> bool:
         return generation != self._ledger.snapshot.generation
 
-    async def overview(self, _: Request) -> Response:
+    def _frames_for(self, sight: Sight) -> Frames:
+        """What all who see the same share; of few sights at once, for each remembers its rows."""
+        found = self._frames.get(sight)
+        if found is None:
+            overview = Overview(self._ledger, self._vitals, self.history, self._story, Rows(), self._looks, sight)
+            found = self._frames[sight] = Frames(overview.make, self._stale, self._ledger.clock, self._maker)
+            if len(self._frames) > MOST_SIGHTS:
+                self._frames.popitem(last=False)
+        self._frames.move_to_end(sight)
+        return found
+
+    async def overview(self, request: Request) -> Response:
         """The cluster."""
-        frame = await self._frames.newest()
+        frame = await self._frames_for((await caller_of(request)).sight).newest()
         return await self._page("overview.html", frame.name, "parts", lists=frame.lists, facts=frame.facts)
 
     async def parts(self, request: Request) -> Response:
         """What has changed of it since the frame that the viewer has."""
-        return JSONResponse(await self._frames.news(request.query_params.get("since", "")), headers=HEADERS)
+        frames = self._frames_for((await caller_of(request)).sight)
+        return JSONResponse(await frames.news(request.query_params.get("since", "")), headers=HEADERS)
 
     async def job(self, request: Request) -> Response:
         """One job."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         asked = request.query_params.get("unblock") == "true"
         found = await self._deeper(namespace, name) if asked else None
-        lists = await self._maker(lambda: self._job.make(namespace, name, found))
+        veil = Veil((await caller_of(request)).sight)
+        lists = await self._maker(lambda: self._job.make(namespace, name, veil, found))
         if lists is None:
             text = (
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
@@ -95,7 +113,8 @@ class Page:
     async def job_parts(self, request: Request) -> Response:
         """All of it, anew."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
-        lists = await self._maker(lambda: self._job.make(namespace, name)) or {}
+        veil = Veil((await caller_of(request)).sight)
+        lists = await self._maker(lambda: self._job.make(namespace, name, veil)) or {}
         frame = Frame(0, "", self._ledger.snapshot.generation, lists, {"now": self._now()})
         return JSONResponse(frame.told(None), headers=HEADERS)
 

@@ -6,13 +6,9 @@ the job may report for it. What cannot be used is refused by field; nobody can r
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import math
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,26 +16,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from extender.access.reviews import BusyError, ReviewsTokens, Tokens, UnansweredError
 from extender.config.settings import Progress as Settings
-from extender.kube.api import Done, Outcome
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved
 from policy.cluster.model import Job, Pod
 from policy.cluster.training import Report
 
-POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 MOST_METRIC: Final = 1e15
-KNOWN_TOKENS: Final = 10_000
-REFUSED_SECONDS: Final = 10.0
-REVIEWS_AT_ONCE: Final = 4
-
-
-class Reviewer(Protocol):
-    """Whoever can ask the API server about a token."""
-
-    async def review_token(self, token: str, audience: str) -> Outcome:
-        """TokenReview: Done with the object, whose status says whose the token is."""
-        ...
+KNOWN_JOBS: Final = 10_000
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,14 +32,6 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     step: int | None = None
     steps: int | None = None
     saved: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A reviewed token: the uid of its pod, empty where it is nobody's; good until then (clock.monotonic())."""
-
-    pod_uid: str
-    until: float
 
 
 class ReportError(Exception):
@@ -68,14 +45,12 @@ class ReportError(Exception):
 class Progress:
     """Takes reports and hands them to the ledger."""
 
-    def __init__(self, ledger: Ledger, reviewer: Reviewer, settings: Settings) -> None:
+    def __init__(self, ledger: Ledger, reviewer: ReviewsTokens, settings: Settings) -> None:
         """Prepare only."""
         self._ledger = ledger
-        self._reviewer = reviewer
         self._settings = settings
-        self._tokens: OrderedDict[bytes, _Known] = OrderedDict()
+        self._tokens = Tokens(reviewer, ledger.clock, (settings.audience,), settings.token_seconds, waiting=0)
         self._last: dict[str, float] = {}
-        self._reviews = asyncio.Semaphore(REVIEWS_AT_ONCE)
 
     def app(self) -> Starlette:
         """The routes, for a listener that training pods reach."""
@@ -127,28 +102,16 @@ class Progress:
 
     async def _pod_of(self, token: str) -> str:
         """The uid of the pod whose token it is. The API server is asked once in a while, and by few at once."""
-        key, now = hashlib.sha256(token.encode()).digest(), self._ledger.clock.monotonic()
-        known = self._tokens.get(key)
-        if known is None or known.until <= now:
-            if self._reviews.locked():
-                raise ReportError(429, "too many tokens are being reviewed; try again")
-            async with self._reviews:
-                known = await self._review(token, now)
-            self._tokens[key] = known
-            self._tokens.move_to_end(key)
-            if len(self._tokens) > KNOWN_TOKENS:
-                self._tokens.popitem(last=False)
-        if not known.pod_uid:
+        try:
+            user = await self._tokens.owner(token)
+        except BusyError:
+            raise ReportError(429, "too many tokens are being reviewed; try again") from None
+        except UnansweredError:
+            raise ReportError(503, "the API server cannot review the token now; try again") from None
+        if user is None or not user.pod_uid:
             allowed = f"a token of the pod's own ServiceAccount with audience {self._settings.audience}"
             raise ReportError(401, f"the API server does not know this token; allowed: {allowed}")
-        return known.pod_uid
-
-    async def _review(self, token: str, now: float) -> _Known:
-        outcome = await self._reviewer.review_token(token, self._settings.audience)
-        if not isinstance(outcome, Done):
-            raise ReportError(503, "the API server cannot review the token now; try again")
-        uid = _reviewed(outcome.body.get("status") or {}, self._settings.audience)
-        return _Known(uid, now + (self._settings.token_seconds if uid else REFUSED_SECONDS))
+        return user.pod_uid
 
     def _job(self, pod: Pod, path: Mapping[str, str]) -> Job:
         job = self._ledger.snapshot.jobs.get(pod.job_uid)
@@ -163,16 +126,8 @@ class Progress:
         now, gap = self._ledger.clock.monotonic(), self._settings.interval_seconds
         if now - self._last.get(job.uid, -math.inf) < gap:
             raise ReportError(429, f"one report in {gap:g} s is enough for {job.key}")
-        if len(self._last) > KNOWN_TOKENS:
+        if len(self._last) > KNOWN_JOBS:
             self._last = {uid: at for uid, at in self._last.items() if now - at < gap}
-
-
-def _reviewed(status: Mapping[str, Any], audience: str) -> str:
-    """The uid of the pod that a TokenReview's status names; empty where it names none, or not for us."""
-    if status.get("authenticated") is not True or audience not in (status.get("audiences") or ()):
-        return ""
-    uids = ((status.get("user") or {}).get("extra") or {}).get(POD_UID) or [""]
-    return str(uids[0])
 
 
 def _told(body: bytes) -> _Body:

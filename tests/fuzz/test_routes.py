@@ -7,17 +7,18 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from extender.access.reviews import POD_UID
 from extender.config.settings import Progress as ProgressSettings
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Outcome
-from extender.routes.progress import POD_UID, Progress
+from extender.routes.progress import Progress
 from extender.routes.verbs import VERBS, too_long
 from policy.cluster.invariants import violations
 from tests.fuzz.mutations import JUNK, hurt, spoilt, written
@@ -131,9 +132,9 @@ def _piece(chance: random.Random) -> str:
 class OneToken:
     """Knows the token of one pod."""
 
-    async def review_token(self, token: str, audience: str) -> Outcome:
-        user = {"extra": {POD_UID: ["uid-runs-worker-0"]}}
-        return Done({"status": {"authenticated": token == TOKEN, "audiences": [audience], "user": user}})
+    async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
+        user = {"username": "u", "extra": {POD_UID: ["uid-runs-worker-0"]}}
+        return Done({"status": {"authenticated": token == TOKEN, "audiences": list(audiences), "user": user}})
 
 
 class Running:

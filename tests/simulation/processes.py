@@ -14,6 +14,7 @@ from typing import Any
 from starlette.requests import Request
 
 from extender import app
+from extender.access.sight import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.source import SourceError
@@ -273,7 +274,7 @@ class ControllerProcess(Process):
             found = await extender.rest.desired(DesiredParameters.model_validate(dict(query)), CONTROLLER)
             await extender.clock.awake()
             return found.model_dump_json().encode()
-        told = await extender.rest.decisions(DecisionsParameters.model_validate(dict(query)))
+        told = await extender.rest.decisions(DecisionsParameters.model_validate(dict(query)), ANYBODY_HERE)
         return told.model_dump_json().encode()
 
 

@@ -6,13 +6,13 @@ import asyncio
 import json
 import math
 import random
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
+from extender.access.reviews import POD_UID
 from extender.kube.api import Done, Outcome
-from extender.routes.progress import POD_UID
 from policy.sim.objects import JobObject, JobPhase, PodObject
 from tests.simulation.clocks import loop_time
 
@@ -29,9 +29,9 @@ ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '
 class Tokens:
     """The API server's TokenReview: here a pod's token is its uid."""
 
-    async def review_token(self, token: str, audience: str) -> Outcome:
-        user = {"extra": {POD_UID: [token]}}
-        return Done({"status": {"authenticated": True, "audiences": [audience], "user": user}})
+    async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
+        user = {"username": "u", "extra": {POD_UID: [token]}}
+        return Done({"status": {"authenticated": True, "audiences": list(audiences), "user": user}})
 
 
 class Reporting:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -19,10 +19,11 @@ import httpx
 import pytest
 
 from extender import reporting
+from extender.access.reviews import POD_UID
 from extender.config.settings import Progress as Settings
 from extender.kube.api import Done, Outcome, Unknown
 from extender.kube.jobs import reports_of
-from extender.routes.progress import POD_UID, Progress
+from extender.routes.progress import Progress
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.events import JobSeen, Led, NodeSeen, PodGone, PodSeen, Reported, Synced
@@ -58,7 +59,7 @@ class Server:
         self.down = False
         self.audiences = ["kohort.dev"]
 
-    async def review_token(self, token: str, audience: str) -> Outcome:
+    async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         self.asked.append(token)
         if len(self.asked) == self.enough:
             self.all_asked.set()
