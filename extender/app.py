@@ -41,7 +41,7 @@ from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder
-from policy.cluster.events import Event, PodGone, Synced
+from policy.cluster.events import Event, Led, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import POD_BY_POD, make_policy
 from policy.systems.base import Policy, prices_of
@@ -67,6 +67,7 @@ def rules_of(settings: Settings) -> Rules:
         ranked=settings.answer == "ranked",
         gangs=settings.policy not in POD_BY_POD,
         stores=True,
+        resizes_per_minute=settings.resizes_per_minute,
     )
 
 
@@ -121,7 +122,13 @@ class Live:
         self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of))
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
-            self.ledger, self.barrier, api, self.translator, settings.scheduler_name, self.metrics.observe_verb
+            self.ledger,
+            self.barrier,
+            api,
+            self.translator,
+            settings.scheduler_name,
+            self.metrics.observe_verb,
+            self.lease.asked,
         )
 
     @property
@@ -202,7 +209,7 @@ class Live:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run(self.deliver))
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
-            tasks.create_task(self.lease.run(self.ledger))
+            tasks.create_task(self.lease.run(lambda leading: self.ledger.step(Led(leading))))
             tasks.create_task(self.page.history.run())
 
 

@@ -21,6 +21,7 @@ FOR_ROOM = frozenset(
         Reason.NO_ROOM,
         Reason.ROOM_HELD,
         Reason.ROOM_BEING_FREED,
+        Reason.RESIZES_LIMITED,
         Reason.BEHIND,
         Reason.BACKING_OFF,
         Reason.RELEASING,

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from policy.systems import SYSTEMS, make_policy
+from policy.systems import SYSTEMS, kod2, make_policy
 
 BACKOFF_MARGIN_SECONDS: Final = 2.0
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
@@ -66,6 +67,11 @@ class Kod2(Section):
     scale_out: Literal["together", "anywhere"] = Field(
         default="together",
         description="Where a job grows: beside its ps where one node could hold all of it, or as the paper prints it.",
+    )
+    restart_seconds: SecondsOrNone = Field(
+        default=30,
+        description="What a change of its workers costs a job: one whose reports say that it ends too soon to gain so "
+        "much is not grown; 0: as the paper.",
     )
 
 
@@ -302,6 +308,12 @@ class Settings(BaseSettings):
     refusal_memory_seconds: Seconds = Field(
         default=60, description="How long a node that plugins refused is not planned again."
     )
+    resizes_per_minute: Count = Field(
+        default=600,
+        ge=0,
+        le=100_000,
+        description="How many jobs kod2, drs and dragon may shrink or grow in any minute; 0: no limit.",
+    )
     tick_seconds: Seconds = Field(default=10, description="Longest time between two decisions.")
     coalesce_seconds: SecondsOrNone = Field(
         default=0.02, description="Changes gathered for this long make one decision."
@@ -353,7 +365,9 @@ class Settings(BaseSettings):
         """What the policy is made with, by its own names."""
         if self.policy.partition("+")[0] != "kod2":
             return self.parameters
-        return {name.removesuffix("_seconds"): value for name, value in self.kod2.model_dump().items()}
+        given = self.kod2.model_dump()
+        own = {field.name for field in fields(kod2.Kod2)}
+        return {name if name in own else name.removesuffix("_seconds"): value for name, value in given.items()}
 
     @property
     def largest_gang(self) -> int:

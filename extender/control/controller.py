@@ -94,6 +94,11 @@ class Controller:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
 
+    def led(self, leading: bool) -> None:
+        """Hear whether this replica leads: what it found wanted as a follower is to be done at once."""
+        if leading:
+            self._stir.set()
+
     def readiness(self) -> Readiness:
         """The checks of our own ``/readyz``: a follower is ready, one without its extender is not."""
         heard = self.extender.heard and self.extender.age <= SILENT_SECONDS

@@ -67,5 +67,5 @@ async def _serve(controller: Controller, lease: Lease, settings: Settings) -> No
 
 async def _run(controller: Controller, lease: Lease) -> None:
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(lease.run())
+        tasks.create_task(lease.run(controller.led))
         tasks.create_task(controller.run())

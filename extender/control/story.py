@@ -76,7 +76,7 @@ def _word(decision: DecisionView) -> Word | None:
         case action, _:
             return {
                 "Admit": words.ADMITTED, "Migrate": words.MIGRATING, "Released": words.RELEASED,
-                "Reject": words.REJECTED,
+                "Reject": words.REJECTED, "Edited": words.EDITED,
             }.get(action)  # fmt: skip
 
 

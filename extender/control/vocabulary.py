@@ -28,9 +28,12 @@ GROWN: Final = Word("Grown", "Workers were given.")
 REPAIRED: Final = Word("Repaired", "Lost members were given nodes again.")
 PAUSED: Final = Word("Paused", "The policy's schedule has no work for the job now; it goes on in a later slot.")
 MIGRATING: Final = Word("Migrating", "The gang moves whole to other nodes.")
+EDITED: Final = Word(
+    "Edited", "Somebody has changed the job's workers or bounds; whether it holds, or is set back by the policy."
+)
 RELEASED: Final = Word("Released", "The plan was given up; with the reason.", "Warning")
 REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures.", "Warning")
 
 WORDS: Final = (
-    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, REPAIRED, PAUSED, MIGRATING, RELEASED, REJECTED,
+    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, REPAIRED, PAUSED, MIGRATING, EDITED, RELEASED, REJECTED,
 )  # fmt: skip

@@ -3,23 +3,29 @@
 The Lease's times are another machine's wall clock, so they are only compared for change: what counts is how long ago,
 by our monotonic clock, a look last found it not yet renewed. A renewal is at least that young; the first look says
 nothing of its age, and so proves nothing. After a pause of this process the answer is No until a look says Yes.
+
+A follower looks most often while the Lease has run out and somebody is about to take it, and at once when the
+kube-scheduler beside it asks something: it does so only while it leads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from extender.clock import Clock
 from extender.config.settings import Lease as LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
-from policy.cluster.events import Event, Led
 
 EVERYBODY: Final = "*"
 """As identity: this process always leads, where no kube-scheduler elects anybody (embedded cluster, tests)."""
 LOOK_SECONDS: Final = 2.0
 SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and its renewal is still to be seen
+QUICK_SECONDS: Final = 0.1  # while the Lease has run out and a kube-scheduler is about to take it
+TAKING_SECONDS: Final = 15.0  # how long that lasts: two of its retries, and something to spare
 # kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. It is not in the
 # Lease; two thirds of the duration end before any rival may take over.
 RENEW_SHARE: Final = 2 / 3
@@ -40,18 +46,10 @@ class Leads(Protocol):
         ...
 
 
-class Steps(Protocol):
-    """The ledger, as far as leadership goes."""
-
-    def step(self, *events: Event) -> object:
-        """Apply events."""
-        ...
-
-
 class Lease:
     """Looks at the Lease every few seconds; `leading` never waits."""
 
-    def __init__(self, api: Api, settings: LeaseSettings, clock: Clock, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
         """Lead nobody until the first look, unless the identity is `EVERYBODY`."""
         self.holder = ""
         self.error = ""
@@ -61,10 +59,14 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._look_seconds = look_seconds
+        self._looking = asyncio.Lock()  # answers must not overtake one another
+        self._checked = -QUICK_SECONDS  # clock.monotonic(), the end of the last check
+        self._told: bool | None = None
+        self._tell: Callable[[bool], object] = lambda leading: None
         self._seen: tuple[str, str] | None = None  # holder and renewTime as last seen
         self._looked: float | None = None  # clock.monotonic(), before the last look that had an answer
         self._good_until = 0.0  # clock.monotonic()
+        self._lapses = 0.0  # clock.monotonic(): not before this moment may another take the Lease over
 
     @property
     def _ours(self) -> bool:
@@ -74,21 +76,42 @@ class Lease:
         """Tell whether this replica leads now, by the last renewal that was seen."""
         return self._always or (self._ours and self._clock.monotonic() < self._good_until)
 
-    async def run(self, ledger: Steps | None = None) -> None:
-        """Look for ever; tell the ledger at the start and at each change."""
-        told = self.leading()
-        _tell(ledger, told)
+    async def run(self, tell: Callable[[bool], object] = lambda leading: None) -> None:
+        """Look for ever; ``tell`` hears whether we lead, at the start and at each change."""
+        self._tell = tell
+        self._say()
         while True:
+            await self.check()
+            await self._clock.sleep(self._pause())
+
+    async def check(self) -> None:
+        """Look, and tell where that has changed whether we lead."""
+        async with self._looking:
             await self.look()
-            if self.leading() != told:
-                told = not told
-                _log.info(
-                    "%s leading; the lease is held by %s", "now" if told else "no longer", self.holder or "nobody"
-                )
-                _tell(ledger, told)
-            overdue = not self._always and self._clock.monotonic() >= self._good_until
-            soon = (self._ours or overdue) and not told
-            await self._clock.sleep(min(SOON_SECONDS, self._look_seconds) if soon else self._look_seconds)
+        self._checked = self._clock.monotonic()
+        self._say()
+
+    async def asked(self) -> None:
+        """The kube-scheduler beside us asks something. If we do not lead as far as we know: look, unless just done."""
+        if not self.leading() and self._clock.monotonic() - self._checked >= QUICK_SECONDS:
+            await self.check()
+
+    def _say(self) -> None:
+        leading = self.leading()
+        if leading == self._told:
+            return
+        if self._told is not None:
+            which = "now" if leading else "no longer"
+            _log.info("%s leading; the lease is held by %s", which, self.holder or "nobody")
+        self._told = leading
+        self._tell(leading)
+
+    def _pause(self) -> float:
+        """Seconds until the next look."""
+        now = self._clock.monotonic()
+        if self._always or self._told or (now < self._good_until and not self._ours):
+            return LOOK_SECONDS
+        return QUICK_SECONDS if self._lapses <= now < self._lapses + TAKING_SECONDS else SOON_SECONDS
 
     async def look(self) -> None:
         """Read the Lease once. A renewal counts from the question before, which did not show it yet."""
@@ -113,12 +136,8 @@ class Lease:
         seen = (self.holder, str(spec.get("renewTime") or ""))
         if seen != self._seen and self._looked is not None:
             self._good_until = self._looked + RENEW_SHARE * _duration(spec)
+            self._lapses = self._looked + _duration(spec)
         self._seen, self._looked = seen, asked
-
-
-def _tell(ledger: Steps | None, leading: bool) -> None:
-    if ledger is not None:
-        ledger.step(Led(leading))
 
 
 def _spec(lease: Json | None) -> Json:

@@ -1,7 +1,8 @@
 """POST filter, prioritize, bind, preempt: decode, ask ``policy``, encode.
 
 1. Answers are 200 with an ``Error`` where something is wrong: kube-scheduler drops the body of any other status.
-2. filter, prioritize and preempt never call the API and never wait; bind waits at the barrier.
+2. filter, prioritize and preempt never call the API and never wait; bind waits at the barrier. One exception: a filter
+   call to a replica that does not lead waits for a look at the Lease, for kube-scheduler asks only while it holds it.
 3. A pod that did not opt in passes: filter is the identity, prioritize all zeros, bind a plain binding.
 4. A fault of ours is an ``Error`` too (where the answer has none: nothing), a line in the log and a count.
 """
@@ -82,16 +83,33 @@ class VerbsFirst:
         await answer(scope, receive, send)
 
 
-class Verbs:
-    """The four endpoints. ``observe`` is told the verb, its seconds, and the reason code of a refusal (or nothing)."""
+async def _nobody() -> None:
+    """There is no Lease to look at."""
 
-    def __init__(self, ledger: Ledger, barrier: Barrier, api: Api, translator: Translator, name: str, observe: Observe):
+
+class Verbs:
+    """The four endpoints. ``observe`` is told the verb, its seconds, and the reason code of a refusal (or nothing).
+
+    ``asked``: awaited before a filter call is answered while the ledger does not lead; it may have led since.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        barrier: Barrier,
+        api: Api,
+        translator: Translator,
+        name: str,
+        observe: Observe,
+        asked: Callable[[], Awaitable[None]] = _nobody,
+    ) -> None:
         self._ledger = ledger
         self._barrier = barrier
         self._api = api
         self._translator = translator
         self._scheduler_name = name
         self._observe = observe
+        self._asked = asked
         self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
 
     async def filter(self, request: Request) -> Response:
@@ -126,6 +144,8 @@ class Verbs:
         args = wire.decode_filter(await request.body())
         if args.pod.scheduler_name != self._scheduler_name:
             return wire.encode_filter(wire.filter_result(args, args.node_names)), ""
+        if not self._ledger.snapshot.leading:
+            await self._asked()
         offer = self._offer(args)
         if offer.reason is None:
             return wire.encode_filter(wire.filter_result(args, offer.nodes)), ""

@@ -23,6 +23,7 @@ MENDS: dict[Reason, str] = {
     Reason.NO_ROOM: "lower kohort.dev/min-workers or the requests, or wait for a job to end",
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
+    Reason.RESIZES_LIMITED: "wait: a minute later others may be shrunk again; the setting is resizes_per_minute",
     Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
     Reason.TOO_LARGE: "lower kohort.dev/min-workers or the requests, or add nodes",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",

@@ -28,6 +28,7 @@ WAITS_FOR_ROOM = frozenset(
     {
         Reason.NO_ROOM,
         Reason.BEHIND,
+        Reason.RESIZES_LIMITED,
         Reason.ROOM_HELD,
         Reason.ROOM_OF_OTHERS,
         Reason.ROOM_BEING_FREED,

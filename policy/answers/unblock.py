@@ -27,6 +27,7 @@ FOR_ROOM = frozenset(
     {
         Reason.NO_ROOM,
         Reason.BEHIND,
+        Reason.RESIZES_LIMITED,
         Reason.TOO_LARGE,
         Reason.ROOM_HELD,
         Reason.ROOM_OF_OTHERS,

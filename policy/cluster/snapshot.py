@@ -33,6 +33,7 @@ class Rules:
 
     gangs: whether the policy binds members together; what is found half bound after a restart is repaired then.
     stores: what the policy remembers of a job must be on its object before the job is first given room.
+    resizes_per_minute: how many jobs an elastic policy may shrink or grow in any minute; 0: as many as it likes.
     """
 
     window_seconds: float = 8.0
@@ -50,6 +51,7 @@ class Rules:
     ranked: bool = False
     gangs: bool = True
     stores: bool = False
+    resizes_per_minute: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,10 @@ class Snapshot:
         default_factory=dict, metadata=_kept("persisted: annotation of the job (job uid -> first, then the last few)")
     )
     verdicts: Mapping[str, Verdict] = field(default_factory=dict, metadata=_kept("volatile: the last decision's"))
+    resizes: tuple[float, ...] = field(
+        default=(),
+        metadata=_kept("volatile: when jobs were resized, of the last minute; a new leader begins with none"),
+    )
     memory: Mapping[str, object] = field(
         default_factory=dict,
         metadata=_kept("persisted: what is of one job, by an annotation of it; volatile: turns and statistics of all"),

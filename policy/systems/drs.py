@@ -58,7 +58,8 @@ class Drs:
     cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
     one node. scale_up: where a job grows (the listing: on any node). in_turns: one worker for each job in turn; else
     each to its maximum. behind_head: jobs are scaled up also while the head waits for room that nobody can give (main
-    listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay.
+    listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a change of
+    its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the article.
     """
 
     worth: Worth = Worth.STATED
@@ -70,6 +71,7 @@ class Drs:
     cooldown: float = 15.0
     behind_head: bool = False
     slot_seconds: float = 60.0
+    restart_seconds: float = 0.0
 
     @property
     def name(self) -> str:
@@ -196,4 +198,5 @@ class Pass(ElasticPass):
 
     def _rested(self, job: Job) -> bool:
         scaled_at = self.gangs[job.uid].scaled_at
-        return self.may_grow(job) and (scaled_at is None or self.now - scaled_at >= self.policy.cooldown)
+        rested = scaled_at is None or self.now - scaled_at >= self.policy.cooldown
+        return rested and self.may_grow(job) and self.pays(job, self.policy.restart_seconds)

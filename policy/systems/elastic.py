@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
+from policy.cluster.damping import MINUTE, resizes_left
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -19,6 +20,7 @@ from policy.placement.grow import Openings, Where, could_grow, grow, leaving, sh
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
+from policy.systems.progress import remaining_seconds
 from policy.systems.standing import Standing
 
 # A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
@@ -27,9 +29,13 @@ TURN_SECONDS = 600.0
 
 
 def moments(snapshot: Snapshot) -> Iterator[float]:
-    """When time alone may change what any elastic pass does: a back-off ends, a turn is forgotten. Also past ones."""
+    """When time alone may change what any elastic pass does: a back-off ends, a turn or a resize is forgotten.
+
+    Also past ones.
+    """
     yield from (snapshot.gang(job.uid).not_before for job in snapshot.waiting())
     yield from (turn + TURN_SECONDS for gang in snapshot.gangs.values() for turn in gang.turns)
+    yield from (at + MINUTE for at in snapshot.resizes)
 
 
 class ElasticPass:
@@ -47,6 +53,8 @@ class ElasticPass:
         self.scaled: set[str] = set()
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
+        self._left = resizes_left(snapshot, now)
+        self._limited: set[str] = set()  # those for which the limit of resizes alone forbids to shrink others
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}
         self._room: Room | None = None
@@ -72,7 +80,7 @@ class ElasticPass:
     def mend(self, offers: Callable[[Job], list[Offer]]) -> None:
         """Members that found no room: shrink others for them, or else keep what they could use from everybody.
 
-        It lasts until the gang's repair deadline; then it is released and queues again.
+        It lasts until the gang's repair deadline; then it is released and queues again. No limit on resizes holds it.
         """
         for uid in self.gangs.among(self.snapshot.index.repairing):
             job, gang = self.snapshot.jobs[uid], self.gangs[uid]
@@ -117,6 +125,9 @@ class ElasticPass:
         """Admit the job at its minimum in room that the offers give back; all of that or nothing."""
         ask = ask_of(self.snapshot, job, job.min_workers)
         plan = self._plan(ask, offers)
+        if plan is not None and len(plan.taken) > self._left:
+            self._limited.add(job.uid)
+            plan = None
         if plan is None:
             return False
         self._shrink(plan, ask, job)
@@ -131,6 +142,9 @@ class ElasticPass:
 
     def no_room(self, job: Job) -> Verdict:
         """Why a job that found no room waits."""
+        if job.uid in self._limited:
+            most = self.snapshot.rules.resizes_per_minute
+            return Verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
         if self.mending is not None:
             return Verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
         return Verdict(Reason.NO_ROOM, ask_of(self.snapshot, job, job.min_workers).text)
@@ -160,6 +174,7 @@ class ElasticPass:
         return plan_shrink(self.room, ask, offers, self._order, by_node=self._by_node)
 
     def _shrink(self, plan: Shrink, ask: Ask, job: Job) -> None:
+        self._left -= len(plan.taken)
         for uid, count in plan.taken.items():
             gang = self.gangs[uid]
             self.actions.append(Resize(uid, gang.workers - count, on_behalf_of=job.uid))
@@ -187,6 +202,14 @@ class ElasticPass:
         sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
         return job.elastic and gang.workers < job.max_workers and sure and job.uid not in self.scaled and not gang.held
 
+    def pays(self, job: Job, restart_seconds: float) -> bool:
+        """Whether the job, at its maximum, would end sooner by what a change of its workers costs it.
+
+        Where its training does not tell how long it still takes, nothing speaks against growing.
+        """
+        left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now) if restart_seconds else None
+        return left is None or left * (1 - self.gangs[job.uid].workers / job.max_workers) >= restart_seconds
+
     def could_grow(self, jobs: Iterable[Job], where: Where) -> list[Job]:
         """Those of the jobs that may find room for a worker: the others need not be put in order."""
         openings = self._openings
@@ -210,9 +233,12 @@ class ElasticPass:
         return Openings(self.room)
 
     def _grow(self, job: Job, openings: Openings, where: Where, most: int | None = None) -> bool:
-        gang = self.gangs[job.uid]
+        gang, resized = self.gangs[job.uid], job.uid in self._grown
+        if not resized and self._left <= 0:
+            return False
         added = grow(self.snapshot, openings, job, gang, where, most)
         if added:
+            self._left -= not resized
             nodes = {**gang.nodes, **added}
             self.gangs[job.uid] = replace(gang, workers=gang.workers + len(added), nodes=nodes)
             self._grown.setdefault(job.uid, {}).update(added)

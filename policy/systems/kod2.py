@@ -41,7 +41,8 @@ class WeightMode(Enum):
 class Kod2:
     """KOD2's parameters. Times in seconds. The paper gives no value for STARVELIMIT.
 
-    ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``.
+    ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``restart_seconds``: what a change of its
+    workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the paper.
     """
 
     starve_limit: float = 600.0
@@ -50,6 +51,7 @@ class Kod2:
     cooldown: float = 60.0
     weight_mode: WeightMode = WeightMode.PAPER
     scale_out: Where = Where.TOGETHER
+    restart_seconds: float = 30.0
 
     @property
     def name(self) -> str:
@@ -226,4 +228,4 @@ class Pass(ElasticPass):
     def _rested(self, job: Job) -> bool:
         gang = self.gangs[job.uid]
         rested = gang.grew is not False or gang.scaled_at is None or self.now - gang.scaled_at >= self.policy.cooldown
-        return rested and self.may_grow(job)
+        return rested and self.may_grow(job) and self.pays(job, self.policy.restart_seconds)

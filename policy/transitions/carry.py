@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from policy.cluster import damping
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Reject, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.lifecycle import Move
@@ -83,6 +84,8 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     gang = retarget(draft, old, action.workers, action.nodes, now, action.ps)
     if action.workers != old.workers:
         gang = replace(gang, on_behalf_of=action.on_behalf_of)
+        if rules_of(draft).resizes_per_minute:
+            draft.set("resizes", (*damping.recent(draft.read("resizes"), now), now))
     if action.waits_for:
         gang = replace(gang, waits_for=action.waits_for, deadline=now + rules_of(draft).freeing_seconds)
     draft.put_gang(gang)

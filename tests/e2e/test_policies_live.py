@@ -14,7 +14,6 @@ from tests.controlplane.kohort import Kohort
 from tests.e2e.gangs import fresh_kohort, own_namespace, until
 from tests.e2e.observer import Observer
 from tests.e2e.scenario import Arrival, arrivals, ended
-from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]
 WINDOW = 8.0
@@ -99,73 +98,3 @@ def replays_as_recorded(folder: Path) -> None:
     replayed = [again(file) for file in files]
     assert sum(found.decisions for found in replayed) > 0
     assert [found.departures for found in replayed] == [()] * len(files)
-
-
-# -- reaction --------------------------------------------------------------------------------------
-
-CASES = 6
-BOUND_IN, PATCHED_IN = 2.0, 1.0
-
-
-def reactions(plane: ControlPlane, cases: int) -> tuple[list[float], list[float]]:
-    """Seconds from freed room to the waiting gang being bound, and from a heavier job's pods to the first patch."""
-    bound, patched = list[float](), list[float]()
-    with (
-        own_namespace(plane, "reaction") as space,
-        Observer(plane, space) as observer,
-        fresh_kohort(plane, {"kod2": {"cooldown_seconds": 3600}}, "reaction"),
-    ):
-        for n in range(cases):
-            case = react(plane, observer, space, n)
-            bound.append(case[0])
-            patched.append(case[1])
-    return bound, patched
-
-
-def react(plane: ControlPlane, observer: Observer, space: str, n: int) -> tuple[float, float]:
-    """One case: a job fills the cluster, a heavier one takes workers of it, a third waits for the first to go."""
-    full, heavy = TFJob(space, f"full-{n}", 27, least=20, most=27), TFJob(space, f"heavy-{n}", 6, utility="100")
-    third = TFJob(space, f"third-{n}", 20)
-    submit(plane, full)
-    until(lambda: len(observer.bound_now(full.name)) == 28, "full", 40)
-    submit(plane, heavy)
-    until(lambda: seen(observer, heavy.name) == 7, "its pods", 40)
-    patched = until(lambda: workers(plane, full) < 27, "first patch", 20)
-    until(lambda: len(observer.bound_now(heavy.name)) == 7, "bound", 60)
-    submit(plane, third)
-    until(lambda: seen(observer, third.name) == 21, "its pods", 40)
-    plane.api.delete(full.path)
-    until(lambda: not observer.bound_now(full.name), "room", 40)
-    bound = until(lambda: len(observer.bound_now(third.name)) == 21, "bound", 40)
-    for job in (heavy, third):
-        plane.api.delete(job.path)
-    until(lambda: not any(observer.bound_now(name) for name in observer.jobs()), "empty", 40)
-    return bound, patched
-
-
-def seen(observer: Observer, job: str) -> int:
-    return len({s.uid for s in observer.sightings if s.job == job})
-
-
-def submit(plane: ControlPlane, job: TFJob) -> None:
-    plane.api.create(job.path.rsplit("/", 1)[0], job.manifest())
-
-
-def workers(plane: ControlPlane, job: TFJob) -> int:
-    return int(plane.api.get(job.path)["spec"]["tfReplicaSpecs"]["Worker"]["replicas"])
-
-
-@pytest.mark.timeout(170, func_only=True)
-def test_room_is_used_within_two_seconds_and_made_within_one(live_plane: ControlPlane) -> None:
-    bound, patched = reactions(live_plane, CASES)
-    print(f"bound {[round(s, 2) for s in bound]}, first patch {[round(s, 2) for s in patched]}")
-    assert sorted(bound)[len(bound) // 2] <= BOUND_IN
-    assert sorted(patched)[len(patched) // 2] <= PATCHED_IN
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600, func_only=True)
-def test_two_hundred_times_room_is_used_within_two_seconds(live_plane: ControlPlane) -> None:
-    bound, patched = reactions(live_plane, 200)
-    assert sorted(bound)[197] <= BOUND_IN
-    assert sorted(patched)[197] <= PATCHED_IN

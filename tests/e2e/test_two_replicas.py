@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -35,8 +36,7 @@ Json = dict[str, Any]
 CORES = 10
 LEADER = "kohort.dev/leader"
 SHORT = {"leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
-ACTING = 20.0  # seconds until the other replica writes, by default lease times
-SHORT_ACTING = 20.0
+ACTING = 20.0  # seconds until the other replica writes
 FAULTS = {"killed": signal.SIGKILL, "paused": signal.SIGSTOP}
 
 
@@ -62,7 +62,8 @@ class Pair:
             part.resume()
 
     def mend(self, name: str) -> None:
-        """What a kubelet does: start what has ended."""
+        """What a kubelet does: start what has ended. A kube-scheduler that finds its Lease lost ends within 10 s."""
+        until(lambda: not self.replicas[name].scheduler.alive, f"the end of {name}'s kube-scheduler", 40)
         for part in self._parts(name):
             if not part.alive:
                 part.restart()
@@ -158,7 +159,34 @@ def state(plane: ControlPlane, space: str) -> Json:
     }
 
 
-def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, after: float) -> float:
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Seconds since the leader was struck: the other kube-scheduler has the Lease, its extender leads, it has acted."""
+
+    leased: float
+    leading: float
+    acted: float
+
+    def __str__(self) -> str:
+        ours = f"{self.leading - self.leased:.2f} until Kohort led, {self.acted - self.leading:.2f} until it acted"
+        return f"{self.acted:.1f} s ({self.leased:.2f} until kube-scheduler had the Lease, {ours})"
+
+
+def follow(pair: Pair, space: str, new: str, limit: float) -> TakeOver:
+    """Watch the other replica take over; what it had done before counts as nothing."""
+    struck, wall, leading = time.monotonic(), time.time(), 0.0
+    while not wrote(pair.plane, space, new):
+        passed = time.monotonic() - struck
+        assert passed < limit, f"{new} has not acted within {limit} s"
+        if not leading and is_leading(pair.replicas[new]):
+            leading = passed
+        time.sleep(0.02)
+    acted = time.monotonic() - struck
+    taken = datetime.fromisoformat(pair.plane.api.get(LEASE)["spec"]["acquireTime"]).timestamp()
+    return TakeOver(taken - wall, leading or acted, acted)
+
+
+def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, after: float) -> TakeOver:
     """Two elastic jobs fill the cluster; four heavier gangs come, and ``after`` seconds later the leader is struck."""
     plane = pair.plane
     with Observer(plane, space) as watch, Replicas(plane, space) as replicas:
@@ -167,11 +195,9 @@ def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, afte
         old = until_led(pair)
         heavy = [submit(plane, TFJob(space, f"heavy-{n}", workers=4, utility="50")) for n in range(4)]
         time.sleep(after)
-        pair.strike(old, fault)
-        struck = time.monotonic()
         (new,) = pair.replicas.keys() - {old}
-        until(lambda: wrote(plane, space, new), "the other replica acting", acting)
-        took = time.monotonic() - struck
+        pair.strike(old, fault)
+        took = follow(pair, space, new, acting)
         until(lambda: all(whole(plane, job) for job in (*light, *heavy)), "every job whole", 60)
         if fault is signal.SIGSTOP:
             undisturbed(pair, space, old)
@@ -217,8 +243,8 @@ def verify(
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_other_replica_takes_over_in_the_middle(pair: Pair, space: str, fault: str) -> None:
-    took = fail_over(pair, space, FAULTS[fault], SHORT_ACTING, after=0.5)
-    print(f"{fault}: the other replica acted {took:.1f} s later")
+    took = fail_over(pair, space, FAULTS[fault], ACTING, after=0.5)
+    print(f"{fault}: the other replica acted after {took}")
 
 
 def test_the_follower_knows_what_the_leader_knows(pair: Pair, space: str) -> None:
@@ -231,18 +257,18 @@ def test_the_follower_knows_what_the_leader_knows(pair: Pair, space: str) -> Non
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_by_default_lease_times_the_other_one_acts_within_twenty_seconds(
+def test_by_the_shipped_lease_times_the_other_one_acts_within_twenty_seconds(
     plane: ControlPlane, space: str, fault: str
 ) -> None:
-    defaults = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
-    pair = start_pair(plane, f"soak-{fault}", defaults)
+    """A lease of 15 s. kube-scheduler looks at it every 1 to 2.2 s, so it takes it over within 19.4 s at the latest."""
+    pair = start_pair(plane, f"soak-{fault}", {})
     try:
-        times = []
-        for number, after in enumerate((0.2, 0.6, 1.0)):
+        for number in range(5):
             with own_namespace(plane, f"{space}-{number}") as name:
-                times.append(fail_over(pair, name, FAULTS[fault], ACTING, after))
+                took = fail_over(pair, name, FAULTS[fault], ACTING, after=0.2 + 0.2 * number)
+            print(f"{fault}: the other replica acted after {took}")
             until(pair.leader, "one leader", 30)
-        print(f"{fault}, default lease times: {', '.join(f'{took:.1f}' for took in times)} s")
     finally:
         pair.stop()

@@ -245,7 +245,7 @@ class ControllerProcess(Process):
 
     async def _both(self, controller: Controller) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.lease.run())
+            tasks.create_task(self.lease.run(controller.led))
             tasks.create_task(controller.run())
 
     async def _fetch(self, path: str, query: Mapping[str, str], seconds: float) -> bytes:

@@ -390,6 +390,18 @@ async def test_nothing_is_written_unless_this_replica_leads() -> None:
 
 
 @virtual
+async def test_what_a_follower_found_wanted_is_done_as_soon_as_it_leads() -> None:
+    async with Bench() as bench:
+        bench.lease.leads = False
+        bench.extender.want(orders(release=(pod("a"),)))
+        await bench.pass_time(0.2)
+        bench.lease.leads = True
+        bench.controller.led(True)
+        await bench.pass_time(0.01)
+        assert bench.deletes("a")
+
+
+@virtual
 async def test_leadership_lost_while_a_write_waits_for_its_turn_stops_it() -> None:
     async with Bench(patches_per_second=1) as bench:
         bench.extender.want(orders(release=(pod("a"), pod("b"), pod("c"))))
@@ -667,6 +679,7 @@ TOLD = {
     "no work in this slot": (decision(1, 0.0, "Resize", direction="in", workers=0), "Paused"),
     "moved": (decision(1, 0.0, "Migrate"), "Migrating"),
     "refused": (decision(1, 0.0, "Reject"), "Rejected"),
+    "changed by a person": (decision(1, 0.0, "Edited"), "Edited"),
 }
 
 

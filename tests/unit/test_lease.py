@@ -1,6 +1,7 @@
 """Leadership: by the scheduler's Lease, judged by our own monotonic clock, and never longer than its renew deadline."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from extender.clock import Clock
 from extender.config.settings import Lease as LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
 from extender.leading.lease import Lease
-from policy.cluster.events import Event, Led
 
 
 class HandClock(Clock):
@@ -43,16 +43,6 @@ class LeaseApi:
         if self.error:
             raise self.error
         return None if self.spec is None else {"spec": self.spec}
-
-
-class Followers:
-    """Keeps what a ledger would be told."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def step(self, *events: Event) -> None:
-        self.events += events
 
 
 def held(holder: str = "node-a_1234", renewed: str = "t1", **others: Any) -> Json:
@@ -188,16 +178,97 @@ async def test_the_star_always_leads_and_asks_nobody(api: LeaseApi, clock: HandC
     assert api.asked == []
 
 
-async def test_the_ledger_is_told_at_the_start_and_at_each_change_once(api: LeaseApi, clock: HandClock) -> None:
-    lease, ledger = lease_of(api, clock), Followers()
-    running = asyncio.create_task(lease.run(ledger))
+async def test_who_listens_is_told_at_the_start_and_at_each_change_once(api: LeaseApi, clock: HandClock) -> None:
+    lease, told = lease_of(api, clock), list[bool]()
+    running = asyncio.create_task(lease.run(told.append))
     await asyncio.sleep(0)
     api.spec = held()
     for _ in range(60):
         await asyncio.sleep(0)
-    assert ledger.events == [Led(False), Led(True), Led(False)]  # taken, then never renewed
+    assert told == [False, True, False]  # taken, then never renewed
     api.spec = held(renewed="t2")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     running.cancel()
-    assert ledger.events == [Led(False), Led(True), Led(False), Led(True)]
+    assert told == [False, True, False, True]
+
+
+# -- how soon a follower notices ---------------------------------------------------------------------
+
+
+async def watched(lease: Lease, api: LeaseApi, clock: HandClock, until: float) -> list[float]:
+    """When the Lease was looked at, up to that moment."""
+    looks = list[float]()
+    running = asyncio.create_task(lease.run())
+    while clock.time < until:
+        before = len(api.asked)
+        await asyncio.sleep(0)
+        if len(api.asked) > before:
+            looks.append(clock.time)
+    running.cancel()
+    return looks
+
+
+async def test_a_follower_looks_seldom_while_the_leader_renews_and_often_once_its_lease_has_run_out(
+    api: LeaseApi, clock: HandClock
+) -> None:
+    lease = lease_of(api, clock)
+    await renewed(lease, api, "node-b_1234")  # at 100, never again
+    looks = await watched(lease, api, clock, 140)
+    pauses = [(at, round(later - at, 3)) for at, later in pairwise(looks)]
+    assert max(pause for at, pause in pauses if at < 110) == 2.0
+    assert max(pause for at, pause in pauses if 110 <= at < 115) == 0.5
+    assert max(pause for at, pause in pauses if 115 <= at < 130) == 0.1
+    assert max(pause for at, pause in pauses if at > 131) == 0.5
+
+
+async def test_a_call_of_the_scheduler_beside_us_tells_that_it_leads(api: LeaseApi, clock: HandClock) -> None:
+    lease, told = lease_of(api, clock), list[bool]()
+    await renewed(lease, api, "node-b_1234")
+    running = asyncio.create_task(lease.run(told.append))
+    await asyncio.sleep(0)
+    running.cancel()  # between two looks
+    api.spec, clock.time = held(renewed="t9"), clock.time + 1
+    await lease.asked()
+    assert told == [False, True]
+    assert lease.leading()
+
+
+async def test_calls_of_a_scheduler_that_does_not_lead_do_not_flood_the_api_server(
+    api: LeaseApi, clock: HandClock
+) -> None:
+    lease = lease_of(api, clock)
+    await renewed(lease, api, "node-b_1234")
+    looks = len(api.asked)
+    for _ in range(100):
+        clock.time += 0.01
+        await lease.asked()
+    assert 5 <= len(api.asked) - looks <= 10
+
+
+async def test_a_leader_answers_its_scheduler_without_a_look(api: LeaseApi, clock: HandClock) -> None:
+    lease = lease_of(api, clock)
+    await renewed(lease, api)
+    looks = len(api.asked)
+    clock.time += 1
+    await lease.asked()
+    assert len(api.asked) == looks
+
+
+async def test_an_answer_never_overtakes_the_one_before(clock: HandClock) -> None:
+    """Two looks at once: the older answer, read last, would count as a renewal."""
+
+    class Slow(LeaseApi):
+        at_once = most = 0
+
+        async def get(self, ref: Ref) -> Json | None:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            await asyncio.sleep(0)
+            self.at_once -= 1
+            return await super().get(ref)
+
+    slow = Slow(clock)
+    lease = lease_of(slow, clock)
+    await asyncio.gather(*(lease.check() for _ in range(3)))
+    assert (slow.most, len(slow.asked)) == (1, 3)

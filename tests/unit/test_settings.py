@@ -18,7 +18,7 @@ from extender.config.settingsfile import SettingsError, load_settings
 from policy.cluster.snapshot import Rules
 from policy.systems import SYSTEMS, make_policy
 
-UNITS = ("_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections", "files")
+UNITS = ("_per_minute", "_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections", "files")
 
 
 @pytest.fixture(autouse=True)
@@ -343,11 +343,14 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
         "freeing_seconds": 121, "checkpoint_seconds": 29, "gangs_at_once": 17,
     }  # fmt: skip
     release = {"backoff_initial_seconds": 6, "backoff_max_seconds": 130}
-    others: dict[str, Any] = {"refusal_memory_seconds": 61, "answer": "ranked", "policy": "fifo-pod"}
+    others: dict[str, Any] = {
+        "refusal_memory_seconds": 61, "answer": "ranked", "policy": "fifo-pod", "resizes_per_minute": 7
+    }  # fmt: skip
     rules = rules_of(Settings(barrier=barrier, release=release, **others))
     assert rules == Rules(
         window_seconds=9, hold_seconds=21, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
         backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=1260,
         gangs_at_once=17, ranked=True, gangs=False, checkpoint_seconds=29, stores=True,
+        resizes_per_minute=7,
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == []

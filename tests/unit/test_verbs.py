@@ -17,7 +17,7 @@ from extender.http.limits import BodyLimit
 from extender.kube.api import Refused, Unknown
 from extender.kube.translate import Translator
 from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, VerbsFirst, refusal, too_long
-from policy.cluster.events import JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from policy.cluster.events import JobSeen, Led, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.model import Phase, Pod
@@ -36,13 +36,18 @@ class Scheduler(Stage):
     def __init__(self, *nodes: str, places: int = 100, **rules: Any) -> None:
         super().__init__(*nodes, places=places, **rules)
         self.observed: list[tuple[str, str]] = []
+        self.looks, self.lease_is_ours = 0, False
         self.verbs = Verbs(
             self.ledger, self.barrier, self.api, Translator("kohort"), "kohort",
-            lambda verb, seconds, reason: self.observed.append((verb, reason)),
+            lambda verb, seconds, reason: self.observed.append((verb, reason)), self._look,
         )  # fmt: skip
         app = VerbsFirst(self.verbs, "/scheduler/v1", Starlette())
         transport = httpx.ASGITransport(app=BodyLimit(app, BODY_LIMIT, too_long))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://kohort", timeout=None)
+
+    async def _look(self) -> None:
+        self.looks += 1
+        self.ledger.step(Led(self.lease_is_ours))
 
     async def post(self, verb: str, body: object) -> Any:
         """The decoded answer, which is 200 whatever was sent."""
@@ -111,6 +116,26 @@ async def test_a_planned_member_gets_its_planned_node_and_no_other() -> None:
     for member in pods:
         assert await stage.filter(member) == kept(stage.planned(member))
     assert stage.observed == [("filter", "")] * 3
+
+
+@virtual
+async def test_the_first_call_after_a_take_over_is_answered_by_a_leader() -> None:
+    stage = Scheduler()
+    pods = stage.submit(A)
+    stage.ledger.step(Led(False))
+    stage.lease_is_ours = True
+    answers = [await stage.filter(one) for one in pods[:2]]
+    assert answers == [kept(stage.planned(one)) for one in pods[:2]]
+    assert stage.looks == 1
+
+
+@virtual
+async def test_a_replica_that_does_not_lead_refuses_after_its_look() -> None:
+    stage = Scheduler()
+    pods = stage.submit(A)
+    stage.ledger.step(Led(False))
+    assert await stage.filter(pods[0]) == refused(Reason.NOT_LEADING)
+    assert stage.looks == 1
 
 
 @virtual
