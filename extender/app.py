@@ -31,6 +31,7 @@ from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
+from extender.kube.usage import UsagePoll
 from extender.leading.election import lease_of
 from extender.observe import metrics
 from extender.page.history import History
@@ -295,8 +296,10 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
 
 
 async def _pulse(live: Live, api: KubeApi) -> None:
-    """Measure the event loop and the ledger's drift until cancelled; metrics only, so a fault ends nothing else."""
+    """Measure the event loop, the ledger's drift and the nodes' use until cancelled; a fault ends nothing else."""
+    usage = UsagePoll(api, live.clock, lambda: live.ledger.snapshot.nodes, live.ledger.post)
     async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(usage.run(live.settings.usage.interval_seconds))
         tasks.create_task(live.metrics.pulse.beat(live.clock))
         tasks.create_task(live.metrics.pulse.count(api, lambda: live.ledger.snapshot, live.clock))
 

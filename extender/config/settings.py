@@ -268,6 +268,14 @@ class Journal(Section):
     files: Count = Field(default=4, ge=1, le=1000, description="Files that are kept; the oldest goes first.")
 
 
+class Usage(Section):
+    """What nodes use, by the metrics API, for metrics and for SpeCon's ties."""
+
+    interval_seconds: SecondsOrNone = Field(
+        default=30, description="How often metrics.k8s.io is asked, where it is served; 0: never."
+    )
+
+
 class GateParameters(Section):
     """The ConfigMap that switches the admission gate on and off."""
 
@@ -326,6 +334,7 @@ class Settings(BaseSettings):
     lease: Lease = Lease()
     gate_parameters: GateParameters = GateParameters()
     journal: Journal = Journal()
+    usage: Usage = Usage()
     kubeconfig: str = Field(
         default="", description="Path of a kubeconfig; empty: the pod's own account, else the default file."
     )

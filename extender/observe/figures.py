@@ -95,6 +95,8 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
     taken = GaugeMetricFamily("kohort_requested", text, labels=["resource", "unit", "holder"])
     text = "Usable nodes by the share of the resource that is requested or planned there."
     use = GaugeHistogramMetricFamily("kohort_node_utilisation_ratio", text, labels=["resource"])
+    text = "Usable nodes by the share of the resource that the metrics API says is in use; none where it is not served."
+    measured = GaugeHistogramMetricFamily("kohort_node_used_ratio", text, labels=["resource"])
     text = "Share of what is free of the resource that lies on partly used nodes."
     scattered = GaugeMetricFamily("kohort_fragmentation_ratio", text, labels=["resource"])
     for name in _told(whole):
@@ -106,8 +108,17 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
         shares = [(has, took) for has, took in shares if has > 0]
         buckets, sums = _buckets([took / has for has, took in shares])
         use.add_metric([name], buckets, sums)
+        buckets, sums = _buckets(_measured(snapshot, name))
+        measured.add_metric([name], buckets, sums)
         scattered.add_metric([name], _fragmentation(shares))
-    yield from (there, taken, use, scattered)
+    yield from (there, taken, use, measured, scattered)
+
+
+def _measured(snapshot: Snapshot, resource: str) -> list[float]:
+    """Shares in use of the usable nodes of which somebody measures this resource."""
+    nodes, usage = snapshot.index.room.nodes, snapshot.usage
+    known = ((nodes[name].allocatable[resource], use) for name, use in usage.items() if name in nodes)
+    return [use[resource] / whole for whole, use in known if whole > 0 and resource in use.amounts]
 
 
 def _told(whole: Resources) -> list[str]:

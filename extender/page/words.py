@@ -57,6 +57,7 @@ CAUSES: Final = {
     "NodeNotOffered": "a node that was not offered",
     "Reported": "a report of training",
     "Saved": "a saved state",
+    "UsageSeen": "measured use",
     "Tick": "time",
 }
 """The kinds of events that make a step, in words."""

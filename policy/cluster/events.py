@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policy.cluster.model import Job, Node, Pod
+from policy.cluster.resources import Resources
 from policy.cluster.training import Report
 
 
@@ -124,6 +126,13 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSeen:
+    """What nodes use, by the metrics API; of a node that is not named nothing is known any more."""
+
+    usage: Mapping[str, Resources]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -145,5 +154,6 @@ Event = (
     | NodeNotOffered
     | Reported
     | Saved
+    | UsageSeen
     | Tick
 )

@@ -94,6 +94,9 @@ class Snapshot:
     reports: Mapping[str, tuple[Report, ...]] = field(
         default_factory=dict, metadata=_kept("persisted: annotation of the job (job uid -> first, then the last few)")
     )
+    usage: Mapping[str, Resources] = field(
+        default_factory=dict, metadata=_kept("volatile: measured again within a minute; requests stand in until then")
+    )
     verdicts: Mapping[str, Verdict] = field(default_factory=dict, metadata=_kept("volatile: the last decision's"))
     resizes: tuple[float, ...] = field(
         default=(),

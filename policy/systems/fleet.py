@@ -72,9 +72,16 @@ class Fleet:
         return sum(weights[category] * count for category, count in self.on[node].items())
 
     def usage(self, node: str) -> float:
-        """R(w, t): the share of its CPU that is asked for; it only breaks ties."""
-        whole = self.room.nodes[node].allocatable["cpu"]
-        return 1.0 - self.room.free(node)["cpu"] / whole if whole else 0.0
+        """R(w, t): the share of its CPU that is used, or asked for where nobody measures; it only breaks ties.
+
+        What is decided in this step is added to what was measured before it.
+        """
+        whole, free = self.room.nodes[node].allocatable["cpu"], self.room.free(node)["cpu"]
+        if not whole:
+            return 0.0
+        if node not in self.snapshot.usage:
+            return 1.0 - free / whole
+        return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
         """Whether the job, as large as it is, fits there beside what is there now."""

@@ -42,6 +42,8 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             return lead(draft, leading, now)
         case events.Reported(uid, report):
             take_report(draft, uid, report)
+        case events.UsageSeen(usage):
+            draft.set("usage", usage)
         case events.Saved(uid):
             leave(draft, draft.gang(uid), now)
         case _:

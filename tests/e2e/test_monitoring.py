@@ -29,6 +29,17 @@ PANELS = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
 EXPRESSIONS = {
     f"{panel['title']}, {target['refId']}": target["expr"] for panel in PANELS for target in panel.get("targets", ())
 }
+NODE_METRICS = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "nodes.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+    "spec": {
+        "group": "metrics.k8s.io", "scope": "Cluster", "names": {"plural": "nodes", "kind": "NodeMetrics"},
+        "versions": [{
+            "name": "v1beta1", "served": True, "storage": True,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        }],
+    },
+}  # fmt: skip
 # Nothing of the kind has happened, or the policy has none.
 EMPTY = {
     "Admissions, migrations and plans given up, B", "Admissions, migrations and plans given up, C",
@@ -63,7 +74,18 @@ class Prometheus:
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("monitoring")) as started:
+        _serve_node_metrics(started)
         yield started
+
+
+def _serve_node_metrics(plane: ControlPlane) -> None:
+    """What a metrics server would serve, at the same path, as a custom resource: node-0 uses 2.5 of its 10 cores."""
+    plane.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", NODE_METRICS)
+    path = "/apis/metrics.k8s.io/v1beta1/nodes"
+    until(lambda: plane.api.ok(path), "node metrics served", 30)
+    usage = {"cpu": "2500000000n", "memory": "1Gi"}
+    plane.api.create(path, {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics",
+                            "metadata": {"name": "node-0"}, "usage": usage})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +180,8 @@ def test_the_alert_comes_when_nobody_leads(prometheus: Prometheus, kohort: Kohor
     kohort.extender.start()
     kohort.wait_ready()
     until(lambda: prometheus.alerts()["KohortNoLeader"] == "inactive", "the alert gone", 40)
+
+
+def test_measured_use_is_told_where_the_metrics_api_is_served(prometheus: Prometheus, busy: str) -> None:
+    used = 'kohort_node_used_ratio_gsum{resource="cpu"}'
+    until(lambda: [one["value"][1] for one in prometheus.query(used)] == ["0.25"], "use as measured", 30)

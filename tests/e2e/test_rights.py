@@ -57,7 +57,7 @@ NEEDED: dict[str, list[Asked]] = {
         *(one for kind in (*JOBS, *OWN, *GROUPS) for one in ask(kind, *READ)),
         *ask("pods/binding", "create", namespace=TEAM), *ask("events.k8s.io:events", "create", namespace=TEAM),
         *ask(LEASE, "get", namespace=NAMESPACE, name="kohort-scheduler"),
-        *ask("authentication.k8s.io:tokenreviews", "create"),
+        *ask("authentication.k8s.io:tokenreviews", "create"), *ask("metrics.k8s.io:nodes", "get", "list"),
     ],
     CONTROLLER: [
         *ask("pods", *READ), *ask("pods", "patch", "delete", namespace=TEAM),

@@ -205,7 +205,8 @@ PODGROUPS = tuple(f"scheduling.{group}/podgroups" for group in ("k8s.io", "x-k8s
 LEASE = "coordination.k8s.io/leases['kohort-scheduler']"
 RIGHTS = {
     "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS, *OWN, *PODGROUPS)
-    | {"create /pods/binding", "create events.k8s.io/events", "create authentication.k8s.io/tokenreviews"},
+    | {"create /pods/binding", "create events.k8s.io/events", "create authentication.k8s.io/tokenreviews"}
+    | {"get metrics.k8s.io/nodes", "list metrics.k8s.io/nodes"},
     "Role kohort-extender": {f"get {LEASE}"},
     "ClusterRole kohort-controller": reading("/pods", *JOBS)
     | {

@@ -34,8 +34,10 @@ from policy.cluster.events import (
     Saved,
     Synced,
     Tick,
+    UsageSeen,
 )  # fmt: skip
 from policy.cluster.model import Constraints, Requirement, Taint, Term, Toleration
+from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Goal, Report, Training, Utility
 from policy.sim.pods.run import simulate
@@ -101,6 +103,7 @@ EVENTS: tuple[Event, ...] = (
     NodeNotOffered("p", "n"),
     Reported("j", Report(3.5, 0.25, None)),
     Saved("j"),
+    UsageSeen({"n1": Resources({"cpu": 1500})}),
     Tick(),
 )
 

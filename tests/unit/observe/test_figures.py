@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client.core import Metric
 
 from extender.observe.figures import RESOURCES, figures
+from policy.cluster.events import UsageSeen
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
 from policy.cluster.training import Training, Utility
@@ -90,3 +91,14 @@ def test_only_a_policy_that_prices_room_has_prices() -> None:
         busy = value(world, "kohort_price", resource="cpu", unit="core")
         assert busy is not None
         assert busy >= idle
+
+
+def test_measured_use_is_told_of_the_nodes_that_are_measured_alone() -> None:
+    world = World().nodes("n1", "n2", "n3")
+    assert value(world, "kohort_node_used_ratio", "_bucket", resource="cpu", le="+Inf") == 0
+    world.do(
+        UsageSeen({"n1": Resources({"cpu": 5000}), "n2": Resources({"memory": GIB}), "gone": Resources({"cpu": 1})})
+    )
+    assert value(world, "kohort_node_used_ratio", "_bucket", resource="cpu", le="+Inf") == 1
+    assert value(world, "kohort_node_used_ratio", "_gsum", resource="cpu") == 0.5
+    assert value(world, "kohort_node_utilisation_ratio", "_gsum", resource="cpu") == 0

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.actions import Action, Effect, Migrate
-from policy.cluster.events import Reported
+from policy.cluster.events import Reported, UsageSeen
 from policy.cluster.model import Node, Phase
+from policy.cluster.resources import Resources
 from policy.cluster.training import Goal, Report, Training
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
@@ -234,6 +235,13 @@ def test_among_equal_scores_the_node_with_the_least_cpu_asked_for() -> None:
     world = scene(PLAIN, ("n1", "n2", "n3"), "a", alone("b", cpu=4), alone("c", cpu=2), "d")
     told = rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)
     assert moves(told) == {"a": "n3"}
+
+
+def test_what_is_measured_counts_before_what_is_asked_for() -> None:
+    world = scene(PLAIN, ("n1", "n2", "n3"), "a", alone("b", cpu=4), alone("c", cpu=2), "d")
+    world.do(UsageSeen({"n2": Resources({"cpu": 100}), "n3": Resources({"cpu": 1900})}))
+    told = rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)
+    assert moves(told) == {"a": "n2"}
 
 
 def test_a_node_without_room_is_no_candidate() -> None:
