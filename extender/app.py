@@ -21,6 +21,7 @@ from extender.barrier import Barrier
 from extender.clock import Clock
 from extender.config.reload import Reload
 from extender.config.settings import Settings
+from extender.hindsight.asking import Hindsight
 from extender.http.limits import App, HeldBinds, Limits, of_people, of_probes, of_reports
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
@@ -119,8 +120,9 @@ class Live:
         )
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, one, clock, chance, optional=one not in NEEDED) for one in resources()]
-        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics)
-        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of))
+        hindsight = Hindsight(self.ledger, lambda: self.settings)
+        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, hindsight)
+        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), hindsight)
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger,

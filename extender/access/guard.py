@@ -48,11 +48,15 @@ RULES: Final[Mapping[str, Rule]] = {
     "/v1/decisions": Rule.FILTERED,
     "/v1/explain/{namespace}/{name}": Rule.FILTERED,
     "/v1/what-if": Rule.NAMED,
+    "/v1/comparison": Rule.WHOLE,  # jobs of all namespaces are compared together
     "/v1/stream": Rule.FILTERED,
     "/": Rule.FILTERED,
     "/parts": Rule.FILTERED,
     "/jobs/{namespace}/{name}": Rule.FILTERED,
     "/jobs/{namespace}/{name}/parts": Rule.FILTERED,
+    "/comparison": Rule.FILTERED,
+    "/comparison/{policy}": Rule.WHOLE,
+    "/comparison/{policy}/parts": Rule.WHOLE,
     "/assets/{stamp}/{name}": Rule.OPEN,
     "/openapi.json": Rule.OPEN,
 }

@@ -266,6 +266,12 @@ class Journal(Section):
         description="A file with so many bytes of steps is followed by a new one.",
     )
     files: Count = Field(default=4, ge=1, le=1000, description="Files that are kept; the oldest goes first.")
+    compare_seconds: Seconds = Field(
+        default=20, description="Longest that the page or REST compares the journal with another policy, beside us."
+    )
+    compare_bytes: Count = Field(
+        default=1024**3, ge=256 * 1024**2, description="Most memory that the process has which compares."
+    )
 
 
 class Usage(Section):

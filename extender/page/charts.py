@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from extender.page.history import Sample
 from extender.page.words import clean, duration, short_name
@@ -16,6 +16,18 @@ WIDTH, HEIGHT = 600.0, 100.0
 POINTS: Final = 240  # more would not be seen
 LEAST_SPAN: Final = 600.0  # seconds
 GAP: Final = 5.0  # times the usual distance of samples: then nobody looked, and no line is drawn
+
+
+class Timed(Protocol):
+    """Whatever was seen at one moment."""
+
+    @property
+    def at(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+
+S = TypeVar("S", bound=Timed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,14 @@ def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = 
     return tuple(charts)
 
 
+def chart_of(
+    title: str, samples: Sequence[S], end: float, series: Sequence[tuple[str, Callable[[S], float]]], *, shares: bool
+) -> Chart:
+    """One chart of the past until ``end``: shares of 1, or numbers of things."""
+    top, told = ((lambda _: 1.0), _share) if shares else (_round, _whole)
+    return _chart(title, samples, end, series, top, told, until=_clock(end), least=1.0)
+
+
 Value = Callable[[Sample], float]
 
 
@@ -96,20 +116,21 @@ def _thinned(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _chart(
-    title: str, samples: Sequence[Sample], now: float, series: Sequence[tuple[str, Value]],
-    top_of: Callable[[float], float], told: Callable[[float], str],
+    title: str, samples: Sequence[S], now: float, series: Sequence[tuple[str, Callable[[S], float]]],
+    top_of: Callable[[float], float], told: Callable[[float], str], until: str = "now",
+    least: float = LEAST_SPAN,
 ) -> Chart:  # fmt: skip
     if not samples or not series:
         empty = "first values in a moment" if not samples else "nothing is priced yet"
-        return Chart(title, (), "", "", ("", "", "now"), empty)
-    begin = min(samples[0].at, now - LEAST_SPAN)
+        return Chart(title, (), "", "", ("", "", until), empty)
+    begin = min(samples[0].at, now - least)
     top = top_of(max(value(sample) for sample in samples for _, value in series))
     lines = tuple(
         _line(name, at, samples, value, (begin, max(now, begin + 1), top), told)
         for at, (name, value) in enumerate(series)
     )
     middle = (begin + now) / 2
-    times = (f"{duration(now - begin)} ago", _clock(middle), "now")
+    times = (f"{duration(now - begin)} {'ago' if until == 'now' else 'before'}", _clock(middle), until)
     return Chart(title, lines, told(top), told(top / 2), times)
 
 
@@ -118,7 +139,7 @@ def _clock(at: float) -> str:
 
 
 def _line(
-    name: str, style: int, samples: Sequence[Sample], value: Value, box: tuple[float, float, float],
+    name: str, style: int, samples: Sequence[S], value: Callable[[S], float], box: tuple[float, float, float],
     told: Callable[[float], str],
 ) -> Line:  # fmt: skip
     begin, now, top = box
@@ -139,7 +160,7 @@ def _line(
     return Line(clean(name, 40), style, path, area, told(values[-1]), summary)
 
 
-def _usual_distance(samples: Sequence[Sample]) -> float:
+def _usual_distance(samples: Sequence[Timed]) -> float:
     gaps = sorted(after.at - before.at for before, after in pairwise(samples))
     return gaps[len(gaps) // 2] if gaps else math.inf
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from extender.page.words import GPU_SUFFIX
 from extender.state.ledger import Ledger
+from policy.answers.load import load
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 EVERY_SECONDS: Final = 20.0
 SAMPLES: Final = 1620  # nine hours
-MOST_RESOURCES: Final = 6
 
 Pricer = Callable[[Policy, Snapshot, float], Mapping[str, float]]
 
@@ -70,21 +69,5 @@ class History:
 
 def sample_of(snapshot: Snapshot, now: float, prices: Mapping[str, float]) -> Sample:
     """What the snapshot looks like as numbers."""
-    most: dict[str, int] = defaultdict(int)
-    used: dict[str, int] = defaultdict(int)
-    for name, node in snapshot.nodes.items():
-        if not node.ready:
-            continue
-        charged = snapshot.charged.get(name)
-        for resource, amount in node.allocatable.amounts.items():
-            if amount > 0 and is_shown(resource):
-                most[resource] += amount
-                used[resource] += min(amount, charged[resource]) if charged is not None else 0
-    shares = {name: max(0.0, used[name] / most[name]) for name in sorted(most)[:MOST_RESOURCES]}
-    waiting, running = sum(1 for _ in snapshot.waiting()), sum(1 for _ in snapshot.running())
-    return Sample(now, shares, waiting, running, prices)
-
-
-def is_shown(resource: str) -> bool:
-    """Whether people watch the resource: cpu, memory and devices."""
-    return resource in ("cpu", "memory") or resource.endswith(GPU_SUFFIX)
+    found = load(snapshot)
+    return Sample(now, found.used, found.waiting, found.running, prices)

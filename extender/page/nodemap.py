@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from extender.access.sight import EVERYTHING, Sight
 from extender.page.marks import Look, Looks, dot, outline
-from extender.page.words import GPU_SUFFIX, MOST_KEY, amount, clean, count, ranges, short_name
+from extender.page.words import MOST_KEY, amount, clean, count, ranges, short_name
+from policy.answers.load import GPU_SUFFIX
 from policy.cluster.model import PS, WORKER, Node, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot

@@ -13,7 +13,9 @@ from starlette.routing import Route
 
 from extender.access.sight import Sight, caller_of
 from extender.access.veil import Veil
-from extender.page.frames import Frame, Frames, Maker
+from extender.hindsight.asking import Hindsight, HindsightError
+from extender.page.comparison import EMPTY, POLICIES, ComparisonPage
+from extender.page.frames import Frame, Frames, Lists, Maker
 from extender.page.history import History
 from extender.page.jobpage import JobPage
 from extender.page.marks import Looks
@@ -36,14 +38,16 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_SIGHTS: Final = 16
+FOUND: Final = "found"  # the frame of an answer
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 class Page:
     """The pages of one ledger."""
 
-    def __init__(self, ledger: Ledger, vitals: Vitals, history: History) -> None:
+    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, hindsight: Hindsight) -> None:
         """Draw nothing until somebody looks."""
+        self._hindsight = hindsight
         self._ledger = ledger
         self._vitals = vitals
         self.history = history
@@ -52,6 +56,7 @@ class Page:
         self._story, self._looks = Story(ledger.journal), Looks()
         self._frames: OrderedDict[Sight, Frames] = OrderedDict()
         self._job = JobPage(ledger, self._story, self._looks, Rows("../../"))
+        self._comparison = ComparisonPage(Rows("../"))
 
     def routes(self) -> list[Route]:
         """For the app that has REST."""
@@ -60,6 +65,9 @@ class Page:
             Route("/parts", self.parts, methods=["GET"]),
             Route("/jobs/{namespace}/{name}", self.job, methods=["GET"]),
             Route("/jobs/{namespace}/{name}/parts", self.job_parts, methods=["GET"]),
+            Route("/comparison", self.comparisons, methods=["GET"]),
+            Route("/comparison/{policy}", self.comparison, methods=["GET"]),
+            Route("/comparison/{policy}/parts", self.comparison_parts, methods=["GET"]),
             Route("/assets/{stamp}/{name}", self.asset, methods=["GET"]),
         ]
 
@@ -117,6 +125,44 @@ class Page:
         lists = await self._maker(lambda: self._job.make(namespace, name, veil)) or {}
         frame = Frame(0, "", self._ledger.snapshot.generation, lists, {"now": self._now()})
         return JSONResponse(frame.told(None), headers=HEADERS)
+
+    async def comparisons(self, _: Request) -> Response:
+        """Which policy is to be asked."""
+        what = "Choose a policy: it is asked about every decision that is recorded."
+        head: dict[str, Any] = {"heading": "Another policy on the recorded journal", "policies": POLICIES, "chosen": ""}
+        lists = {**EMPTY, "answer": [f'<p class="reason">{what}</p>']}
+        return await self._page("comparison.html", "", "", **head, lists=lists)
+
+    async def comparison(self, request: Request) -> Response:
+        """That policy's answer, where it is there; else the page waits for it."""
+        policy = request.path_params["policy"]
+        head: dict[str, Any] = {"heading": f"{policy} on the recorded journal", "policies": POLICIES, "chosen": policy}
+        try:
+            self._hindsight.check(policy)
+        except HindsightError as error:
+            return await self._no_comparison(str(error))
+        found = self._hindsight.known(policy)
+        make = self._comparison
+        lists = await self._maker(lambda: make.of(found) if found is not None else make.pending(policy))
+        parts = "" if found is not None else f"{quote(policy, safe='')}/parts"  # what was found stands still
+        return await self._page("comparison.html", "", parts, "../", **head, lists=lists)
+
+    async def comparison_parts(self, request: Request) -> Response:
+        """The answer, once it is there; nothing for whoever has it."""
+        policy, since = request.path_params["policy"], request.query_params.get("since", "")
+        lists: Lists = {}
+        if since != FOUND:
+            try:
+                found = await self._hindsight.compare(policy)
+                lists = await self._maker(lambda: self._comparison.of(found))
+            except HindsightError as error:
+                text = str(error)
+                lists = await self._maker(lambda: self._comparison.failed(text))
+        told = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}
+        return JSONResponse(told, headers=HEADERS)
+
+    async def _no_comparison(self, text: str) -> Response:
+        return await self._page("message.html", "", "", "../", 404, heading="No comparison", text=text)
 
     async def asset(self, request: Request) -> Response:
         """A file of the wheel."""

@@ -16,7 +16,6 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # contro
 _PLAIN: Final = re.compile(r"[ -~]*")
 _GIB: Final = 2**30
 _TIB: Final = 2**40
-GPU_SUFFIX: Final = "/gpu"
 
 
 def clean(text: object, most: int = MOST_CHARACTERS) -> str:

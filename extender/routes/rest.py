@@ -22,6 +22,7 @@ from extender.access.guard import PROBLEM, may_not
 from extender.access.sight import Caller, caller_of
 from extender.access.veil import Veil
 from extender.config.settings import Settings
+from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present import (
     decisions_view,
@@ -38,6 +39,7 @@ from extender.present import (
 from extender.present.views import (
     CLIENT_HEADER,
     CONTROLLER,
+    ComparisonView,
     DecisionsView,
     DesiredView,
     ExplainView,
@@ -49,7 +51,7 @@ from extender.present.views import (
     QueueView,
     WhatIfView,
 )
-from extender.routes.problems import Paged, ProblemError, piece, routed
+from extender.routes.problems import Paged, ProblemError, piece, routed, wrong
 from extender.routes.stream import EXAMPLE, MOST_STREAMS, EventStream, Streams
 from extender.routes.whatif import WhatIf, answer, namespace_of
 from extender.state.ledger import Ledger
@@ -107,6 +109,12 @@ class ExplainParameters(_Parameters):
     unblock: bool = False
 
 
+class ComparisonParameters(_Parameters):
+    """``policy``: the one that is asked, by its name."""
+
+    policy: str = Field(max_length=100, description="kod2, drs, dragon ...")
+
+
 class QueueParameters(Paged):
     """``expected``: tell also when each job may start, which takes longer."""
 
@@ -131,6 +139,7 @@ def router(rest: Rest) -> APIRouter:
         ("GET", "/desired", rest.desired),
         ("GET", "/decisions", rest.decisions),
         ("GET", "/explain/{namespace}/{name}", rest.explain),
+        ("GET", "/comparison", rest.comparison),
         ("POST", "/what-if", rest.what_if),
     ):
         shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}}
@@ -144,8 +153,11 @@ def router(rest: Rest) -> APIRouter:
 class Rest:
     """The handlers; each reads the snapshot once."""
 
-    def __init__(self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, hindsight: Hindsight | None = None
+    ) -> None:
         """Name this process, so that a client sees when numbers begin anew."""
+        self._hindsight = hindsight or Hindsight(ledger, settings)
         self.instance = secrets.token_hex(8)
         self._ledger = ledger
         self._settings = settings
@@ -266,6 +278,18 @@ class Rest:
         async with self._one_at_a_time:
             asked = (question, ledger.snapshot, ledger.policy, name, ledger.now())
             return Veil(caller.sight).view(await asyncio.to_thread(answer, *asked))
+
+    async def comparison(self, parameters: Annotated[ComparisonParameters, Query()]) -> ComparisonView:
+        """What another policy would have made of the recorded journal: decision by decision, and of the same hours.
+
+        It is computed by a process of its own, within journal.compare_seconds, and kept for whoever asks again.
+        """
+        try:
+            return await self._hindsight.compare(parameters.policy)
+        except UnknownPolicyError as error:
+            raise wrong("policy", parameters.policy, str(error)) from None
+        except HindsightError as error:
+            raise ProblemError(503 if self._hindsight.records else 404, str(error)) from None
 
     async def stream(self, caller: Asker, last: Annotated[str, Header(alias="Last-Event-ID")] = "") -> Response:
         """Server-sent events, one a revision, with its decisions."""

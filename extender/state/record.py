@@ -87,6 +87,11 @@ def effects_of(effects: Iterable[Effect]) -> bytes:
     return _encoder.encode([plain(effect) for effect in effects])
 
 
+def journals(folder: Path) -> list[Path]:
+    """The files of a journal, oldest first. Raises OSError."""
+    return sorted(path for path in folder.iterdir() if _NAMED.fullmatch(path.name))
+
+
 def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
     """The file's beginning, and its steps as they are read. Raises RecordError, OSError."""
     file = path.open("rb")
@@ -95,6 +100,12 @@ def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
     except BaseException:
         file.close()
         raise
+
+
+def beginning(path: Path) -> Beginning:
+    """What the file begins with. Raises RecordError, OSError."""
+    with path.open("rb") as file:
+        return _beginning(path, file.readline())
 
 
 def _beginning(path: Path, line: bytes) -> Beginning:
@@ -209,7 +220,7 @@ class Recorder:
     def _begin(self, before: Beginning) -> None:
         if self._file is not None:
             self._file.close()
-        there = sorted(path for path in self._folder.iterdir() if _NAMED.fullmatch(path.name))
+        there = journals(self._folder)
         for old in there[: max(0, len(there) - self._files + 1)]:
             old.unlink(missing_ok=True)
         number = int(there[-1].stem.removeprefix("journal-")) + 1 if there else 1

@@ -4,40 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from extender.state.record import Beginning, RecordError, Step, effects_of, read
 from extender.study.errors import StudyError
-from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
-from policy.cluster.snapshot import Snapshot
+from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
 from policy.systems.base import Policy
-
-
-@dataclass(slots=True)
-class Asked:
-    """The recorded policy decides; ``other`` is asked about the very same state, and remembers for itself."""
-
-    policy: Policy
-    other: Policy
-    memory: dict[str, object] = field(default_factory=dict)
-    answers: list[tuple[Snapshot, Decision, Decision]] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The recorded policy's."""
-        return self.policy.name
-
-    def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The recorded policy's decision."""
-        decision = self.policy.decide(snapshot, now)
-        answer = self.other.decide(replace(snapshot, memory=dict(self.memory)), now)
-        self.memory |= {action.key: action.value for action in answer.actions if isinstance(action, Remember)}
-        self.answers.append((snapshot, decision, answer))
-        return decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +73,18 @@ def beside(path: Path, other: Policy) -> tuple[int, list[Otherwise], Counter[str
     Raises StudyError.
     """
     beginning, steps = _open(path)
-    asked = Asked(beginning.policy, other)
-    snapshot, found, counts, decided = beginning.snapshot, list[Otherwise](), Counter[str](), 0
+    asked, snapshot, found = Beside(beginning.policy, other), beginning.snapshot, list[Otherwise]()
     for recorded in _read(steps):
         snapshot, _ = step_on(snapshot, recorded.events, asked, recorded.at)
-        for seen, first, second in asked.answers:
-            decided += 1
-            mine, its = (_words(seen, decision) for decision in (first, second))
-            counts.update(f"recorded: {text.split()[0]}" for text in mine)
-            counts.update(f"other: {text.split()[0]}" for text in its)
-            if mine != its:
-                found.append(Otherwise(recorded.line, recorded.at, mine, its))
-        asked.answers.clear()
-    return decided, found, counts
+        found += [
+            Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
+            for differs in asked.taken()
+        ]
+    return asked.asked, found, asked.counts
+
+
+def _words(actions: Iterable[Told]) -> tuple[str, ...]:
+    return tuple(action.text for action in actions)
 
 
 def _open(path: Path) -> tuple[Beginning, Iterator[Step]]:
@@ -126,34 +101,6 @@ def _read(steps: Iterator[Step]) -> Iterator[Step]:
         yield from steps
     except RecordError as error:
         raise StudyError(str(error)) from None
-
-
-def _words(snapshot: Snapshot, decision: Decision) -> tuple[str, ...]:
-    """The decision's actions for people; what a policy remembers is its own affair."""
-    return tuple(_action(snapshot, action) for action in decision.actions if not isinstance(action, Remember))
-
-
-def _action(snapshot: Snapshot, action: Action) -> str:
-    job = snapshot.jobs.get(action.job_uid) if not isinstance(action, Remember) else None
-    name = job.key if job is not None else "?"
-    match action:
-        case Admit():
-            return f"start {name} with {action.workers} on {_nodes(action.nodes)}"
-        case Resize():
-            had = snapshot.gang(action.job_uid).workers
-            where = f" on {_nodes(action.nodes)}" if action.nodes else ""
-            return f"resize {name} {had} -> {action.workers}{where}"
-        case Migrate():
-            return f"move {name} to {_nodes(action.nodes)}"
-        case Reject():
-            return f"reject {name}: {action.reason.value}"
-        case Remember():
-            return ""
-
-
-def _nodes(nodes: Any) -> str:
-    counts = Counter(nodes.values())
-    return ", ".join(f"{node} ({count})" for node, count in sorted(counts.items()))
 
 
 def as_json(value: Replayed | Otherwise | Departure) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser import chromium
@@ -97,3 +98,17 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
 def _note(viewer: Viewer, kind: str, text: str) -> None:
     if kind in ("error", "warning"):
         viewer.complaints.append(f"{kind}: {text}")
+
+
+def until_live(viewer: Viewer) -> Viewer:
+    viewer.page.wait_for_selector("#live[data-state=live]")
+    return viewer
+
+
+SERIOUS = {"serious", "critical"}
+
+
+def faults(viewer: Viewer) -> list[tuple[str, str]]:
+    """What axe-core finds serious or critical: the rule, and the first element."""
+    found: Any = Axe().run(viewer.page).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS]

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from extender.clock import Clock
 from extender.config.settings import Settings
+from extender.hindsight.asking import Hindsight
 from extender.http.server import Endpoint, serve
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.page.history import History, Pricer, Sample
@@ -22,9 +23,11 @@ from extender.page.routes import Page
 from extender.routes import rest
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
+from extender.state.record import Recorder
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
-from policy.cluster.snapshot import Rules
+from policy.cluster.snapshot import Rules, Snapshot
+from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2
 from tests import builders
 
@@ -59,6 +62,16 @@ def a_job(name: str, chance: random.Random, now: float, *, least: int = 1, most:
         .with_(namespace=chance.choice(TEAMS), arrival=now - chance.uniform(30, 20_000))
     )  # fmt: skip
     return replace(made.done(), uid=f"uid-job-{name}")
+
+
+def small_job(name: str, scene: Scene) -> Job:
+    made = builders.job(name).ps(1, cpu=0.1, memory=0.1).workers(1, 1, cpu=0.1, memory=0.1)
+    return replace(made.done(), uid=f"uid-{name}", arrival=scene.ledger.now())
+
+
+def submitted(job: Job) -> list[Event]:
+    pods = [replace(pod, uid=f"{job.uid}-{pod.slot}") for pod in builders.members(job)]
+    return [JobSeen(job), *(PodSeen(pod) for pod in pods)]
 
 
 def bound(job: Job, slot: Slot, node: str) -> Pod:
@@ -119,13 +132,19 @@ class Vitals:
 class Scene:
     """A ledger with the page and REST, as `extender.app` puts them together; ``do`` runs on its event loop."""
 
-    def __init__(self, policy: object = None, pricer: Pricer | None = None) -> None:
+    def __init__(self, policy: object = None, pricer: Pricer | None = None, journal: Path | None = None) -> None:
+        """journal: the folder in which every step is recorded."""
         self.clock = Clock()
-        self.ledger = Ledger(policy or Kod2(), Rules(), self.clock, Journal())  # type: ignore[arg-type]
+        deciding: Policy = policy or Kod2()  # type: ignore[assignment]
+        self.recorder = Recorder(journal, deciding, Snapshot(), 64 << 20, 4) if journal is not None else None
+        record = self.recorder.write if self.recorder is not None else None
+        self.ledger = Ledger(deciding, Rules(), self.clock, Journal(), record=record)
+        self.settings = Settings.model_validate({"journal": {"folder": str(journal or "")}})
         self.vitals = Vitals(self.clock)
         self.history = History(self.ledger, pricer)
-        self.rest = rest.Rest(self.ledger, Settings, self.vitals)
-        self.page = Page(self.ledger, self.vitals, self.history)
+        hindsight = Hindsight(self.ledger, lambda: self.settings)
+        self.rest = rest.Rest(self.ledger, lambda: self.settings, self.vitals, hindsight)
+        self.page = Page(self.ledger, self.vitals, self.history, hindsight)
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
-from policy.cluster.events import Event, JobGone, JobSeen, NodeSeen, PodSeen, Synced
-from policy.cluster.model import Job
+from policy.cluster.events import JobGone, JobSeen, NodeSeen, Synced
 from policy.systems.kod2 import Kod2
 from tests import builders
-from tests.browser.conftest import Look, Viewer
-from tests.browser.scenes import Scene, cluster
+from tests.browser.conftest import Look, Viewer, faults, until_live
+from tests.browser.scenes import Scene, cluster, small_job, submitted
 
 pytestmark = pytest.mark.timeout(180)
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
-SERIOUS = {"serious", "critical"}
 # Those who wait in the scenes came hours ago. Where they starved, nobody could pass them, and no newcomer would start.
 PATIENT = Kod2(starve_limit=1e6)
 
@@ -27,16 +23,6 @@ PATIENT = Kod2(starve_limit=1e6)
 def usual(seconds: list[float]) -> float:
     """The third part of the measurements is at least so fast: neighbours on the machine only ever add to it."""
     return sorted(seconds)[len(seconds) // 3]
-
-
-def small_job(name: str, scene: Scene) -> Job:
-    made = builders.job(name).ps(1, cpu=0.1, memory=0.1).workers(1, 1, cpu=0.1, memory=0.1)
-    return replace(made.done(), uid=f"uid-{name}", arrival=scene.ledger.now())
-
-
-def submitted(job: Job) -> list[Event]:
-    pods = [replace(pod, uid=f"{job.uid}-{pod.slot}") for pod in builders.members(job)]
-    return [JobSeen(job), *(PodSeen(pod) for pod in pods)]
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +43,6 @@ def small() -> Iterator[Scene]:
         scene.do(*cluster(4, 6, 4, scene.ledger.now()), NodeSeen(builders.node("spare")))
         scene.past(0.5)
         yield scene
-
-
-def until_live(viewer: Viewer) -> Viewer:
-    viewer.page.wait_for_selector("#live[data-state=live]")
-    return viewer
 
 
 # -- 1,000 nodes and 500 jobs --------------------------------------------------------------------
@@ -127,12 +108,6 @@ def test_a_large_cluster_has_no_serious_fault_of_access(large: Scene, look: Look
 
 
 # -- everybody ----------------------------------------------------------------------------------
-
-
-def faults(viewer: Viewer) -> list[tuple[str, str]]:
-    """What axe-core finds serious or critical: the rule, and the first element."""
-    found: Any = Axe().run(viewer.page).response["violations"]
-    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

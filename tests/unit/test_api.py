@@ -4,15 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from extender.config.settings import Settings
 from extender.routes.problems import PROBLEM
 from policy.cluster.events import JobSeen, NodeSeen, Synced, Tick
 from tests import builders
 from tests.browser.scenes import Scene
+from tests.unit.hindsight.test_compare import recorded, scene
 
 
 class Asked:
@@ -118,7 +121,7 @@ async def test_every_route_is_described_and_has_an_example_that_its_model_takes(
     from extender.routes import rest
 
     routes = [route for route in rest.router(asked.scene.rest).routes if isinstance(route, APIRoute)]
-    assert len(routes) == 10
+    assert len(routes) == 11
     for route in routes:
         assert route.description, route.path
         if route.name == "stream":
@@ -171,3 +174,19 @@ async def test_there_are_only_so_many_streams(asked: Asked) -> None:
     asked.scene.rest.streams.open = 32
     answer = await asyncio.wait_for(asked.get("/stream"), 5)
     assert (answer.status_code, answer.json()["title"]) == (503, "Service Unavailable")
+
+
+# -- the comparison -------------------------------------------------------------------------------
+
+
+async def test_a_comparison_is_asked_of_the_journal(asked: Asked, tmp_path: Path) -> None:
+    none = await asked.get("/comparison?policy=drs")
+    assert (none.status_code, "set journal.folder" in none.json()["detail"]) == (404, True)
+    asked.scene.settings = Settings.model_validate({"journal": {"folder": str(tmp_path)}})
+    empty = await asked.get("/comparison?policy=drs")
+    assert (empty.status_code, "nothing is recorded yet" in empty.json()["detail"]) == (503, True)
+    recorded(tmp_path, *scene())
+    wrong = (await asked.get("/comparison?policy=magic")).json()
+    assert (wrong["status"], wrong["field"], wrong["value"]) == (422, "policy", "magic")
+    found = (await asked.get("/comparison?policy=fifo")).json()
+    assert (found["recorded"], found["other"], found["differing"]) == ("kod2", "fifo", 2)

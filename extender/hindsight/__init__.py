@@ -1,0 +1,1 @@
+"""Another policy asked about the recorded journal, in a process of its own: for the page and REST."""

@@ -1,0 +1,136 @@
+"""Comparisons for whoever asks: one process at a time, and its answer kept while the ledger is the same.
+
+A cluster that decides all the time makes a new revision with every step: an answer is also kept for a while after it
+was found, the longer the more it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from extender.config.settings import Settings
+from extender.hindsight.question import Answer, Question
+from extender.present.views import ComparisonView
+from extender.state.ledger import Ledger
+from policy.systems import make_policy
+
+KEPT: Final = 16  # answers
+LEAST_REST: Final = 30.0  # seconds that an answer is good for
+SHARE: Final = 0.25  # of the time that comparing may take, where somebody asks again and again
+GRACE_SECONDS: Final = 10.0  # for the process to start, and to tell what it has; beyond it is ended
+_log = logging.getLogger(__name__)
+
+
+class HindsightError(Exception):
+    """There is no comparison: why, and what to do."""
+
+
+class UnknownPolicyError(HindsightError):
+    """No policy has that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    found: ComparisonView
+    until: float
+
+
+class Hindsight:
+    """The comparisons of one service."""
+
+    def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
+        """Compare nothing yet."""
+        self._ledger = ledger
+        self._settings = settings
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def records(self) -> bool:
+        """Whether there is a journal on disk to ask about."""
+        return bool(self._settings().journal.folder)
+
+    def known(self, policy: str) -> ComparisonView | None:
+        """The answer that is still good."""
+        kept, ledger = self._kept.get(policy), self._ledger
+        if kept is None:
+            return None
+        good = kept.found.generation == ledger.snapshot.generation or ledger.clock.monotonic() < kept.until
+        return kept.found if good else None
+
+    async def compare(self, policy: str) -> ComparisonView:
+        """What that policy would have made of the recorded journal. Raises HindsightError."""
+        self.check(policy)
+        if (found := self.known(policy)) is not None:
+            return found
+        async with self._one_at_a_time:
+            if (found := self.known(policy)) is not None:
+                return found
+            ledger = self._ledger
+            generation, began = ledger.snapshot.generation, ledger.clock.monotonic()
+            found = (await self._ask(policy)).model_copy(update={"generation": generation})
+            took = ledger.clock.monotonic() - began
+            self._keep(policy, _Kept(found, began + took + max(LEAST_REST, took * (1 / SHARE - 1))))
+            return found
+
+    def check(self, policy: str) -> None:
+        """Raises HindsightError where there cannot be an answer."""
+        if not self.records:
+            raise HindsightError(
+                "no journal is kept: set journal.folder to a folder that the service can write, and restart it"
+            )
+        try:
+            make_policy(policy)
+        except ValueError as error:
+            raise UnknownPolicyError(str(error)) from None
+
+    def _keep(self, policy: str, kept: _Kept) -> None:
+        self._kept[policy] = kept
+        self._kept.move_to_end(policy)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+    async def _ask(self, policy: str) -> ComparisonView:
+        settings = self._settings()
+        journal, own = settings.journal, policy == settings.policy
+        question = Question(
+            folder=journal.folder,
+            policy=policy,
+            parameters=settings.policy_parameters if own else {},
+            seconds=journal.compare_seconds,
+            bytes=journal.compare_bytes,
+        )
+        answer = await _process(question)
+        if answer.found is None:
+            raise HindsightError(f"the journal in {journal.folder} cannot be compared: {answer.error}")
+        return answer.found
+
+
+async def _process(question: Question) -> Answer:
+    """Ask a process of its own; nothing of it outlives the call. Raises HindsightError."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "extender.hindsight.worker", stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(question.seconds + GRACE_SECONDS):
+            told, complaint = await process.communicate(question.model_dump_json().encode())
+    except TimeoutError:
+        raise HindsightError(
+            f"comparing took longer than {question.seconds:g} s and was ended; raise journal.compare_seconds"
+        ) from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    if process.returncode:
+        _log.warning("comparing failed: %s", complaint.decode(errors="replace")[-2000:])
+        raise HindsightError(f"comparing ended with status {process.returncode}; the service's log tells more")
+    return Answer.model_validate_json(told)

@@ -1,0 +1,156 @@
+"""The comparison itself: once along the record, and then the same hours anew under each of the two policies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from statistics import fmean
+from typing import Final
+
+from extender.hindsight.tape import Tape
+from extender.present.views import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
+from extender.state.record import Step
+from policy.answers.load import Load, load
+from policy.answers.otherwise import Beside, Difference, Told
+from policy.answers.rerun import Rerun, Works, finishes
+from policy.step import step
+from policy.systems.base import Policy
+
+MOMENTS: Final = 240  # at which each course is looked at; more would not be seen in a chart
+MOST_DIFFERENCES: Final = 200
+LOOK_SECONDS: Final = 1.0  # what jobs ran for is counted so often
+SHARES: Final = (0.2, 0.5, 0.75)  # of the time: when reading, the way along the record and the first rerun are over
+
+In = Callable[[float], bool]
+"""Whether that share of the time has not passed yet."""
+Hours = Sequence[tuple[float, Sequence[Step]]]
+"""Moments (seconds since the epoch), each with the steps since the one before."""
+
+
+class NothingRecordedError(Exception):
+    """The journal has no decision yet."""
+
+
+def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
+    """The record beside ``other``; of as many hours as there is time for.
+
+    Raises NothingRecordedError, RecordError, OSError.
+    """
+    reading, walking, first = SHARES
+    steps = list(takewhile(lambda _: in_time(reading), tape.steps()))
+    if not steps:
+        raise NothingRecordedError("nothing is recorded yet")
+    read_whole = in_time(reading)
+    along = _Along(tape, other, steps[0].at)
+    hours = along.go(_hours(steps), lambda: in_time(walking))
+    mine = tape.beginning.policy
+    again = along.anew(mine, hours, lambda: in_time(first))
+    otherwise = along.anew(other, hours, lambda: in_time(1.0))
+    return ComparisonView(
+        recorded=mine.name,
+        other=other.name,
+        begin=steps[0].at,
+        end=hours[-1][0],
+        whole=read_whole and len(again.moments) == len(otherwise.moments) == MOMENTS,
+        steps=sum(len(batch) for _, batch in hours),
+        asked=along.beside.asked,
+        differing=along.differing,
+        counts=_counts(along.beside),
+        differences=tuple(_difference(one) for one in reversed(along.differences)),
+        courses={"as_recorded": along.course(), "recorded": again, "other": otherwise},
+    )
+
+
+def _hours(steps: Sequence[Step]) -> Hours:
+    begin, end = steps[0].at, steps[-1].at
+    length = max(end - begin, 1e-6) / MOMENTS
+    batches = [list[Step]() for _ in range(MOMENTS)]
+    for one in steps:
+        batches[min(MOMENTS - 1, int((one.at - begin) / length))].append(one)
+    return [(begin + length * (number + 1), batch) for number, batch in enumerate(batches)]
+
+
+class _Along:
+    """The way along the record: the other policy is asked at every step, and what the jobs ran for is counted."""
+
+    def __init__(self, tape: Tape, other: Policy, begin: float) -> None:
+        self._begun, self._begin = tape.beginning, begin
+        self._snapshot = tape.beginning.snapshot
+        self.beside = Beside(tape.beginning.policy, other)
+        self.differing = 0
+        self.differences: deque[Difference] = deque(maxlen=MOST_DIFFERENCES)
+        self._works, self._looked = Works(begin), begin
+        self._loads: list[LoadView] = []
+        self._started = 0
+
+    def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
+        """Along all of them, or as far as there is time; what was gone along."""
+        for number, (moment, batch) in enumerate(hours, 1):
+            for recorded in batch:
+                self._take(recorded)
+            self._loads.append(_load(moment, load(self._snapshot)))
+            if not in_time():
+                return hours[:number]
+        return hours
+
+    def _take(self, recorded: Step) -> None:
+        if recorded.at - self._looked >= LOOK_SECONDS or finishes(recorded.events):
+            self._works.look(self._snapshot, recorded.at)
+            self._works.finish(recorded.events)
+            self._looked = recorded.at
+        before = set(self._snapshot.index.admitted)
+        self._snapshot, _ = step(self._snapshot, recorded.events, self.beside, recorded.at)
+        self._started += len(set(self._snapshot.index.admitted) - before)
+        found = self.beside.taken()
+        self.differing += len(found)
+        self.differences.extend(found)
+
+    def course(self) -> CourseView:
+        """What was."""
+        return _course(self._begun.policy.name, self._started, len(self._works.done), self._loads)
+
+    def anew(self, policy: Policy, hours: Hours, in_time: Callable[[], bool]) -> CourseView:
+        """The same hours once more under that policy."""
+        same = policy == self._begun.policy
+        rerun, loads = Rerun(self._begun.snapshot, policy, self._works.done, self._begin, same=same), list[LoadView]()
+        for moment, batch in hours:
+            loads.append(_load(moment, rerun.to(moment, [event for one in batch for event in one.events])))
+            if not in_time():
+                break
+        return _course(policy.name, rerun.started, rerun.ended, loads)
+
+
+def _load(at: float, found: Load) -> LoadView:
+    used = {name: round(share, 4) for name, share in found.used.items()}
+    return LoadView(at=at, waiting=found.waiting, running=found.running, used=used)
+
+
+def _course(policy: str, started: int, ended: int, moments: Sequence[LoadView]) -> CourseView:
+    names = sorted({name for one in moments for name in one.used})
+    return CourseView(
+        policy=policy,
+        started=started,
+        ended=ended,
+        mean_waiting=fmean(one.waiting for one in moments),
+        most_waiting=max(one.waiting for one in moments),
+        mean_used={name: fmean(one.used.get(name, 0.0) for one in moments) for name in names},
+        moments=tuple(moments),
+    )
+
+
+def _counts(beside: Beside) -> dict[str, dict[str, int]]:
+    """By whose they are, then by what is done."""
+    found: dict[str, dict[str, int]] = {"recorded": {}, "other": {}}
+    for name, number in sorted(beside.counts.items()):
+        whose, _, verb = name.partition(": ")
+        found[whose][verb] = number
+    return found
+
+
+def _difference(one: Difference) -> DifferenceView:
+    return DifferenceView(at=one.at, recorded=_actions(one.mine), other=_actions(one.other))
+
+
+def _actions(told: Iterable[Told]) -> tuple[ActionView, ...]:
+    return tuple(ActionView(job=one.job, text=one.text) for one in told)

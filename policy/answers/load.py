@@ -1,0 +1,43 @@
+"""How busy a cluster is, as few numbers: who waits and runs, and what share of the usable nodes' room is taken."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from policy.cluster.snapshot import Snapshot
+
+MOST_RESOURCES: Final = 6
+GPU_SUFFIX: Final = "/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """waiting, running: jobs. used: share of what ready nodes have, by resource."""
+
+    waiting: int = 0
+    running: int = 0
+    used: Mapping[str, float] = field(default_factory=dict)
+
+
+def load(snapshot: Snapshot) -> Load:
+    """Of that snapshot."""
+    most: dict[str, int] = defaultdict(int)
+    taken: dict[str, int] = defaultdict(int)
+    for name, node in snapshot.nodes.items():
+        if not node.ready:
+            continue
+        charged = snapshot.charged.get(name)
+        for resource, amount in node.allocatable.amounts.items():
+            if amount > 0 and is_shown(resource):
+                most[resource] += amount
+                taken[resource] += min(amount, charged[resource]) if charged is not None else 0
+    used = {name: max(0.0, taken[name] / most[name]) for name in sorted(most)[:MOST_RESOURCES]}
+    return Load(sum(1 for _ in snapshot.waiting()), sum(1 for _ in snapshot.running()), used)
+
+
+def is_shown(resource: str) -> bool:
+    """Whether people watch the resource: cpu, memory and devices."""
+    return resource in ("cpu", "memory") or resource.endswith(GPU_SUFFIX)

@@ -1,0 +1,110 @@
+"""What another policy would decide about the very states that one has decided about: asked beside it, step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
+from policy.cluster.model import Slot
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Keeps, Parts, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One action for people. job: ``namespace/name``, ``?`` of one that is gone; verb: start, resize, move, reject."""
+
+    verb: str
+    job: str
+    what: str
+
+    @property
+    def text(self) -> str:
+        """``start team/mnist with 2 on n1 (3)``."""
+        return f"{self.verb} {self.job}{self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One decision that the two would have made otherwise. at: seconds since the epoch."""
+
+    at: float
+    mine: tuple[Told, ...]
+    other: tuple[Told, ...]
+
+
+@dataclass(slots=True)
+class Beside:
+    """A policy that decides as ``policy`` does and asks ``other`` about the same states; it remembers for itself.
+
+    asked: decisions so far; counts: actions by who would take them (``recorded: start``, ``other: start``).
+    differences: those that are new since they were last taken.
+    """
+
+    policy: Policy
+    other: Policy
+    memory: dict[str, object] = field(default_factory=dict)
+    asked: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The deciding policy's."""
+        return self.policy.name
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """The deciding policy's decision."""
+        decision = self.policy.decide(snapshot, now)
+        answer = self.other.decide(replace(snapshot, memory=dict(self.memory)), now)
+        self.memory |= {action.key: action.value for action in answer.actions if isinstance(action, Remember)}
+        self.asked += 1
+        mine, its = told(snapshot, decision), told(snapshot, answer)
+        self.counts.update(f"recorded: {action.verb}" for action in mine)
+        self.counts.update(f"other: {action.verb}" for action in its)
+        if mine != its:
+            self.differences.append(Difference(now, mine, its))
+        return decision
+
+    def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
+        """What the deciding policy keeps on the jobs' objects."""
+        return self.policy.parts(memory) if isinstance(self.policy, Keeps) else {}
+
+    def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
+        """What it reads there."""
+        return self.policy.recalled(snapshot, parts) if isinstance(self.policy, Keeps) else {}
+
+    def taken(self) -> list[Difference]:
+        """The differences since the last call."""
+        found, self.differences = self.differences, []
+        return found
+
+
+def told(snapshot: Snapshot, decision: Decision) -> tuple[Told, ...]:
+    """The decision's actions for people; what a policy remembers is its own affair."""
+    return tuple(_told(snapshot, action) for action in decision.actions if not isinstance(action, Remember))
+
+
+def _told(snapshot: Snapshot, action: Action) -> Told:
+    job = snapshot.jobs.get(action.job_uid) if not isinstance(action, Remember) else None
+    name = job.key if job is not None else "?"
+    match action:
+        case Admit():
+            return Told("start", name, f" with {action.workers} on {_nodes(action.nodes)}")
+        case Resize():
+            had = snapshot.gang(action.job_uid).workers
+            where = f" on {_nodes(action.nodes)}" if action.nodes else ""
+            return Told("resize", name, f" {had} -> {action.workers}{where}")
+        case Migrate():
+            return Told("move", name, f" to {_nodes(action.nodes)}")
+        case Reject():
+            return Told("reject", name, f": {action.reason.value}")
+        case Remember():
+            return Told("remember", name, "")
+
+
+def _nodes(nodes: Mapping[Slot, str]) -> str:
+    counts = Counter(nodes.values())
+    return ", ".join(f"{node} ({count})" for node, count in sorted(counts.items()))

@@ -1,0 +1,104 @@
+"""Who asks for a comparison: one process at a time, an answer that is kept, and bounds that hold."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from extender.clock import Clock
+from extender.config.settings import Settings
+from extender.hindsight import asking
+from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
+from extender.hindsight.question import Answer, Question
+from extender.state.journal import Journal
+from extender.state.ledger import Ledger
+from policy.cluster.events import Tick
+from policy.cluster.snapshot import Rules
+from policy.systems.kod2 import Kod2
+from tests.unit.hindsight.test_compare import recorded, scene
+
+
+class HandClock(Clock):
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        return 1000.0 + self.passed
+
+
+def hindsight(folder: Path | str, **bounds: float) -> tuple[Hindsight, Ledger, HandClock]:
+    clock = HandClock()
+    ledger = Ledger(Kod2(), Rules(), clock, Journal())
+    settings = Settings.model_validate({"journal": {"folder": str(folder), **bounds}})
+    return Hindsight(ledger, lambda: settings), ledger, clock
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The policies that a process was started for."""
+    found: list[str] = []
+    real = asking._process
+
+    async def counted(question: Question) -> Answer:
+        found.append(question.policy)
+        return await real(question)
+
+    monkeypatch.setattr(asking, "_process", counted)
+    return found
+
+
+async def test_one_process_answers_all_who_ask_about_the_same_revision(tmp_path: Path, asked: list[str]) -> None:
+    recorded(tmp_path, *scene())
+    ours, ledger, _ = hindsight(tmp_path)
+    first, second = await asyncio.gather(ours.compare("fifo"), ours.compare("fifo"))
+    assert first is second
+    assert (first.differing, first.generation, asked) == (2, ledger.snapshot.generation, ["fifo"])
+    assert ours.known("fifo") is first
+    assert ours.known("drs") is None
+
+
+async def test_an_answer_is_good_for_a_while_after_the_ledger_has_moved_on(tmp_path: Path, asked: list[str]) -> None:
+    recorded(tmp_path, *scene())
+    ours, ledger, clock = hindsight(tmp_path)
+    first = await ours.compare("fifo")
+    ledger.step(Tick())
+    clock.passed = asking.LEAST_REST - 1
+    assert await ours.compare("fifo") is first
+    clock.passed = asking.LEAST_REST + 1
+    second = await ours.compare("fifo")
+    assert (second.generation, asked) == (first.generation + 1, ["fifo", "fifo"])
+
+
+async def test_what_cannot_be_compared_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(HindsightError, match=r"set journal\.folder"):
+        await hindsight("")[0].compare("fifo")
+    with pytest.raises(UnknownPolicyError, match="known are"):
+        await hindsight(tmp_path)[0].compare("magic")
+    with pytest.raises(HindsightError, match="nothing is recorded yet"):
+        await hindsight(tmp_path)[0].compare("fifo")
+    (tmp_path / "journal-000001.jsonl").write_text("spoilt\n")
+    with pytest.raises(HindsightError, match="line 1: this is no beginning of a journal"):
+        await hindsight(tmp_path)[0].compare("fifo")
+
+
+async def test_a_process_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path, *scene())
+    monkeypatch.setattr(asking, "GRACE_SECONDS", 0.01)
+    with pytest.raises(HindsightError, match=r"raise journal\.compare_seconds"):
+        await hindsight(tmp_path, compare_seconds=0.01)[0].compare("fifo")
+
+
+async def test_a_process_that_lacks_memory_leaves_the_service_alone(tmp_path: Path) -> None:
+    recorded(tmp_path, *scene())
+    question = Question(folder=str(tmp_path), policy="fifo", seconds=20, bytes=1 << 20)
+    try:
+        answer = await asking._process(question)
+    except HindsightError as error:  # it had not even room to say so
+        answer = Answer(error=str(error))
+    assert answer.found is None
+    assert "status" in answer.error or "journal.compare_bytes" in answer.error
