@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from extender.access.guard import PROBLEM
 from extender.config.settings import Settings
-from extender.routes.problems import PROBLEM
 from policy.cluster.events import JobSeen, NodeSeen, Synced, Tick
 from tests import builders
 from tests.browser.scenes import Scene
