@@ -25,9 +25,10 @@ from extender.kube.fields import (
     whole_number,
 )
 from extender.kube.groups import GROUP, GroupKind, group_named
-from extender.kube.jobkinds import MEMORY, MIGRATABLE, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
+from extender.kube.jobkinds import MEMORY, MIGRATABLE, PROGRESS, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
 from extender.kube.membership import controller, kind_of
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
+from extender.kube.progress import noted
 from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of
 from extender.kube.training import read_training
 from policy.cluster.model import WORKER, Job, Role
@@ -139,8 +140,13 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
     )
 
 
+def told_of(item: Json) -> tuple[Report, ...]:
+    """What training has reported, by the job object: what we have noted there, and what is told by annotation."""
+    return (*reports_of(item), *noted(text(part(part(item, "metadata"), "annotations"), PROGRESS)))
+
+
 def reports_of(item: Json) -> tuple[Report, ...]:
-    """The newest reports that the job object holds."""
+    """The newest reports that we have noted on the job object."""
     return read_reports(text(part(part(item, "metadata"), "annotations"), REPORTS))
 
 

@@ -13,7 +13,7 @@ from extender.kube.families import Families
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
 from extender.kube.groups import GROUPS, GroupKind
 from extender.kube.jobkinds import KINDS, JobKind
-from extender.kube.jobs import identity, read_group, read_job, reports_of
+from extender.kube.jobs import identity, read_group, read_job, told_of
 from extender.kube.membership import NOBODY, Claim, membership
 from extender.kube.pods import is_lone, lone_job, read_kin, read_pod
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
@@ -86,7 +86,7 @@ class Translator:
         self._jobs.add(job.uid)
         members = self._families.see_job(claim, job, allots=kind.slots == "allotted") if kind.slots in NAMED else []
         # Those that the ledger has already are older than its newest, and so no news.
-        return [JobSeen(job), *(Reported(job.uid, report) for report in reports_of(item)), *members]
+        return [JobSeen(job), *(Reported(job.uid, report) for report in told_of(item)), *members]
 
     def _job_gone(self, uid: str, claim: Claim | None) -> list[Event]:
         if uid not in self._jobs:

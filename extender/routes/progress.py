@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,20 +17,12 @@ from starlette.routing import Route
 
 from extender.access.reviews import BusyError, ReviewsTokens, Tokens, UnansweredError
 from extender.config.settings import Progress as Settings
+from extender.kube.progress import ToldError, read_told, report_of
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved
 from policy.cluster.model import Job, Pod
-from policy.cluster.training import Report
 
-MOST_METRIC: Final = 1e15
 KNOWN_JOBS: Final = 10_000
-
-
-class _Body(msgspec.Struct, forbid_unknown_fields=True):
-    metric: float | None = None
-    step: int | None = None
-    steps: int | None = None
-    saved: bool = False
 
 
 class ReportError(Exception):
@@ -66,10 +57,12 @@ class Progress:
             self._leads()
             pod = await self._member(request.headers.get("authorization", ""))
             job = self._job(pod, request.path_params)
-            told = _told(await request.body())
+            told = read_told(await request.body())
             if not (told.saved and self._saves(job)):
                 self._not_too_often(job)
-            report = _report(told, self._ledger.now())
+            report = report_of(told, self._ledger.now())
+        except ToldError as error:
+            return JSONResponse({"message": str(error)}, 422)
         except ReportError as error:
             headers = {"Retry-After": "1"} if error.status == 429 else {}
             return JSONResponse({"message": str(error)}, error.status, headers)
@@ -128,27 +121,3 @@ class Progress:
             raise ReportError(429, f"one report in {gap:g} s is enough for {job.key}")
         if len(self._last) > KNOWN_JOBS:
             self._last = {uid: at for uid, at in self._last.items() if now - at < gap}
-
-
-def _told(body: bytes) -> _Body:
-    """Read the body: ``{"metric": 0.31, "step": 1200, "steps": 5000}``; every part may be left out, but not all."""
-    try:
-        return msgspec.json.decode(body, type=_Body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise ReportError(422, f"the body: {error}; allowed: JSON with metric, step, steps, saved") from None
-
-
-def _report(found: _Body, now: float) -> Report | None:
-    """The report; None where only ``saved`` is told."""
-    if found.metric is not None and not abs(found.metric) <= MOST_METRIC:
-        raise ReportError(422, f"metric: {found.metric} is not allowed; allowed: a number up to {MOST_METRIC:g}")
-    done = None
-    if found.step is not None and found.steps is not None:
-        if not 0 <= found.step <= found.steps or not found.steps:
-            raise ReportError(422, f"step: {found.step} is not allowed; allowed: 0 to steps ({found.steps})")
-        done = found.step / found.steps
-    if found.metric is None and done is None:
-        if found.saved:
-            return None
-        raise ReportError(422, "the body: nothing is reported; allowed: a metric, or step and steps")
-    return Report(now, found.metric, done)

@@ -30,6 +30,8 @@ ANNOTATIONS: Final = {
     jobkinds.UTILITY: ("job", "you", "A factor on the job's weight, above 0. Default 1."),
     jobkinds.TRAINING: ("job", "you", "What the job says of its training, as YAML; for `oasis` and `specon`."),
     jobkinds.MIGRATABLE: ("job", "you", "`true`: the job may be moved whole, since it goes on from a checkpoint."),
+    jobkinds.PROGRESS: ("job", "you", "How far training is, where it cannot report over the network: JSON with "
+                        "`metric`, `step`, `steps` and `time` (seconds since the epoch)."),
     jobkinds.REPORTS: ("job", "Kohort", "The newest reports of training, so that they survive a restart."),
     jobkinds.MEMORY: ("job", "Kohort", "What the policy remembers of the job, so that it survives a restart."),
     jobkinds.RELEASED: ("job", "Kohort", "The job is suspended until its pods are gone. Take it away to keep it so."),

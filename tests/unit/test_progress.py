@@ -21,8 +21,9 @@ import pytest
 from extender import reporting
 from extender.access.reviews import POD_UID
 from extender.config.settings import Progress as Settings
-from extender.kube.api import Done, Outcome, Unknown
+from extender.kube.api import TFJOBS, Done, Outcome, Unknown
 from extender.kube.jobs import reports_of
+from extender.kube.translate import Translator
 from extender.routes.progress import Progress
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -32,6 +33,7 @@ from policy.cluster.snapshot import Rules
 from policy.cluster.training import Report
 from policy.desired import desired
 from policy.systems import make_policy
+from tests.e2e.tfjobs import TFJob
 from tests.unit.test_rest import StillClock, job, node, pod
 
 A, B = job("a", holds_notes=True), job("b", holds_notes=True)
@@ -155,6 +157,8 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "beyond the end": (b'{"step": 11, "steps": 10}', "step: 11 is not allowed; allowed: 0 to steps (10)"),
     "before the start": (b'{"step": -1, "steps": 10}', "step: -1"),
     "no steps at all": (b'{"step": 0, "steps": 0}', "step: 0"),
+    "later than now": (b'{"metric": 1, "time": 1000061}', "time: 1000061.0 is not allowed"),
+    "before time began": (b'{"metric": 1, "time": -1}', "time: -1.0 is not allowed"),
     "half a step": (b'{"step": 0.5, "steps": 10}', "step"),
     "not text": (b'{"metric": "\xff"}', "the body"),
 }
@@ -167,6 +171,38 @@ async def test_a_body_that_cannot_be_used_is_refused_by_field(raw: bytes, told: 
     assert status == 422
     assert told in text
     assert service.ledger.snapshot.reports == {}
+
+
+async def test_a_report_may_say_when_it_was_made() -> None:
+    service = Service()
+    await service.report(token("a"), body={"metric": 1, "time": service.clock.at - 30})
+    await service.report(token("b"), body={"metric": 1, "time": service.clock.at + 30})  # its clock is before ours
+    times = [
+        one.at - service.clock.at for uid in ("a", "b") for one in service.ledger.snapshot.reports[f"team/u-{uid}"]
+    ]
+    assert times == [-30, 0]
+
+
+NOTED = {
+    "a metric": ('{"metric": 0.5, "time": 1000}', (Report(1000.0, 0.5),)),
+    "steps": ('{"step": 1, "steps": 4, "time": 1000}', (Report(1000.0, None, 0.25),)),
+    "no time": ('{"metric": 0.5}', ()),
+    "no JSON": ("half way", ()),
+    "absurd": ('{"metric": 1e300, "time": 1000}', ()),
+    "too long": (f'{{"metric": 0.5, "time": 1000{" " * 2000}}}', ()),
+    "half a letter": ('{"metric": 0.5, "time": 1000}\udcff', ()),
+    "nothing": ("", ()),
+}
+
+
+@pytest.mark.parametrize(("text", "reports"), NOTED.values(), ids=NOTED.keys())
+def test_what_is_told_by_annotation_is_a_report_or_nothing(text: str, reports: tuple[Report, ...]) -> None:
+    item: Any = TFJob("team", "a").manifest()
+    item["metadata"] |= {"uid": "u-a", "resourceVersion": "7"}
+    item["metadata"]["annotations"]["kohort.dev/progress"] = text
+    events = Translator("kohort").events(TFJOBS, {"type": "ADDED", "object": item})
+    assert not any(event.job.invalid for event in events if isinstance(event, JobSeen))
+    assert tuple(event.report for event in events if isinstance(event, Reported)) == reports
 
 
 async def test_one_job_reports_once_a_second_and_the_others_do_not_notice() -> None:
