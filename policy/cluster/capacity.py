@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from policy.cluster.filing import refiled
+from policy.cluster.layered import copied
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
 
@@ -60,7 +61,7 @@ class Capacity:
 
     def after(self, nodes: Mapping[str, Node], taken: Mapping[str, Resources], changed: Iterable[str]) -> Capacity:
         """The same once these nodes have changed, or what is taken from them."""
-        usable, free = self.nodes, dict(self.free)
+        usable, free = self.nodes, copied(self.free)
         moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
             old, new = self.nodes.get(name), nodes.get(name)

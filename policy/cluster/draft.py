@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
 from policy.cluster.gang import Gang
 from policy.cluster.index import Index, News
+from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, Snapshot
@@ -36,11 +37,11 @@ class Draft:
         """The map or value of that name as it stands in the draft."""
         return self._own[name] if name in self._own else getattr(self.base, name)
 
-    def edit(self, name: str) -> dict[Any, Any]:
+    def edit(self, name: str) -> MutableMapping[Any, Any]:
         """The map of that name, copied on first use. Those that have a ``put`` are changed by it."""
         if name not in self._own:
-            self.set(name, dict(getattr(self.base, name)))
-        owned: dict[Any, Any] = self._own[name]
+            self.set(name, copied(getattr(self.base, name)))
+        owned: MutableMapping[Any, Any] = self._own[name]
         return owned
 
     def set(self, name: str, value: object) -> None:

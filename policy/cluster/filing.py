@@ -1,9 +1,12 @@
-"""Names in order, as tuples that never change: with some more and without others."""
+"""Names or entries in order, as tuples that never change: with some more and without others."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with one
 
 
 def is_filed(names: tuple[str, ...], name: str) -> bool:
@@ -12,9 +15,9 @@ def is_filed(names: tuple[str, ...], name: str) -> bool:
     return at < len(names) and names[at] == name
 
 
-def refiled(old: tuple[str, ...], belongs: Mapping[str, bool]) -> tuple[str, ...]:
+def refiled(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
     """The names with those that belong now and without those that do not; the same tuple where nothing changes."""
-    new: list[str] | None = None
+    new: list[E] | None = None
     for name, wanted in belongs.items():
         there = old if new is None else new
         at = bisect_left(there, name)

@@ -88,7 +88,8 @@ NOWHERE = Capacity({}, {}, {})
 class Index:
     """Job uids in order, by what is to be done about them; a job may be under several.
 
-    waiting: in the queue. admitted: have been given room. growing: admitted, elastic and below their maximum.
+    waiting: in the queue. admitted: have been given room. growing: admitted, elastic and below their maximum;
+    yielding: admitted, elastic and above their minimum.
     lacking: admitted, with a member that has no node that can be used. repairing: in that state.
     freeing: their plans wait for pods to go. held: have binds at the barrier.
     leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
@@ -100,6 +101,7 @@ class Index:
     waiting: tuple[str, ...] = ()
     admitted: tuple[str, ...] = ()
     growing: tuple[str, ...] = ()
+    yielding: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     repairing: tuple[str, ...] = ()
     freeing: tuple[str, ...] = ()
@@ -136,7 +138,7 @@ class Index:
             changes["room"] = self.room.after(facts.nodes, facts.charged, touched)
         if touched := news.foreign | news.nodes:
             changes["emptied"] = self.emptied.after(facts.nodes, facts.foreign, touched)
-            changes["memo"] = changes["memo"].for_other_nodes()
+            changes["memo"] = changes["memo"].for_other_room(bool(news.nodes))
         return replace(self, **changes)
 
     def _filed(self, facts: Facts, jobs: Iterable[str]) -> Iterator[tuple[str, Any]]:
@@ -147,7 +149,7 @@ class Index:
             yield name, _retimed(getattr(self, name), {uid: moment(case) for uid, case in cases.items()})
         memo = self.memo.without(cases)
         kept = any(_keeps(case) or is_filed(self.keeping, uid) for uid, case in cases.items())
-        yield "memo", memo.for_other_nodes() if kept else memo
+        yield "memo", memo.for_other_room() if kept else memo
 
 
 def _maps(facts: Facts) -> tuple[object, ...]:
@@ -224,6 +226,11 @@ def _may_grow(case: _Case) -> bool:
     return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers < job.max_workers
 
 
+def _may_yield(case: _Case) -> bool:
+    job = case.job
+    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers > job.min_workers
+
+
 def _lacks(case: _Case) -> bool:
     """The plan has too few nodes, or names one that nobody can be sent to."""
     job, gang = case.job, case.gang
@@ -272,6 +279,7 @@ KINDS: Mapping[str, Callable[[_Case], bool]] = {
     "waiting": lambda case: case.job is not None and waits(case.job, case.gang),
     "admitted": _is_admitted,
     "growing": _may_grow,
+    "yielding": _may_yield,
     "lacking": _lacks,
     "repairing": lambda case: case.job is not None and case.gang.state is State.REPAIRING,
     "freeing": lambda case: bool(case.gang.waits_for),

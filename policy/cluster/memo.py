@@ -6,8 +6,11 @@ the answers that may be other ones now.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, MutableMapping
 from typing import Any, TypeVar
+
+from policy.cluster.arranged import Arrangement, Place
+from policy.cluster.layered import copied
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
@@ -16,23 +19,42 @@ T = TypeVar("T", bound=Hashable)
 class Memo:
     """``empty``: on the cluster without what runs, by gang. ``same``: equal values as one object, compared at once."""
 
-    __slots__ = ("_jobs", "_tables", "empty", "same")
+    __slots__ = ("_arranged", "_jobs", "_tables", "empty", "same")
 
     MOST_SAME = 10_000
 
     def __init__(self) -> None:
-        self._jobs: dict[str, dict[Hashable, Any]] = {}
+        self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
+        # By question: the last answer, and the jobs that have changed since.
+        self._arranged: dict[Hashable, tuple[Arrangement, frozenset[str]]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
     def job(self, uid: str) -> dict[Hashable, Any]:
         """Answers that hold until the job, its gang, its pods or the nodes that are refused to it change."""
-        return self._jobs.setdefault(uid, {})
+        found = self._jobs.get(uid)
+        if found is None:
+            found = self._jobs[uid] = {}
+        return found
 
     def one(self, value: T) -> T:
         """The first one of all that are equal to this value."""
         found: T = self.same.setdefault(value, value)
+        return found
+
+    def arranged(
+        self, question: Hashable, places: Callable[[str], tuple[Place, ...]], jobs: Callable[[], Iterable[str]]
+    ) -> Arrangement:
+        """Jobs in groups, kept up. ``places`` may look at the job, its gang, its pods, refused nodes and all nodes.
+
+        ``jobs``: all that may have a place, asked for at the first time only.
+        """
+        known = self._arranged.get(question)
+        found, changed = (Arrangement(), jobs()) if known is None else known
+        if known is None or changed:
+            found = found.after({uid: places(uid) for uid in changed})
+            self._arranged[question] = found, frozenset()
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
@@ -45,22 +67,30 @@ class Memo:
             found = self._tables[question] = {}
         return found
 
-    def without(self, jobs: Iterable[str]) -> Memo:
+    def without(self, jobs: Collection[str]) -> Memo:
         """The same but for these jobs. Even where nothing is known of them yet: the two snapshots part here."""
         other = self._copy()
-        other._jobs = dict(self._jobs)
+        other._arranged = {}
+        other._jobs = copied(self._jobs)
         for uid in jobs:
             other._jobs.pop(uid, None)
+        for question, (found, changed) in self._arranged.items():
+            if len(changed) > FEW + len(found.places):
+                continue  # nobody asks it any more
+            other._arranged[question] = found, changed.union(jobs)
         return other
 
-    def for_other_nodes(self) -> Memo:
-        """The same but for answers on the cluster without what runs."""
+    def for_other_room(self, nodes: bool = False) -> Memo:
+        """The same but for answers on the cluster without what runs; ``nodes``: and those that look at the nodes."""
         other = self._copy()
         other.empty = {}
+        if nodes:
+            other._arranged = {}
         return other
 
     def _copy(self) -> Memo:
         other = Memo()
         other._jobs, other._tables, other.empty = self._jobs, self._tables, self.empty
+        other._arranged = dict(self._arranged)
         other.same = self.same if len(self.same) < self.MOST_SAME else {}
         return other

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from policy.cluster.arranged import Place
+from policy.cluster.filing import is_filed
 from policy.cluster.gang import Gang
 from policy.cluster.index import leaves
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
@@ -103,6 +105,37 @@ def could_grow(snapshot: Snapshot, openings: Openings, job: Job, gang: Gang, whe
     ):
         return True
     return snapshot.member(job.uid, Slot(WORKER, gang.workers)) is not None
+
+
+ROAMING = ""  # not a node's name: may grow on any
+LINGERING = None  # has a pod in the place of its next worker
+
+
+def growers(snapshot: Snapshot, openings: Openings, where: Where) -> set[str]:
+    """Uids of the growing jobs of which ``could_grow`` may be true: all those near a node with room for a worker."""
+    found, memo = set[str](), snapshot.index.memo
+    growing, room = snapshot.index.growing, openings.room
+    if room.nodes is not snapshot.index.room.nodes:
+        return set(growing)  # some are closed in this pass: what would be found out now is not to be remembered
+
+    def by_demand(uid: str) -> tuple[Place, ...]:
+        return ((worker_demand(snapshot, snapshot.jobs[uid]), (uid,)),) if is_filed(growing, uid) else ()
+
+    def by_node(uid: str) -> tuple[Place, ...]:
+        if not is_filed(growing, uid):
+            return ()
+        job, gang = snapshot.jobs[uid], snapshot.gang(uid)
+        home = gang.nodes.values() if _stays_home(snapshot, room, job, where) else (ROAMING,)
+        there = snapshot.member(uid, Slot(WORKER, gang.workers)) is not None
+        return tuple((group, (uid,)) for group in dict.fromkeys((*home, LINGERING) if there else home))
+
+    near = memo.arranged(("growing jobs by node", where), by_node, lambda: growing)
+    found.update(near.uids(LINGERING))
+    for requests in memo.arranged("growing jobs by demand", by_demand, lambda: growing).groups:
+        fitting = openings.of(requests)  # type: ignore[arg-type]
+        for node in (ROAMING, *fitting) if fitting else ():
+            found.update(near.uids(node))
+    return found
 
 
 def _stays_home(snapshot: Snapshot, room: Room, job: Job, where: Where) -> bool:

@@ -16,12 +16,12 @@ from policy.cluster.actions import Decision, Remember
 from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import ask_of, worker_demand
+from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Offer, one_by_one
 from policy.systems.elastic import ElasticPass, moments
 from policy.systems.progress import remaining_seconds
-from policy.systems.queue import asked_workers, queue
+from policy.systems.queue import Front, Line, asked_workers, line_up
 
 ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was looked at
 ROOM = "dragon/room"  # each node's free room and since when it has been the same
@@ -125,11 +125,10 @@ class Pass(ElasticPass):
     def run(self) -> Decision:
         """Boxes 1 to 5. A start only takes room: who could not start before it cannot after it, so one look each."""
         self.mend(lambda job: self.offers(self._victims(job)))
-        found = queue(self.snapshot, self.now)
-        self.verdicts.update(found.barred)
-        urgent = [job for job in found.ready if self.now - job.arrival > self.policy.urgent_threshold]
-        left = self._start_urgent(urgent)
-        acted = self._start_first_come(found.ready)
+        lines, barred = line_up(self.snapshot, self.now, "workers asked for", asked_workers)
+        self.verdicts.update(barred)
+        left = self._start_urgent(lines)
+        acted = self._start_first_come(Front(lines, lambda line, *arrival_and_key: arrival_and_key))
         if acted:
             self._remember(ACTED, self.now)
         elif not left and self.mending is None and not self.freeing:
@@ -138,30 +137,36 @@ class Pass(ElasticPass):
 
     # -- (1), (2) ----------------------------------------------------------------------------------
 
-    def _start_urgent(self, urgent: Sequence[Job]) -> bool:
+    def _start_urgent(self, lines: Sequence[Line]) -> bool:
         """The smallest first, each in free room or in room that others give back. Whether one is left waiting.
 
         "If we cannot release enough resources for the smallest job, then the larger urgent jobs certainly cannot be
         launched as well."
         """
-        for job in sorted(urgent, key=lambda job: (*self._size(job), job.arrival, job.key)):
+        front = Front(lines, self._urgent_in_order)
+        while front:
+            job = self.snapshot.jobs[front.uid]
             if not (self.start(job, job.min_workers) or self.start_by_shrinking(job, self.offers(self._victims(job)))):
                 return True
+            front.leave()
         return False
 
-    def _size(self, job: Job) -> tuple[float, int]:
+    def _urgent_in_order(self, line: Line, arrival: float, key: str) -> tuple[float, int, float, str] | None:
+        urgent = self.now - arrival > self.policy.urgent_threshold
+        return (*self._size(line.ask), arrival, key) if urgent else None
+
+    def _size(self, least: Ask) -> tuple[float, int]:
         """The least resource requirement: the dominant share of ps and minimum of workers; then fewer workers."""
         if self.policy.smallest is Urgent.WORKERS:
-            return float(job.min_workers), 0
-        return ask_of(self.snapshot, job, job.min_workers).whole.dominant_share(self._whole), job.min_workers
+            return float(least.workers), 0
+        return least.whole.dominant_share(self._whole), least.workers
 
     def _victims(self, job: Job) -> list[Job]:
-        """Running jobs in the order of their starts."""
-        return [victim for victim in self._by_start() if self.may_shrink(victim, job)]
+        """Running jobs that have workers to give, in the order of their starts."""
+        return sorted(self.may_yield(job), key=self._by_start)
 
-    def _by_start(self) -> list[Job]:
-        started = sorted((gang.admitted_at or self.now, uid) for uid, gang in self.gangs.items())
-        return [self.snapshot.jobs[uid] for _, uid in started]
+    def _by_start(self, job: Job) -> tuple[float, str]:
+        return self.gangs[job.uid].admitted_at or self.now, job.uid
 
     def largest_surplus(self, offers: Sequence[Offer]) -> list[int]:
         """What leaves anyway, then one worker at a time of the job whose surplus is the largest at that moment."""
@@ -179,11 +184,14 @@ class Pass(ElasticPass):
 
     # -- (3) ---------------------------------------------------------------------------------------
 
-    def _start_first_come(self, ready: Sequence[Job]) -> bool:
+    def _start_first_come(self, front: Front) -> bool:
         """AFCFS: the first that fits, then the next. Whether anything was started in this pass, urgent jobs too."""
-        for job in ready:
-            if job.uid not in self.gangs and not self._start(job):
-                self.verdicts[job.uid] = self.no_room(job)
+        while front:
+            job = self.snapshot.jobs[front.uid]
+            if job.uid in self.gangs or self._start(job):
+                front.leave()
+            else:
+                self.close_line(front, self.no_room(job))
         return bool(self.actions)
 
     def _start(self, job: Job) -> bool:
@@ -202,8 +210,8 @@ class Pass(ElasticPass):
             self._close_busy_nodes()
         elif not self._has_been_idle():
             return
-        willing = (job for job in self._by_start() if self.may_grow(job) and self._worth_it(job))
-        jobs = self.could_grow(willing, self.policy.scale_up)
+        able = self.could_grow(self.policy.scale_up)
+        jobs = sorted((job for job in able if self.may_grow(job) and self._worth_it(job)), key=self._by_start)
         if self.policy.in_turns:
             self.grow_in_turns(jobs, self.policy.scale_up)
         else:

@@ -180,8 +180,7 @@ class Pass(ElasticPass):
     def _victims(self, job: Job) -> list[Offer]:
         """The least utility first, then the smaller requirement, then the latest start."""
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
-        running = [self.snapshot.jobs[uid] for uid in sorted(self.gangs)]
-        victims = [v for v in running if self.may_shrink(v, job) and not (lower and self._utility(v) >= utility)]
+        victims = [v for v in self.may_yield(job) if not (lower and self._utility(v) >= utility)]
         return self.offers(sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v))))
 
     def _started(self, job: Job) -> float:
@@ -189,7 +188,7 @@ class Pass(ElasticPass):
 
     def _scale_up(self) -> None:
         """In the queue's order, whenever nobody was started: there is no idle threshold as DRAGON has it."""
-        jobs = [job for uid in self.gangs if self._rested(job := self.snapshot.jobs[uid])]
+        jobs = (job for job in self.could_grow(self.policy.scale_up) if self._rested(job))
         ordered = sorted(jobs, key=lambda job: (*self._rank(job), job.arrival, job.key))
         if self.policy.in_turns:
             self.grow_in_turns(ordered, self.policy.scale_up)

@@ -16,11 +16,12 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import Openings, Where, could_grow, grow, leaving, sheds
+from policy.placement.grow import Openings, Where, could_grow, grow, growers, leaving, sheds
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
 from policy.systems.progress import remaining_seconds
+from policy.systems.queue import Front
 from policy.systems.standing import Standing
 
 # A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
@@ -124,7 +125,7 @@ class ElasticPass:
     def start_by_shrinking(self, job: Job, offers: list[Offer]) -> bool:
         """Admit the job at its minimum in room that the offers give back; all of that or nothing."""
         ask = ask_of(self.snapshot, job, job.min_workers)
-        plan = self._plan(ask, offers)
+        plan = self._plan(ask, offers) if offers or ask not in self._misfits else None
         if plan is not None and len(plan.taken) > self._left:
             self._limited.add(job.uid)
             plan = None
@@ -144,10 +145,28 @@ class ElasticPass:
         """Why a job that found no room waits."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
-            return Verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
+            return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
+        return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
+
+    def no_room_for(self, ask: Ask) -> Verdict:
+        """Why all wait that ask for this."""
         if self.mending is not None:
-            return Verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
-        return Verdict(Reason.NO_ROOM, ask_of(self.snapshot, job, job.min_workers).text)
+            return self.verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
+        return self.verdict(Reason.NO_ROOM, ask.text)
+
+    def verdict(self, reason: Reason, detail: str, behind: str = "") -> Verdict:
+        """The same object as in the last step, so that a thousand of them are compared at once."""
+        return self.snapshot.index.memo.one(Verdict(reason, detail, behind))
+
+    def close_line(self, front: Front, first: Verdict) -> None:
+        """Its first job found no room: neither do those behind it, and they did not have others asked to shrink."""
+        uid, ask = front.uid, front.ask
+        self.leave_waiting(front.close(), self.no_room_for(ask))
+        self.verdicts[uid] = first
+
+    def leave_waiting(self, uids: Iterable[str], verdict: Verdict) -> None:
+        """All of these wait for the same reason."""
+        self.verdicts.update(dict.fromkeys(uids, verdict))
 
     # -- shrinking ---------------------------------------------------------------------------------
 
@@ -191,9 +210,16 @@ class ElasticPass:
         """Whether room is being freed for somebody: then nobody grows."""
         return any(self.gangs[uid].waits_for for uid in self.gangs.among(self.snapshot.index.freeing))
 
-    def growing(self) -> list[Job]:
-        """The elastic jobs below their maximum, and those that this pass has changed."""
-        return [self.snapshot.jobs[uid] for uid in self.gangs.among(self.snapshot.index.growing)]
+    def could_grow(self, where: Where) -> list[Job]:
+        """The jobs that may find room for a worker, by uid: the others need not be asked whether they want one."""
+        openings, jobs = self._openings, self.snapshot.jobs
+        found = self.gangs.among(growers(self.snapshot, openings, where))
+        return [job for uid in found if could_grow(self.snapshot, openings, job := jobs[uid], self.gangs[uid], where)]
+
+    def may_yield(self, job: Job) -> list[Job]:
+        """The running jobs that have workers to give for this one, by uid."""
+        found = (self.snapshot.jobs[uid] for uid in self.gangs.among(self.snapshot.index.yielding))
+        return [victim for victim in found if self.may_shrink(victim, job)]
 
     def may_grow(self, job: Job) -> bool:
         """Whether the job has room below its maximum and stands still, as far as its last plan goes."""
@@ -209,11 +235,6 @@ class ElasticPass:
         """
         left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now) if restart_seconds else None
         return left is None or left * (1 - self.gangs[job.uid].workers / job.max_workers) >= restart_seconds
-
-    def could_grow(self, jobs: Iterable[Job], where: Where) -> list[Job]:
-        """Those of the jobs that may find room for a worker: the others need not be put in order."""
-        openings = self._openings
-        return [job for job in jobs if could_grow(self.snapshot, openings, job, self.gangs[job.uid], where)]
 
     def grow_greedily(self, jobs: Iterable[Job], where: Where) -> None:
         """Each takes what it can up to its maximum, then the next one."""

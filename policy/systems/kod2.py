@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 from policy.systems.elastic import ElasticPass, moments
-from policy.systems.queue import in_order, queue
+from policy.systems.queue import Front, Line, line_up
 
 SAME_WEIGHT = 1e-9
 SMALLEST_DEMAND = 1e-6
@@ -132,32 +132,42 @@ class Pass(ElasticPass):
     def run(self) -> Decision:
         """Lines 1-40 of Algorithm 1; a gang that has lost members comes before the queue."""
         self.mend(lambda job: self.offers(self._victims(job, self._weight(job))))
-        ready, barred = self._queues()
+        lines, barred = line_up(self.snapshot, self.now, self.policy, self._mark)
         self.verdicts.update(barred)
-        blocked = self._admit(ready)
+        blocked = self._admit(Front(lines, self._in_order))
         if not blocked and self.mending is None:
             self._scale_out()
         return self.decision()
 
     # -- the queue -----------------------------------------------------------------------------
 
-    def _queues(self) -> tuple[list[Job], dict[str, Verdict]]:
-        found = queue(self.snapshot, self.now)
-        ready = in_order(found.ready, self._weight, lambda job: self.policy.starving(job, self.now))
-        return ready, dict(found.barred)
+    def _mark(self, job: Job) -> tuple[float, str]:
+        """Its weight; at a strict gate each job is judged by itself."""
+        return self._weight(job), job.uid if self.policy.gate is Gate.STRICT else ""
+
+    def _in_order(self, line: Line, arrival: float, key: str) -> tuple[float, float, str]:
+        """Step 3: starved jobs before every weight, then the heaviest; among equals the one that came first."""
+        starved = self.now - arrival > self.policy.starve_limit
+        return -math.inf if starved else -line.mark[0], arrival, key
 
     def _key(self, job: Job) -> float:
         """A starved job comes before every weight; the base weight counts again once it runs."""
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
-    def _admit(self, ready: list[Job]) -> bool:
+    def _admit(self, front: Front) -> bool:
         """Step 4. Returns whether a job waits for room (then nobody is scaled out)."""
         blocked_by: Job | None = None
-        for job in ready:
+        while front:
+            job = self.snapshot.jobs[front.uid]
             if blocked_by is not None and not self._may_backfill(blocked_by):
-                self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {blocked_by.key}", blocked_by.uid)
-            elif not self._start(job, head=blocked_by is None):
+                behind = self.verdict(Reason.BEHIND, f"behind {blocked_by.key}", blocked_by.uid)
+                self.leave_waiting(front.everybody(), behind)
+                break
+            if self._start(job, head=blocked_by is None):
+                front.leave()
+            else:
                 blocked_by = blocked_by or job
+                self.close_line(front, self.verdicts[job.uid])
         return blocked_by is not None
 
     def _may_backfill(self, head: Job) -> bool:
@@ -197,20 +207,18 @@ class Pass(ElasticPass):
 
     def _scale_in(self, job: Job) -> bool:
         """Take workers from lighter jobs so that the job fits; room that is leaving anyway is counted first."""
-        victims = self._victims(job, self._key(job)) if self._heavier_running(job) is None else []
+        victims = self._victims(job, self._key(job))
+        if victims and self._heavier_running(job) is not None:
+            victims = []
         return self.start_by_shrinking(job, self.offers(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:
         """Running jobs, lightest first, the latest first among equals; never a heavier one, nor an equal older one."""
         found = []
-        for uid, gang in self.gangs.items():
-            victim = self.snapshot.jobs[uid]
-            if gang.workers <= victim.min_workers:
-                continue  # it has none to give
+        for victim in self.may_yield(job):
             weight = self._weight(victim)
             equal = abs(weight - key) <= SAME_WEIGHT
-            lighter = weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival)
-            if lighter and self.may_shrink(victim, job):
+            if weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival):
                 found.append((weight, -victim.arrival, victim.key, victim))
         return [victim for *_, victim in sorted(found, key=lambda f: f[:3])]
 
@@ -220,8 +228,7 @@ class Pass(ElasticPass):
         """Heaviest first; each takes what it can up to its maximum. Never while room is being freed for somebody."""
         if self.freeing:
             return
-        jobs = (job for job in self.growing() if self._rested(job))
-        able = self.could_grow(jobs, self.policy.scale_out)
+        able = (job for job in self.could_grow(self.policy.scale_out) if self._rested(job))
         heaviest_first = sorted(able, key=lambda job: (-self._weight(job), job.arrival, job.key))
         self.grow_greedily(heaviest_first, self.policy.scale_out)
 

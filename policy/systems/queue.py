@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from heapq import heapify, heappop, heappush
+from itertools import chain
+from typing import Any, Protocol, runtime_checkable
 
-from policy.cluster.gang import State
+from policy.cluster.arranged import Arrangement, Place
+from policy.cluster.filing import is_filed
+from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
@@ -71,10 +75,111 @@ class Queue:
 
 def queue(snapshot: Snapshot, now: float) -> Queue:
     """Sort the waiting jobs into those a system may admit and those that it may not."""
-    could = Feasible(snapshot)
-    found = {job.uid: (job, bar(snapshot, job, now, could)) for job in snapshot.waiting()}
-    ready = sorted((job for job, verdict in found.values() if verdict is None), key=lambda j: (j.arrival, j.key))
-    return Queue(tuple(ready), {uid: verdict for uid, (_, verdict) in found.items() if verdict is not None})
+    lines, barred = line_up(snapshot, now)
+    entries = sorted(chain.from_iterable(line.entries for line in lines))
+    return Queue(tuple(snapshot.jobs[uid] for _, _, uid in entries), barred)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Waiting jobs with the same demand and mark: if one finds no room, those behind it find none.
+
+    ``ask``: of the gang at its minimum. ``entries``: arrival, key and uid of each, in this order.
+    """
+
+    ask: Ask
+    mark: Any
+    entries: Sequence[tuple[float, str, str]]
+
+
+def line_up(
+    snapshot: Snapshot, now: float, marks: Hashable = None, mark: Callable[[Job], Hashable] | None = None
+) -> tuple[list[Line], dict[str, Verdict]]:
+    """The jobs that could start if there were room, those that are alike in one line; and why the others cannot.
+
+    ``mark``: what else those in one line have in common, of the job and the nodes alone; ``marks``: its name.
+    """
+
+    def places(uid: str) -> tuple[Place, ...]:
+        if not is_filed(snapshot.index.waiting, uid):
+            return ()
+        job = snapshot.jobs[uid]
+        entry = (job.arrival, job.key, uid)
+        barred = _lasting(snapshot, job)
+        if barred is not None:
+            return ((barred, entry),)
+        return (((ask_of(snapshot, job, job.min_workers), mark(job) if mark else None), entry),)
+
+    memo = snapshot.index.memo
+    question = ("lines of the queue", marks, snapshot.rules.largest_gang)
+    found = memo.arranged(question, places, lambda: snapshot.index.waiting)
+    return _judged(snapshot, now, found)
+
+
+def _judged(snapshot: Snapshot, now: float, found: Arrangement) -> tuple[list[Line], dict[str, Verdict]]:
+    """``found``: under the verdict that bars them whatever the time, or under demand and mark."""
+    resting = {uid for uid, at in snapshot.index.rests.items() if now < at}
+    feasible, lines, barred = Feasible(snapshot), list[Line](), dict[str, Verdict]()
+    for group, filed in found.groups.items():
+        if isinstance(group, tuple):
+            entries = [entry for entry in filed if entry[-1] not in resting] if resting else filed
+            verdict = feasible.of(group[0])
+            if verdict is None and entries:
+                lines.append(Line(group[0], group[1], entries))
+        elif isinstance(group, Verdict):
+            entries, verdict = filed, group
+        if verdict is not None:
+            barred.update(dict.fromkeys((uid for *_, uid in entries), verdict))
+        if len(entries) < len(filed):
+            barred.update((uid, _backing_off(snapshot.gang(uid))) for *_, uid in filed if uid in resting)
+    return lines, barred
+
+
+class Front:
+    """The first job of each line, and the first of them. ``rank``: of a line's job; None: nobody more of this line."""
+
+    def __init__(self, lines: Iterable[Line], rank: Callable[[Line, float, str], Any]) -> None:
+        self._lines, self._rank = list(lines), rank
+        self._heap: list[tuple[Any, int, int]] = []
+        for number in range(len(self._lines)):
+            self._come(number, 0)
+        heapify(self._heap)
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    @property
+    def uid(self) -> str:
+        """Whose turn it is."""
+        _, number, at = self._heap[0]
+        return self._lines[number].entries[at][-1]
+
+    @property
+    def ask(self) -> Ask:
+        """What everybody in that line asks for."""
+        return self._lines[self._heap[0][1]].ask
+
+    def leave(self) -> None:
+        """The next one, please."""
+        _, number, at = heappop(self._heap)
+        if at + 1 < len(self._lines[number].entries):
+            self._come(number, at + 1)
+
+    def close(self) -> Iterator[str]:
+        """The line has no chance any more: it goes, with whose turn it is; the answer is who was in it."""
+        _, number, at = heappop(self._heap)
+        return (uid for *_, uid in self._lines[number].entries[at:])
+
+    def everybody(self) -> Iterator[str]:
+        """All that are left."""
+        return (uid for _, number, at in self._heap for *_, uid in self._lines[number].entries[at:])
+
+    def _come(self, number: int, at: int) -> None:
+        line = self._lines[number]
+        arrival, key, _ = line.entries[at]
+        rank = self._rank(line, arrival, key)
+        if rank is not None:
+            heappush(self._heap, (rank, number, at))
 
 
 class Feasible:
@@ -86,7 +191,10 @@ class Feasible:
 
     def __call__(self, job: Job) -> Verdict | None:
         """The reason, or None where the gang fits at its minimum once nothing else runs."""
-        ask = ask_of(self._snapshot, job, job.min_workers)
+        return self.of(ask_of(self._snapshot, job, job.min_workers))
+
+    def of(self, ask: Ask) -> Verdict | None:
+        """The same of any gang that asks for this."""
         if ask not in self._known:
             never = self._judge(ask)
             self._known[ask] = Verdict(never, ask.text) if never is not None else None
@@ -119,9 +227,11 @@ def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict
     if lasting is not None:
         return lasting
     gang = snapshot.gang(job.uid)
-    if now < gang.not_before:
-        return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
-    return feasible(job)
+    return _backing_off(gang) if now < gang.not_before else feasible(job)
+
+
+def _backing_off(gang: Gang) -> Verdict:
+    return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
 
 
 def _lasting(snapshot: Snapshot, job: Job) -> Verdict | None:

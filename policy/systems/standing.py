@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, MutableMapping
-from functools import cached_property
 
-from policy.cluster.gang import Gang
+from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import queued
 from policy.cluster.snapshot import Snapshot
 
@@ -19,16 +18,19 @@ class Standing(MutableMapping[str, Gang]):
 
     def __getitem__(self, uid: str) -> Gang:
         gang = self._changed.get(uid)
-        return self._ran[uid] if gang is None else gang
+        if gang is None:
+            gang = self._snapshot.gangs[uid]
+            if not self._ran(uid, gang):
+                raise KeyError(uid)
+        return gang
 
     def __contains__(self, uid: object) -> bool:
-        return uid in self._changed or uid in self._ran
+        return uid in self._changed or self._ran(uid, self._snapshot.gangs.get(uid))  # type: ignore[arg-type,call-overload]
 
-    @cached_property
-    def _ran(self) -> dict[str, Gang]:
-        """As the snapshot has it."""
-        jobs, gangs = self._snapshot.jobs, self._snapshot.gangs
-        return {uid: gangs[uid] for uid in self._snapshot.index.admitted if queued(jobs[uid])}
+    def _ran(self, uid: str, gang: Gang | None) -> bool:
+        """Whether the snapshot has it among those that have room."""
+        job = self._snapshot.jobs.get(uid) if gang is not None and gang.state in ADMITTED else None
+        return job is not None and queued(job)
 
     def __setitem__(self, uid: str, gang: Gang) -> None:
         self._changed[uid] = gang
@@ -37,7 +39,9 @@ class Standing(MutableMapping[str, Gang]):
         raise TypeError("a gang does not stop to have room within a pass")
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._ran, *(uid for uid in self._changed if uid not in self._ran)])
+        jobs = self._snapshot.jobs
+        ran = dict.fromkeys(uid for uid in self._snapshot.index.admitted if queued(jobs[uid]))
+        return iter([*ran, *(uid for uid in self._changed if uid not in ran)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -46,4 +50,4 @@ class Standing(MutableMapping[str, Gang]):
         """Those that the index has filed under something, and all that this pass has changed; by uid."""
         if not filed:
             return sorted(self._changed)
-        return sorted({*(uid for uid in filed if uid in self._ran), *self._changed})
+        return sorted({*(uid for uid in filed if uid in self), *self._changed})

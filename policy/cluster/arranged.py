@@ -1,0 +1,48 @@
+"""Jobs in groups, and each group in an order: kept up job by job, so that nobody sorts all jobs at each step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from policy.cluster.filing import refiled
+from policy.cluster.layered import copied
+
+# A group, and what a job is in it: a tuple that says where it comes, with the job's uid as its last part.
+Place = tuple[Hashable, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """``places``: of each job, by uid; ``groups``: the entries of each, in order. It never changes."""
+
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    groups: Mapping[Hashable, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+
+    def after(self, changed: Mapping[str, tuple[Place, ...]]) -> Arrangement:
+        """The same with these jobs in these places; nowhere, where there are none."""
+        moves: dict[Hashable, dict[tuple[Any, ...], bool]] = defaultdict(dict)
+        places = copied(self.places)
+        for uid, now in changed.items():
+            for group, entry in places.get(uid, ()):
+                moves[group][entry] = False
+            for group, entry in now:
+                moves[group][entry] = True
+            _put_or_drop(places, uid, now)
+        groups = copied(self.groups)
+        for group, belongs in moves.items():
+            _put_or_drop(groups, group, refiled(groups.get(group, ()), belongs))
+        return Arrangement(places, groups)
+
+    def uids(self, group: Hashable) -> Iterable[str]:
+        """Those of one group, in order."""
+        return (entry[-1] for entry in self.groups.get(group, ()))
+
+
+def _put_or_drop(entries: Any, key: Hashable, value: tuple[Any, ...]) -> None:
+    if value:
+        entries[key] = value
+    else:
+        entries.pop(key, None)

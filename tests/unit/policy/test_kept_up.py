@@ -1,0 +1,85 @@
+"""What is kept up by changes instead of made anew: it equals what would be made anew; old copies stay."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from policy.cluster.arranged import Arrangement
+from policy.cluster.index import Index
+from policy.cluster.layered import SMALL, Layered, copied
+from policy.cluster.snapshot import Snapshot
+from policy.placement.grow import Openings, Where, growers
+from policy.placement.room import Room
+from policy.sim.fluid.run import simulate
+from policy.sim.pods.service import Step
+from policy.systems import make_policy
+from policy.systems.queue import line_up
+from tests.unit.sim.generated import made
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_layers_are_a_dict_in_content_and_order_and_copies_are_apart(seed: int) -> None:
+    draw = random.Random(seed)
+    plain = dict.fromkeys(range(SMALL), 0)
+    layered = copied(plain)
+    kept = []
+    for turn in range(2000):
+        key = draw.randrange(2 * SMALL)
+        if draw.random() < 0.4:
+            assert layered.pop(key, None) == plain.pop(key, None)
+        else:
+            layered[key] = plain[key] = turn
+        assert (layered.get(key), key in layered, len(layered)) == (plain.get(key), key in plain, len(plain))
+        if turn % 50 == 0:
+            kept.append((layered, dict(plain)))
+            layered = copied(layered)
+    for copy, then in [*kept, (layered, plain)]:
+        assert list(copy.items()) == list(then.items())
+
+
+def test_a_copy_of_a_large_map_copies_what_has_changed_and_not_what_there_is() -> None:
+    layered = Layered(dict.fromkeys(range(100_000), 0))
+    bases = set()
+    for turn in range(1000):
+        layered = layered.branch()
+        layered[turn] = 1
+        base, over = layered._layers
+        bases.add(id(base))
+        assert len(over) <= 4 * 317
+    assert len(bases) == 1
+
+
+def test_an_arrangement_follows_each_job_and_old_ones_stay() -> None:
+    first = Arrangement().after({"a": (("x", (2, "a")),), "b": (("x", (1, "b")), ("y", (1, "b")))})
+    second = first.after({"b": (("y", (3, "b")),), "c": (("x", (1, "c")),)})
+    assert second.groups == {"x": ((1, "c"), (2, "a")), "y": ((3, "b"),)}
+    assert list(first.uids("x")) == ["b", "a"]
+    assert second.after({"b": (), "c": ()}).groups == {"x": ((2, "a"),)}
+
+
+@pytest.mark.parametrize("name", ["kod2", "dragon", "drs"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_kept_of_queue_and_growth_is_what_would_be_made_anew(name: str, seed: int) -> None:
+    case, looked = made(seed), [0]
+
+    def look(step: Step) -> None:
+        anew = replace(step.snapshot, index=Index.of(step.snapshot))
+        assert lines(step.snapshot, step.at) == lines(anew, step.at)
+        for where in Where:
+            assert near(step.snapshot, where) == near(anew, where)
+        looked[0] += 1
+
+    simulate(case.trace, make_policy(name), case.settings, faults=case.faults, on_step=look)
+    assert looked[0] > 10
+
+
+def lines(snapshot: Snapshot, now: float) -> object:
+    found, barred = line_up(snapshot, now)
+    return sorted((line.ask.text, line.ask.workers, *line.entries) for line in found), barred
+
+
+def near(snapshot: Snapshot, where: Where) -> set[str]:
+    return growers(snapshot, Openings(Room.of(snapshot)), where)
