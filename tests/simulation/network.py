@@ -46,8 +46,12 @@ FAULTS: Final = {
     "release": ("lost", "answer-lost", "500"),
     "renew": ("lost", "answer-lost", "500"),
 }
-ERROR_500: Final = ClusterError(500, "InternalError")
 Write = Callable[[], Awaitable[Outcome]]
+
+
+def error_500() -> ClusterError:
+    """A new one each time: one that is raised again keeps the frames of every run that it was raised in."""
+    return ClusterError(500, "InternalError")
 
 
 async def forever() -> None:
@@ -117,7 +121,7 @@ class Line:
             fault = self._faults.strikes("list-page-500", "list-page-410", "list-slow")
             await asyncio.sleep(self._chance.uniform(0.5, 3.0) if fault == "list-slow" else self._latency())
             if fault == "list-page-500":
-                raise ERROR_500
+                raise error_500()
             if fault == "list-page-410":
                 raise ClusterError(410, "Expired")
             try:
@@ -135,7 +139,7 @@ class Line:
         await self._alive()
         await asyncio.sleep(self._latency())
         if self._faults.strikes("watch-refused"):
-            raise ClusterError(429, "TooManyRequests", "", 1.0) if self._chance.random() < 0.5 else ERROR_500
+            raise ClusterError(429, "TooManyRequests", "", 1.0) if self._chance.random() < 0.5 else error_500()
         seen: list[Json] = []
         async with aclosing(self._api.watch(resource, resource_version, timeout)) as batches:
             async for found in batches:
@@ -195,7 +199,7 @@ class Line:
         if fault:
             await asyncio.sleep(DEADLINE if fault == "get-lost" else 0.0)
             await self._alive()
-            raise ClusterError(0, "Timeout") if fault == "get-lost" else ERROR_500
+            raise ClusterError(0, "Timeout") if fault == "get-lost" else error_500()
         found = await self._api.get(ref)
         await self._alive()
         return found

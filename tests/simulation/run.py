@@ -486,6 +486,7 @@ def play(make: Callable[[], Simulation]) -> Report:
     """Run one simulation in a loop of its own."""
     logging.disable(logging.CRITICAL)
     gc.disable()  # a tenth of the time, and what one run leaves behind is small
+    gc.freeze()  # what was there before is not looked through for it
     try:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
             runner.get_loop().set_exception_handler(lambda loop, context: None)
@@ -493,6 +494,7 @@ def play(make: Callable[[], Simulation]) -> Report:
     finally:
         logging.disable(logging.NOTSET)
         _bury()
+        gc.unfreeze()
         gc.enable()
 
 

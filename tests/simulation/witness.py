@@ -57,6 +57,7 @@ class Past:
         self.turns: list[tuple[float, int]] = []  # changes of replicas by us: when, to how many
         self.moves = 0  # times that it was suspended by us although it was whole
         self.suspended_at = -1e9  # when the job was last suspended, by whomever
+        self.begun_by_others = False  # another scheduler has bound a member: whether the job runs is decided by that
 
 
 class Witness(Watcher):
@@ -118,12 +119,20 @@ class Witness(Watcher):
             self.violated("S7", f"pod {pod.key} was bound to {first} and then to {pod.node}")
         owner = self.world.store.jobs.get(pod.owner)
         ours = PLAN in pod.annotations
-        if verb is not Verb.DELETED and owner is not None and pod.holds_room and ours and refused(owner):
+        past = self._past[pod.owner]
+        past.begun_by_others = past.begun_by_others or not ours
+        if (
+            verb is not Verb.DELETED
+            and owner is not None
+            and pod.holds_room
+            and ours
+            and (refused(owner) and not past.begun_by_others)
+        ):
             self.violated("S5", f"{pod.key} is bound although its job was refused for good")
         if pod.scheduler != KOHORT or not ours:
             self.foreign_at[pod.node] = loop_time()
         if verb is Verb.DELETED or pod.deleted is not None or pod.phase is Phase.FAILED:
-            self._past[pod.owner].lost_at = loop_time()
+            past.lost_at = loop_time()
 
     def _job_changed(self, job: JobObject) -> None:
         past = self._past[job.uid]

@@ -145,6 +145,7 @@ class Pass:
         if ground != self.book.ground:
             self._repair()
         for job in adopted:
+            self.rejected.pop(job.uid, None)  # somebody else has bound it: what runs is never refused
             self._force(job, self._fresh[job.uid])
         for job in arrivals:
             self._decide_about(job)

@@ -249,6 +249,17 @@ def test_a_running_job_without_a_plan_gets_one() -> None:
     assert made.state("a") is State.RUNNING
 
 
+def test_a_refused_job_that_another_scheduler_has_begun_gets_a_plan_and_is_refused_no_more() -> None:
+    made = world()
+    made.submit(hopeless := trains("late", 40, utility=Utility(100.0, 6.0, 1.0)).done())
+    assert made.reason("late") == "JobRejected"
+    made.see(replace(members(hopeless)[0], node="n1"))
+    made.pass_time(10.0)
+    assert "job-late" in book(made).plans
+    assert "job-late" not in book(made).rejected
+    assert made.reason("late") != "JobRejected"
+
+
 def test_a_gang_has_its_minimum_in_every_slot_or_nothing() -> None:
     made = world(node("n1", cpu=10))
     training = Training(epochs=2, chunks=4, seconds=SLOT, utility=WORTH)
