@@ -1,4 +1,4 @@
-"""Each of the five policies with mixed jobs on the real control plane: all end or are told why not, and it replays."""
+"""Each of the five policies, and SpeCon above KOD2, with mixed jobs on the real control plane: all end or are told why not, and it replays."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ POLICIES: dict[str, Json] = {
     "drs": {"policy": "drs", "parameters": {"cooldown": 2.0}},
     "dragon": {"policy": "dragon", "parameters": {"urgent_threshold": 5.0, "idle_threshold": 2.0}},
     "specon": {"policy": "specon", "parameters": {"interval": 3.0}},
+    "kod2+specon": {"policy": "kod2+specon", "kod2": {"cooldown_seconds": 2}},
     "oasis": {"policy": "oasis", "parameters": {"slot_seconds": SLOT, "horizon": 30, "grace": 0.2}},
 }
-pytestmark = pytest.mark.soak  # none of it has been run to its end on a quiet machine yet: see make soak
 HOPELESS = {"GangExceedsCluster", "JobRejected"}
 
 
