@@ -1,4 +1,4 @@
-"""Each of the five policies, and SpeCon above KOD2, with mixed jobs on the real control plane: all end or are told why not, and it replays."""
+"""Every policy with mixed jobs on the real control plane: all end or are told why not, and it replays."""
 
 from __future__ import annotations
 
