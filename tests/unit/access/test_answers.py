@@ -40,6 +40,10 @@ ASKED: dict[str, list[Ask]] = {
     "/parts": [("GET", "/parts", None)],
     "/jobs/{namespace}/{name}": [("GET", f"/jobs/{{job}}{more}", None) for more in ("", "?unblock=true")],
     "/jobs/{namespace}/{name}/parts": [("GET", "/jobs/{job}/parts", None)],
+    "/v1/comparison": [("GET", "/v1/comparison?policy=drs", None)],
+    "/comparison": [("GET", "/comparison", None)],
+    "/comparison/{policy}": [("GET", "/comparison/drs", None)],
+    "/comparison/{policy}/parts": [("GET", "/comparison/drs/parts", None)],
     "/assets/{stamp}/{name}": [("GET", "/assets/0/kohort.css", None)],
     "/openapi.json": [("GET", "/openapi.json", None)],
 }  # fmt: skip
@@ -107,7 +111,7 @@ async def test_who_may_read_everything_is_told_what_loopback_tells() -> None:
     made, server = drawn(3), Server()
     every = [one.key for one in made.snapshot.jobs.values()][-2:]
     async with client(made, server, "root") as root, here(made) as asking:
-        for path in ASKED.keys() - {"/", "/parts", "/jobs/{namespace}/{name}"}:
+        for path in ASKED.keys() - {"/", "/parts", "/jobs/{namespace}/{name}", "/comparison/{policy}"}:
             seen, plain = await told(root, path, every), await told(asking, path, every)
             assert [one.status_code for one in seen] == [one.status_code for one in plain]
             assert [one.text for one in seen] == [one.text for one in plain], path
