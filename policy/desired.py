@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.index import waits
+from policy.cluster.kinds import waits
 from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
 from policy.cluster.gang import Gang
 from policy.cluster.index import Index, News
+from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.resources import NOTHING, Resources
@@ -32,6 +33,7 @@ class Draft:
         self._renewed: set[str] = set()
         self._own: dict[str, Any] = {}
         self._view: Snapshot | None = base
+        self._indexed = True  # whether the index is of these maps, but for the news
 
     def read(self, name: str) -> Any:
         """The map or value of that name as it stands in the draft."""
@@ -47,19 +49,32 @@ class Draft:
     def set(self, name: str, value: object) -> None:
         """Replace a plain field."""
         self._own[name] = value
-        self._view = None
+        self._view, self._indexed = None, False
 
     @property
     def index(self) -> Index:
         """Jobs by what is to be done about them, as the draft has them."""
         self._follow_nodes()
         index: Index = self.read("index")
-        maps = self._maps()
-        if self._news or not index.made_from(maps):
+        if self._news or not self._indexed:
             news, self._news = self._news, News()
-            index = index.after(maps, news)
-            self.set("index", index)
+            maps = self._maps()
+            if news or not index.made_from(maps):
+                index = index.after(maps, news)
+                self.set("index", index)
+            self._indexed = True
         return index
+
+    def due(self, now: float) -> list[str]:
+        """Uids of the gangs whose window or deadline has come. No index is made for it."""
+        last: Index = self.read("index")
+        late = self._news.jobs.union(uid for uid, at in last.deadlines.items() if at <= now)
+        return sorted(uid for uid in late if (at := deadline(self.gang(uid))) is not None and at <= now)
+
+    def freeing(self) -> frozenset[str]:
+        """Uids of the gangs that wait for pods to go, but for touched ones. No index is made for it."""
+        last: Index = self.read("index")
+        return frozenset(last.freeing)
 
     def view(self) -> Snapshot:
         """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""

@@ -5,16 +5,19 @@ An index remembers the maps that it was made from. A snapshot that was put toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from policy.cluster.capacity import Capacity
 from policy.cluster.filing import is_filed, refiled
-from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.gang import Gang
+from policy.cluster.kinds import KINDS, MOMENTS, Case, is_orphan, keeps
+from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
-from policy.cluster.model import WORKER, Job, Node, Pod, Slot, queued, releasing
+from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.resources import Resources
 
 
@@ -95,6 +98,7 @@ class Index:
     leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
     unsettled: the controller may have something to do for them. orphans: gated pods (uids) that name no job.
     deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
+    filed: under what each job is, by uid.
     room, emptied: what is free on the nodes, and what would be if no job had any room.
     """
 
@@ -112,6 +116,7 @@ class Index:
     orphans: tuple[str, ...] = ()
     deadlines: Mapping[str, float] = field(default_factory=dict)
     rests: Mapping[str, float] = field(default_factory=dict)
+    filed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     room: Capacity = NOWHERE
     emptied: Capacity = NOWHERE
     memo: Memo = field(default_factory=Memo, compare=False, repr=False)
@@ -133,7 +138,7 @@ class Index:
         if news.jobs:
             changes |= self._filed(facts, news.jobs)
         if news.pods:
-            changes["orphans"] = refiled(self.orphans, {uid: _is_orphan(facts.pods.get(uid)) for uid in news.pods})
+            changes["orphans"] = refiled(self.orphans, {uid: is_orphan(facts.pods.get(uid)) for uid in news.pods})
         if touched := news.charged | news.nodes:
             changes["room"] = self.room.after(facts.nodes, facts.charged, touched)
         if touched := news.foreign | news.nodes:
@@ -143,12 +148,21 @@ class Index:
 
     def _filed(self, facts: Facts, jobs: Iterable[str]) -> Iterator[tuple[str, Any]]:
         cases = {uid: _case(facts, uid) for uid in jobs}
-        for name, holds in KINDS.items():
-            yield name, refiled(getattr(self, name), {uid: holds(case) for uid, case in cases.items()})
+        filed, moves = copied(self.filed), defaultdict[str, dict[str, bool]](dict)
+        for uid, case in cases.items():
+            before, now = filed.get(uid, ()), tuple([name for name, holds in KINDS.items() if holds(case)])
+            if before != now:
+                filed[uid] = now
+                for name in {*before}.symmetric_difference(now):
+                    moves[name][uid] = name in now
+            if case.job is None and not now:
+                filed.pop(uid, None)
+        yield "filed", filed
+        yield from ((name, refiled(getattr(self, name), belongs)) for name, belongs in moves.items())
         for name, moment in MOMENTS.items():
             yield name, _retimed(getattr(self, name), {uid: moment(case) for uid, case in cases.items()})
         memo = self.memo.without(cases)
-        kept = any(_keeps(case) or is_filed(self.keeping, uid) for uid, case in cases.items())
+        kept = any(keeps(case) or is_filed(self.keeping, uid) for uid, case in cases.items())
         yield "memo", memo.for_other_room() if kept else memo
 
 
@@ -157,19 +171,10 @@ def _maps(facts: Facts) -> tuple[object, ...]:
     return (facts.nodes, facts.charged, facts.foreign, *jobs)
 
 
-class _Case(NamedTuple):
-    """One job as the index looks at it; ``job`` is None where only pods name it."""
-
-    job: Job | None
-    gang: Gang
-    pods: list[Pod]
-    nodes: Mapping[str, Node]
-
-
-def _case(facts: Facts, uid: str) -> _Case:
-    uids = [*facts.members.get(uid, {}).values(), *facts.strays.get(uid, ())]
+def _case(facts: Facts, uid: str) -> Case:
+    uids, pods = [*facts.members.get(uid, {}).values(), *facts.strays.get(uid, ())], facts.pods
     gang = facts.gangs.get(uid) or Gang(uid)
-    return _Case(facts.jobs.get(uid), gang, [facts.pods[pod] for pod in uids], facts.nodes)
+    return Case(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
 
 
 def _retimed(old: Mapping[str, float], moments: Mapping[str, float | None]) -> Mapping[str, float]:
@@ -177,124 +182,3 @@ def _retimed(old: Mapping[str, float], moments: Mapping[str, float | None]) -> M
         return old
     kept = {uid: at for uid, at in old.items() if uid not in moments}
     return kept | {uid: at for uid, at in moments.items() if at is not None}
-
-
-# -- what is looked for --------------------------------------------------------------------------
-
-
-def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
-    """Whether the pod holds room that it will give back.
-
-    Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
-    operator removes them.
-    """
-    if not pod.holds_room:
-        return False
-    if pod.terminating and not _comes_back(pod, gang):
-        return True
-    if job is None:
-        return False
-    if gang.state is State.COMPLETED:
-        return not job.keeps_pods
-    return gang.state is State.RUNNING and _surplus(pod, gang)
-
-
-def _comes_back(pod: Pod, gang: Gang) -> bool:
-    """A member of a gang that keeps its plan is restarted in its own place: the room is not anybody else's."""
-    return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
-
-
-def _surplus(pod: Pod, gang: Gang) -> bool:
-    return pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= gang.workers
-
-
-QUEUED = (State.WAITING, State.RELEASING, State.PAUSED)
-GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
-
-
-def waits(job: Job, gang: Gang) -> bool:
-    """Whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
-    return gang.state in QUEUED and (queued(job) or releasing(job))
-
-
-def _is_admitted(case: _Case) -> bool:
-    return case.job is not None and case.gang.state in ADMITTED
-
-
-def _may_grow(case: _Case) -> bool:
-    job = case.job
-    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers < job.max_workers
-
-
-def _may_yield(case: _Case) -> bool:
-    job = case.job
-    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers > job.min_workers
-
-
-def _lacks(case: _Case) -> bool:
-    """The plan has too few nodes, or names one that nobody can be sent to."""
-    job, gang = case.job, case.gang
-    if job is None or not gang.whole or gang.state not in ADMITTED or not queued(job):
-        return False
-    target = len(job.slots(gang.workers, gang.ps))
-    return len(gang.nodes) < target or not all(_usable(case.nodes.get(name)) for name in gang.nodes.values())
-
-
-def _usable(node: Node | None) -> bool:
-    return node is not None and node.usable
-
-
-def _leaves(case: _Case) -> bool:
-    return any(leaves(pod, case.job, case.gang) for pod in case.pods)
-
-
-def _keeps(case: _Case) -> bool:
-    return case.gang.state is State.COMPLETED and case.job is not None and case.job.keeps_pods
-
-
-def _unsettled(case: _Case) -> bool:
-    """A wider net than the controller's own questions, which desired.py asks."""
-    job, gang = case.job, case.gang
-    if (
-        gang.state in GIVING_UP
-        or (job is not None and releasing(job))
-        or any(pod.gated or (pod.nominated and not pod.node) for pod in case.pods)
-    ):
-        return True
-    if job is None or not (gang.state in ADMITTED or gang.state is State.WAITING):
-        return False
-    asked = job.worker.replicas if job.worker else 0
-    if gang.state is State.WAITING:
-        return asked < job.min_workers
-    if asked != gang.workers or gang.ps is not None:
-        return True
-    return any(not (pod.node or pod.ended or pod.terminating) for pod in case.pods)
-
-
-def _is_orphan(pod: Pod | None) -> bool:
-    return pod is not None and pod.gated and pod.opted_in and not pod.job_uid
-
-
-KINDS: Mapping[str, Callable[[_Case], bool]] = {
-    "waiting": lambda case: case.job is not None and waits(case.job, case.gang),
-    "admitted": _is_admitted,
-    "growing": _may_grow,
-    "yielding": _may_yield,
-    "lacking": _lacks,
-    "repairing": lambda case: case.job is not None and case.gang.state is State.REPAIRING,
-    "freeing": lambda case: bool(case.gang.waits_for),
-    "held": lambda case: bool(case.gang.held),
-    "leaving": _leaves,
-    "keeping": _keeps,
-    "unsettled": _unsettled,
-}
-
-
-def _deadline(case: _Case) -> float | None:
-    return min((at for at in (case.gang.window_ends, case.gang.deadline) if at is not None), default=None)
-
-
-MOMENTS: Mapping[str, Callable[[_Case], float | None]] = {
-    "deadlines": _deadline,
-    "rests": lambda case: case.gang.not_before or None,
-}

@@ -9,7 +9,7 @@ from enum import Enum
 from policy.cluster.arranged import Place
 from policy.cluster.filing import is_filed
 from policy.cluster.gang import Gang
-from policy.cluster.index import leaves
+from policy.cluster.kinds import leaves
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, demand

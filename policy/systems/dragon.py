@@ -163,7 +163,7 @@ class Pass(ElasticPass):
 
     def _victims(self, job: Job) -> list[Job]:
         """Running jobs that have workers to give, in the order of their starts."""
-        return sorted(self.may_yield(job), key=self._by_start)
+        return sorted((victim for victim in self.yielding() if self.may_shrink(victim, job)), key=self._by_start)
 
     def _by_start(self, job: Job) -> tuple[float, str]:
         return self.gangs[job.uid].admitted_at or self.now, job.uid

@@ -180,7 +180,8 @@ class Pass(ElasticPass):
     def _victims(self, job: Job) -> list[Offer]:
         """The least utility first, then the smaller requirement, then the latest start."""
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
-        victims = [v for v in self.may_yield(job) if not (lower and self._utility(v) >= utility)]
+        willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))
+        victims = [v for v in willing if not (lower and self._utility(v) >= utility)]
         return self.offers(sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v))))
 
     def _started(self, job: Job) -> float:

@@ -12,7 +12,7 @@ from functools import cached_property
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.damping import MINUTE, resizes_left
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Slot
+from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
@@ -216,10 +216,10 @@ class ElasticPass:
         found = self.gangs.among(growers(self.snapshot, openings, where))
         return [job for uid in found if could_grow(self.snapshot, openings, job := jobs[uid], self.gangs[uid], where)]
 
-    def may_yield(self, job: Job) -> list[Job]:
-        """The running jobs that have workers to give for this one, by uid."""
-        found = (self.snapshot.jobs[uid] for uid in self.gangs.among(self.snapshot.index.yielding))
-        return [victim for victim in found if self.may_shrink(victim, job)]
+    def yielding(self) -> Iterator[Job]:
+        """The jobs that had workers beyond their minimum when this pass began, by uid."""
+        jobs = self.snapshot.jobs
+        return (job for uid in self.snapshot.index.yielding if queued(job := jobs[uid]))
 
     def may_grow(self, job: Job) -> bool:
         """Whether the job has room below its maximum and stands still, as far as its last plan goes."""

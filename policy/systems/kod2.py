@@ -9,10 +9,13 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
+from itertools import chain, takewhile
+from typing import Any
 
 from policy.cluster.actions import Decision
-from policy.cluster.model import Job, Slot
+from policy.cluster.arranged import Place
+from policy.cluster.filing import is_filed
+from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
@@ -187,9 +190,10 @@ class Pass(ElasticPass):
     def _heavier_running(self, job: Job) -> Job | None:
         """Line 5: the heaviest running job that has more weight than this one."""
         if self._heaviest is None:
-            weight, jobs = self._weight, self.snapshot.jobs
-            heaviest = max(((weight(jobs[uid]), uid) for uid in self.gangs), default=None)
-            self._heaviest = jobs[heaviest[1]] if heaviest is not None else None
+            running = self._by_weight("admitted", lambda job: (job.uid,))
+            known = [] if not running else [uid for *_, uid in running[max(running)][-1:]]
+            jobs = (self.snapshot.jobs[uid] for uid in [*known, *self.gangs.among(())])
+            self._heaviest = max(jobs, key=self._rank, default=None)
         if self._heaviest is None or self._key(job) >= self._weight(self._heaviest) - SAME_WEIGHT:
             return None
         return self._heaviest
@@ -214,13 +218,27 @@ class Pass(ElasticPass):
 
     def _victims(self, job: Job, key: float) -> list[Job]:
         """Running jobs, lightest first, the latest first among equals; never a heavier one, nor an equal older one."""
-        found = []
-        for victim in self.may_yield(job):
-            weight = self._weight(victim)
-            equal = abs(weight - key) <= SAME_WEIGHT
-            if weight < key - SAME_WEIGHT or (equal and victim.arrival > job.arrival):
-                found.append((weight, -victim.arrival, victim.key, victim))
-        return [victim for *_, victim in sorted(found, key=lambda f: f[:3])]
+        running = self._by_weight("yielding", lambda job: (-job.arrival, job.key, job.uid))
+        found: list[Job] = []
+        for weight in sorted(weight for weight in running if weight <= key + SAME_WEIGHT):
+            equal = weight >= key - SAME_WEIGHT
+            victims: Iterable[Job] = (self.snapshot.jobs[uid] for *_, uid in running[weight])
+            if equal:
+                victims = takewhile(lambda victim: victim.arrival > job.arrival, victims)
+            found += (victim for victim in victims if self.may_shrink(victim, job))
+        return found
+
+    def _by_weight(self, filed: str, entry: Callable[[Job], tuple[Any, ...]]) -> Mapping[Any, tuple[Any, ...]]:
+        """The running jobs that the index has filed so, by weight; those of one weight by ``entry``."""
+        snapshot = self.snapshot
+        uids: tuple[str, ...] = getattr(snapshot.index, filed)
+
+        def places(uid: str) -> tuple[Place, ...]:
+            job = snapshot.jobs.get(uid)
+            runs = job is not None and queued(job) and is_filed(uids, uid)
+            return ((self._weight(job), entry(job)),) if job is not None and runs else ()
+
+        return snapshot.index.memo.arranged((filed, "by weight", self.policy), places, lambda: uids).groups
 
     # -- Algorithm 3 ---------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ def expire(draft: Draft, now: float) -> list[Effect]:
     if not (draft.read("synced") and draft.read("leading")):
         return []
     effects: list[Effect] = []
-    for uid in sorted(uid for uid, at in draft.index.deadlines.items() if at <= now):
+    for uid in draft.due(now):
         gang = draft.gang(uid)
         if gang.window_ends is not None and gang.window_ends <= now:
             effects += _end_window(draft, gang, now)

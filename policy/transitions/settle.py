@@ -37,7 +37,7 @@ def settle(draft: Draft, now: float) -> list[Effect]:
         return []
     effects: list[Effect] = []
     # A gang that waits for another job's pods to go is not touched by their going.
-    for uid in sorted(draft.touched().union(draft.index.freeing)):
+    for uid in sorted(draft.touched().union(draft.freeing())):
         job = job_of(draft, uid)
         if job is not None:
             effects += settle_gang(draft, job, now)

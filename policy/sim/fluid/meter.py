@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import PS, WORKER, Node, Pod
@@ -38,6 +39,9 @@ class Meter:
     def __init__(self, trace: Trace, start: float, settings: FluidSettings) -> None:
         self._trace, self._start, self._settings = trace, start, settings
         self._at = self._first = start + min((job.arrival for job in trace.jobs), default=0.0)
+        self._largest = max(
+            trace.nodes, key=lambda node: (node.allocatable["cpu"], node.name), default=Node("", NOTHING)
+        )
         self._pods: dict[str, Pod] = {}
         self._nodes: dict[str, Node] = {}
         self._free = _Free(_typical(trace), trace.nodes)
@@ -144,9 +148,13 @@ class Meter:
             lateness=delay - curve.target if curve is not None else None,
         )
 
+    @cached_property
+    def _largest(self) -> Node:
+        return max(self._trace.nodes, key=lambda node: (node.allocatable["cpu"], node.name))
+
     def _ideal(self, spec: JobSpec) -> float:
         """How long the work takes at the workers asked for, together on the largest node and alone there."""
-        node = max(self._trace.nodes, key=lambda node: (node.allocatable["cpu"], node.name))
+        node = self._largest
         here = {role: (node.name,) * sum(r.replicas for r in spec.roles if r.name == role) for role in (WORKER, PS)}
         alone = {"": Running(spec, here[WORKER], here[PS])}
         rate = self._settings.speeds.rates(alone, {node.name: node})[""]

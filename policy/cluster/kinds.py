@@ -1,0 +1,137 @@
+"""What a step looks for: under which heads a job is filed in the index, and the moments that are kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import WORKER, Job, Node, Pod, queued, releasing
+
+
+class Case(NamedTuple):
+    """One job as the index looks at it; ``job`` is None where only pods name it."""
+
+    job: Job | None
+    gang: Gang
+    pods: list[Pod]
+    nodes: Mapping[str, Node]
+
+
+def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
+    """Whether the pod holds room that it will give back.
+
+    Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
+    operator removes them.
+    """
+    if not pod.holds_room:
+        return False
+    if pod.terminating and not _comes_back(pod, gang):
+        return True
+    if job is None:
+        return False
+    if gang.state is State.COMPLETED:
+        return not job.keeps_pods
+    return gang.state is State.RUNNING and _surplus(pod, gang)
+
+
+def _comes_back(pod: Pod, gang: Gang) -> bool:
+    """A member of a gang that keeps its plan is restarted in its own place: the room is not anybody else's."""
+    return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
+
+
+def _surplus(pod: Pod, gang: Gang) -> bool:
+    return pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= gang.workers
+
+
+QUEUED = (State.WAITING, State.RELEASING, State.PAUSED)
+GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
+
+
+def waits(job: Job, gang: Gang) -> bool:
+    """Whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
+    return gang.state in QUEUED and (queued(job) or releasing(job))
+
+
+def _is_admitted(case: Case) -> bool:
+    return case.job is not None and case.gang.state in ADMITTED
+
+
+def _may_grow(case: Case) -> bool:
+    job = case.job
+    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers < job.max_workers
+
+
+def _may_yield(case: Case) -> bool:
+    job = case.job
+    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers > job.min_workers
+
+
+def _lacks(case: Case) -> bool:
+    """The plan has too few nodes, or names one that nobody can be sent to."""
+    job, gang = case.job, case.gang
+    if job is None or not gang.whole or gang.state not in ADMITTED or not queued(job):
+        return False
+    target = len(job.slots(gang.workers, gang.ps))
+    return len(gang.nodes) < target or not all(_usable(case.nodes.get(name)) for name in gang.nodes.values())
+
+
+def _usable(node: Node | None) -> bool:
+    return node is not None and node.usable
+
+
+def _leaves(case: Case) -> bool:
+    return any(leaves(pod, case.job, case.gang) for pod in case.pods)
+
+
+def keeps(case: Case) -> bool:
+    return case.gang.state is State.COMPLETED and case.job is not None and case.job.keeps_pods
+
+
+def _unsettled(case: Case) -> bool:
+    """A wider net than the controller's own questions, which desired.py asks."""
+    job, gang = case.job, case.gang
+    if (
+        gang.state in GIVING_UP
+        or (job is not None and releasing(job))
+        or any(pod.gated or (pod.nominated and not pod.node) for pod in case.pods)
+    ):
+        return True
+    if job is None or not (gang.state in ADMITTED or gang.state is State.WAITING):
+        return False
+    asked = job.worker.replicas if job.worker else 0
+    if gang.state is State.WAITING:
+        return asked < job.min_workers
+    if asked != gang.workers or gang.ps is not None:
+        return True
+    return any(not (pod.node or pod.ended or pod.terminating) for pod in case.pods)
+
+
+def is_orphan(pod: Pod | None) -> bool:
+    return pod is not None and pod.gated and pod.opted_in and not pod.job_uid
+
+
+KINDS: Mapping[str, Callable[[Case], bool]] = {
+    "waiting": lambda case: case.job is not None and waits(case.job, case.gang),
+    "admitted": _is_admitted,
+    "growing": _may_grow,
+    "yielding": _may_yield,
+    "lacking": _lacks,
+    "repairing": lambda case: case.job is not None and case.gang.state is State.REPAIRING,
+    "freeing": lambda case: bool(case.gang.waits_for),
+    "held": lambda case: bool(case.gang.held),
+    "leaving": _leaves,
+    "keeping": keeps,
+    "unsettled": _unsettled,
+}
+
+
+def deadline(gang: Gang) -> float | None:
+    """When its window or its plan ends, whichever is first."""
+    return min((at for at in (gang.window_ends, gang.deadline) if at is not None), default=None)
+
+
+MOMENTS: Mapping[str, Callable[[Case], float | None]] = {
+    "deadlines": lambda case: deadline(case.gang),
+    "rests": lambda case: case.gang.not_before or None,
+}
