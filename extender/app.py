@@ -140,10 +140,12 @@ class Live:
         return all(reflector.synced for reflector in self.reflectors)
 
     def deliver(self, batch: Batch) -> None:
-        """Facts from a watch: a list at once, changes gathered for a moment."""
+        """Facts from a watch: a list with its end, changes gathered for a moment."""
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
-        if batch.kind == "replace":
-            self.ledger.step(*self._unlisted(batch), *events)
+        if batch.kind == "page":
+            self.ledger.queue(*events)
+        elif batch.kind == "end":
+            self.ledger.step(*events, *self._unlisted(batch))
         else:
             self.ledger.post(*events)
         if self.synced and not self.ledger.snapshot.synced:
@@ -156,10 +158,9 @@ class Live:
         """
         if batch.resource != PODS:
             return []
-        listed = {change["object"].get("metadata", {}).get("uid") for change in batch.events}
         until = int(batch.resource_version) if batch.resource_version.isdecimal() else 0
         known = self.ledger.snapshot.pods
-        return [PodGone(uid) for uid, pod in known.items() if uid not in listed and pod.version <= until]
+        return [PodGone(uid) for uid, pod in known.items() if uid not in batch.listed and pod.version <= until]
 
     def rest(self) -> FastAPI:
         """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""

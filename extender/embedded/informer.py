@@ -75,7 +75,7 @@ class Informer:
                 self._node(event["object"], gone=event["type"] == "DELETED")
             else:
                 self._pod(event["object"], gone=event["type"] == "DELETED")
-        if batch.kind == "replace":
+        if batch.kind == "end":
             self._listed.add(str(batch.resource))
             if len(self._listed) == len(self._reflectors):
                 self._ready.set()

@@ -1,6 +1,7 @@
 """Follows one resource: list, then watch from there, for ever; hands over batches of plain events.
 
-The list is a consistent read (no resourceVersion), paged. A list at resourceVersion 0 may come from a stale replica,
+The list is a consistent read (no resourceVersion), paged. A page is handed over before the next one is asked for, so
+that no more than one is held: the objects of a large cluster are several times what is made of them. A list at resourceVersion 0 may come from a stale replica,
 and a scheduler that starts on old pods gives their room away twice (kubernetes#59848); it also ignores `limit`.
 
 Watches are short (`watch_seconds`, drawn at random): the API server sends a bookmark two seconds before it ends one, so
@@ -31,14 +32,17 @@ Key = tuple[str, str]  # namespace, name
 class Batch:
     """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order, the state at ``resource_version`` after them.
 
-    ``replace`` is a whole list: first DELETED for what vanished (metadata only: namespace, name, uid), then every
-    object. ``changes`` is what a watch brought.
+    ``page`` is a part of a list, of which more follows. ``end`` ends it: DELETED (metadata only: namespace, name, uid)
+    for what vanished; where another object has taken the name, its page has told that just before it. ``changes`` is
+    what a watch brought. A list that fails has told of some pages; they are as true as what a watch brings.
+    ``listed``: at the end, the uid of every object of the list.
     """
 
     resource: Resource
-    kind: Literal["replace", "changes"]
+    kind: Literal["page", "end", "changes"]
     events: list[Json]
     resource_version: str
+    listed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +102,33 @@ class Reflector:
                 await self._recover(error, deliver)
 
     async def _list(self, deliver: Callable[[Batch], None]) -> None:
-        """Read all pages, then deliver them as one batch."""
-        items: list[Json] = []
+        """Read page after page, and deliver each; then tell what vanished."""
+        listed: dict[Key, str] = {}
         version = ""
         async with aclosing(self._api.list_pages(self.resource)) as pages:
-            async for page, page_version in pages:
+            async for items, version in pages:
                 self.last_seen = self._clock.monotonic()
-                items += page
-                version = page_version
-        self._replace(items, version, deliver)
+                if events := list(self._page(items, listed)):
+                    deliver(Batch(self.resource, "page", events, version))
+        self._end(listed, version, deliver)
         self._version = version
 
-    def _replace(self, items: Iterable[Json], version: str, deliver: Callable[[Batch], None]) -> None:
-        before, self._known = self._known, {}
-        events = []
+    def _page(self, items: Iterable[Json], listed: dict[Key, str]) -> Iterator[Json]:
         for item in items:
             if (ident := self._identify(item)) is None:
                 continue
             key, uid = ident
-            self._known[key] = uid
-            events.append({"type": "MODIFIED" if before.get(key) == uid else "ADDED", "object": item})
-        vanished = list(_vanished(before, self._known))
+            before = self._known.get(key)
+            if before is not None and before != uid:
+                yield _deleted(key, before)
+            self._known[key] = listed[key] = uid
+            yield {"type": "MODIFIED" if before == uid else "ADDED", "object": item}
+
+    def _end(self, listed: dict[Key, str], version: str, deliver: Callable[[Batch], None]) -> None:
+        vanished = [_deleted(key, uid) for key, uid in self._known.items() if key not in listed]
+        self._known = listed
         self.synced = True
-        deliver(Batch(self.resource, "replace", vanished + events, version))
+        deliver(Batch(self.resource, "end", vanished, version, frozenset(listed.values())))
 
     async def _watch(self, deliver: Callable[[Batch], None]) -> None:
         """Follow until the watch ends, fails or stalls; one that ends at once counts as a failure."""
@@ -203,7 +211,7 @@ class Reflector:
     async def _await_resource(self, deliver: Callable[[Batch], None]) -> None:
         """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look again later."""
         if self._known or not self.synced:
-            self._replace((), "", deliver)
+            self._end({}, "", deliver)
         self._version = ""
         self.last_seen = self._clock.monotonic()
         self._failures = 0
@@ -220,7 +228,7 @@ class Reflector:
             self.forbidden = True
             _log.warning("%s: may not be read, and is left out: %s", self.resource, error)
             if not self.synced:
-                self._replace((), "", deliver)
+                self._end({}, "", deliver)
         wait = self._times.missing_seconds * self._chance.uniform(0.5, 1.0) if self.forbidden else self._backoff()
         await self._clock.sleep(wait)
 
@@ -240,11 +248,10 @@ def _transient(error: ClusterError) -> bool:
     return error.status in (0, 429) or error.status >= 500
 
 
-def _vanished(before: dict[Key, str], after: dict[Key, str]) -> Iterator[Json]:
-    """Yield DELETED for what is gone, also where another object took the name."""
-    for (namespace, name), uid in before.items():
-        if after.get((namespace, name)) != uid:
-            yield {"type": "DELETED", "object": {"metadata": {"namespace": namespace, "name": name, "uid": uid}}}
+def _deleted(key: Key, uid: str) -> Json:
+    """What is gone, as far as it is known."""
+    namespace, name = key
+    return {"type": "DELETED", "object": {"metadata": {"namespace": namespace, "name": name, "uid": uid}}}
 
 
 def _metadata(item: object) -> Json:

@@ -105,11 +105,15 @@ class Ledger:
         It is at least as long as the last step took: verbs are answered between steps, and a thousand refused pods
         that kube-scheduler asks about one by one must not each wait for one.
         """
-        self._raise_failure()
-        self._queued += events
+        self.queue(*events)
         if self._timer is None and self._queued:
             rest = max(self._coalesce, min(LONGEST_REST, self.took))
             self._timer = asyncio.get_running_loop().call_later(rest / self.clock.speed, self._step_late)
+
+    def queue(self, *events: Event) -> None:
+        """Queue facts of which more follow at once; they wait for the next step."""
+        self._raise_failure()
+        self._queued += events
 
     def step(self, *events: Event) -> tuple[Effect, ...]:
         """Apply what is queued and then ``events``, decide, and hand out the effects."""

@@ -145,7 +145,7 @@ def usage_not_counted_after_restart() -> list[Patch]:
     """10 (Kueue PR 5334): pods that were bound before the start are not charged."""
 
     def deliver(self: app.Live, batch: reflector.Batch) -> None:
-        if batch.kind == "replace" and str(batch.resource) == "pods":
+        if batch.kind == "page" and str(batch.resource) == "pods":
             waiting = [e for e in batch.events if not e["object"].get("spec", {}).get("nodeName")]
             batch = replace(batch, events=waiting)
         _DELIVER(self, batch)
@@ -178,8 +178,7 @@ def cleanup_on_stale_cache() -> list[Patch]:
     def unlisted(self: app.Live, batch: reflector.Batch) -> list[Any]:
         if str(batch.resource) != "pods":
             return []
-        listed = {change["object"].get("metadata", {}).get("uid") for change in batch.events}
-        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in listed]
+        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in batch.listed]
 
     return [(app.Live, "_unlisted", unlisted)]
 
@@ -200,10 +199,8 @@ _ANSWER = barrier.Barrier._answer
 def key_is_the_name() -> list[Patch]:
     """23 (Sieve, stale state): a pod's end is taken for its successor's, which has the same name."""
 
-    def vanished(before: Any, after: Any) -> Iterator[Any]:
-        for key in before:
-            if key not in after:
-                yield from _VANISHED({key: before[key]}, {})
+    def page(self: reflector.Reflector, items: Any, listed: Any) -> Iterator[Any]:
+        return (event for event in _PAGE(self, items, listed) if event["type"] != "DELETED")
 
     def lose(draft: drafts.Draft, uid: str, now: float) -> Any:
         pod = gangs.pod_of(draft, uid)
@@ -212,10 +209,10 @@ def key_is_the_name() -> list[Patch]:
         ]
         return [effect for one in same or [uid] for effect in _LOSE_POD(draft, one, now)]
 
-    return [(reflector, "_vanished", vanished), (facts, "lose_pod", lose)]
+    return [(reflector.Reflector, "_page", page), (facts, "lose_pod", lose)]
 
 
-_VANISHED = reflector._vanished
+_PAGE = reflector.Reflector._page
 _LOSE_POD = facts.lose_pod
 
 

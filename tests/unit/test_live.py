@@ -24,7 +24,7 @@ def live() -> Live:
     for reflector in made.reflectors:
         reflector.synced = True
     for resource in resources():
-        made.deliver(Batch(resource, "replace", [], "10"))
+        made.deliver(Batch(resource, "end", [], "10"))
     return made
 
 
@@ -33,7 +33,7 @@ async def test_a_list_does_not_end_a_pod_that_was_created_while_it_was_on_its_wa
     service = live()
     for item in (pod("old", 12), pod("new", 30)):  # as filter calls showed them
         service.ledger.step(*service.translator.pod_events(item))
-    service.deliver(Batch(PODS, "replace", [], "20"))
+    service.deliver(Batch(PODS, "end", [], "20"))
     assert sorted(service.ledger.snapshot.pods) == ["uid-new"]
     service.deliver(Batch(PODS, "changes", [{"type": "ADDED", "object": pod("new", 30)}], "30"))
     service.ledger.step()
@@ -71,3 +71,15 @@ async def test_a_kind_that_an_old_clusterrole_leaves_out_does_not_keep_the_rest_
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+
+
+@virtual
+async def test_a_list_is_one_step_however_many_pages_it_has() -> None:
+    service = live()
+    before = service.ledger.snapshot.generation
+    for name in ("a", "b"):
+        service.deliver(Batch(PODS, "page", [{"type": "ADDED", "object": pod(name, 15)}], "20"))
+    assert service.ledger.snapshot.generation == before
+    service.deliver(Batch(PODS, "end", [], "20", frozenset({"uid-a", "uid-b"})))
+    assert sorted(service.ledger.snapshot.pods) == ["uid-a", "uid-b"]
+    assert service.ledger.snapshot.generation == before + 1

@@ -121,7 +121,7 @@ class Run:
 GONE = ClusterError(410, "Expired")
 
 
-async def test_pages_become_one_replacement_then_changes_follow_in_order() -> None:
+async def test_pages_are_told_one_by_one_then_their_end_then_changes_in_order() -> None:
     a, b, c = pod("a", 1), pod("b", 2), pod("c", 11)
     lists: list[Script] = [[([a], "10"), ([b], "10")]]
     watches: list[Script] = [
@@ -129,7 +129,9 @@ async def test_pages_become_one_replacement_then_changes_follow_in_order() -> No
     ]
     run = await Run(lists, watches).until_stopped()
     assert run.told == [
-        ("replace", [event("ADDED", a), event("ADDED", b)], "10"),
+        ("page", [event("ADDED", a)], "10"),
+        ("page", [event("ADDED", b)], "10"),
+        ("end", [], "10"),
         ("changes", [event("ADDED", c), event("DELETED", pod("a", 12))], "12"),
         ("changes", [event("MODIFIED", pod("b", 21))], "21"),
     ]
@@ -141,7 +143,7 @@ async def test_pages_become_one_replacement_then_changes_follow_in_order() -> No
 async def test_a_quiet_watch_resumes_from_its_bookmark_without_a_list() -> None:
     run = await Run([[([], "10")]], [[30.0, [bookmark(99)]], [35.0]]).until_stopped()
     assert run.api.asked == ["list", "watch 10", "watch 99", "watch 99"]
-    assert run.told == [("replace", [], "10")]
+    assert run.told == [("end", [], "10")]
     assert run.reflector.last_seen == 65.0
 
 
@@ -158,15 +160,11 @@ async def test_an_expired_version_is_listed_again_and_what_vanished_is_told(expi
     after: Script = [([pod("b", 2), pod("d", 30, "new")], "40")]
     run = await Run([before, after], [[[event("ADDED", pod("c", 11))], *expired]]).until_stopped()
     assert run.api.asked == ["list", "watch 10", "list", "watch 40"]
-    kind, events, version = run.told[-1]
-    assert (kind, version) == ("replace", "40")
-    assert events == [
-        gone("a"),
-        gone("d", "old"),
-        gone("c"),
-        event("MODIFIED", pod("b", 2)),
-        event("ADDED", pod("d", 30, "new")),
+    assert run.told[-2:] == [
+        ("page", [event("MODIFIED", pod("b", 2)), gone("d", "old"), event("ADDED", pod("d", 30, "new"))], "40"),
+        ("end", [gone("a"), gone("c")], "40"),
     ]
+    assert run.batches[-1].listed == {"uid-b", "new"}
 
 
 async def test_events_before_an_error_are_not_lost() -> None:
@@ -234,16 +232,43 @@ async def test_retry_after_is_honoured() -> None:
     assert run.clock.slept == [25.0]
 
 
-async def test_a_list_that_breaks_between_pages_delivers_nothing() -> None:
+async def test_what_a_broken_list_has_told_is_taken_back_by_the_next_one() -> None:
     run = await Run([[([pod("a", 1)], "10"), GONE], [([pod("b", 1)], "12")]], []).until_stopped()
-    assert run.told == [("replace", [event("ADDED", pod("b", 1))], "12")]
+    assert run.told == [
+        ("page", [event("ADDED", pod("a", 1))], "10"),
+        ("page", [event("ADDED", pod("b", 1))], "12"),
+        ("end", [gone("a")], "12"),
+    ]
+
+
+async def test_a_broken_list_syncs_nothing() -> None:
+    run = await Run([[([pod("a", 1)], "10"), ClusterError(403, "Forbidden")]], []).until_stopped()
+    assert (run.reflector.synced, [kind for kind, _, _ in run.told]) == (False, ["page"])
+
+
+async def test_no_page_is_asked_for_before_the_last_one_is_taken() -> None:
+    """Or a list of a large cluster would be held whole."""
+    held: list[str] = []
+
+    class Paged(FakeApi):
+        async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+            async for page in super().list_pages(resource):
+                yield page
+                held.append("asked for more")
+
+    run = Run([[([pod("a", 1)], "10"), ([pod("b", 1)], "10")]], [])
+    api = Paged(run.clock, run.api.lists, [])
+    reflector = Reflector(api, PODS, run.clock, random.Random(4), TIMES)  # type: ignore[arg-type]
+    with pytest.raises(StoppedError):
+        await reflector.run(lambda batch: held.append(batch.kind))
+    assert held == ["page", "asked for more", "page", "asked for more", "end"]
 
 
 async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> None:
     missing: Script = [ClusterError(404, "NotFound")]
     run = Run([missing, missing, [([pod("j", 1)], "3")]], [], TFJOBS)
     await run.until_stopped()
-    assert run.told == [("replace", [], ""), ("replace", [event("ADDED", pod("j", 1))], "3")]
+    assert run.told == [("end", [], ""), ("page", [event("ADDED", pod("j", 1))], "3"), ("end", [], "3")]
     assert (run.reflector.synced, run.reflector.restarts, run.reflector.last_error) == (True, 0, "")
     assert all(10 <= pause <= 20 for pause in run.clock.slept)
 
@@ -251,7 +276,7 @@ async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> No
 async def test_a_resource_that_is_removed_empties() -> None:
     missing: Script = [ClusterError(404, "NotFound")]
     run = await Run([[([pod("j", 1)], "3")], missing], [missing], TFJOBS).until_stopped()
-    assert run.told[1:] == [("replace", [gone("j")], "")]
+    assert run.told[2:] == [("end", [gone("j")], "")]
 
 
 async def test_not_synced_before_the_first_list_or_while_it_is_forbidden() -> None:
@@ -271,16 +296,16 @@ async def test_an_optional_resource_that_is_forbidden_is_left_out_after_a_while_
         seen.append((run.clock.time, run.reflector.forbidden))
 
     await run.until_stopped(deliver)
-    assert run.told == [("replace", [], ""), ("replace", [event("ADDED", pod("j", 1))], "3")]
+    assert run.told == [("end", [], ""), ("page", [event("ADDED", pod("j", 1))], "3"), ("end", [], "3")]
     assert 10 <= seen[0][0] < 30, "not at once: the API server's caches may be late"
-    assert [forbidden for _, forbidden in seen] == [True, True]
+    assert [forbidden for _, forbidden in seen] == [True] * 3
     assert not run.reflector.forbidden, "the watch was accepted"
 
 
 async def test_what_was_read_before_the_right_was_taken_away_stays_known() -> None:
     run = Run([[([pod("j", 1)], "3")], *[FORBIDDEN] * 20], [FORBIDDEN], TFJOBS, optional=True)
     await run.until_stopped()
-    assert run.told == [("replace", [event("ADDED", pod("j", 1))], "3")]
+    assert run.told == [("page", [event("ADDED", pod("j", 1))], "3"), ("end", [], "3")]
     assert (run.reflector.forbidden, run.reflector.last_seen) == (True, run.clock.time - run.clock.slept[-1])
 
 
@@ -291,7 +316,8 @@ async def test_malformed_objects_are_dropped_and_counted_and_the_rest_goes_on() 
     junk_events = [event("ADDED", item) for item in JUNK] + [{}, event("STRANGE", pod("s", 5)), {"type": None}]
     run = await Run([[([*JUNK, pod("a", 1)], "10")]], [[[*junk_events, event("ADDED", pod("b", 11))]]]).until_stopped()
     assert run.told == [
-        ("replace", [event("ADDED", pod("a", 1))], "10"),
+        ("page", [event("ADDED", pod("a", 1))], "10"),
+        ("end", [], "10"),
         ("changes", [event("ADDED", pod("b", 11))], "11"),
     ]
     assert run.reflector.dropped >= 2 * len(JUNK)

@@ -89,7 +89,8 @@ async def test_a_reflector_follows_and_lists_anew_after_compaction(bench: Bench)
         batch = await asyncio.wait_for(batches.get(), 10)
         return batch.kind, [f"{event['type']} {event['object']['metadata']['name']}" for event in batch.events]
 
-    assert await told() == ("replace", ["ADDED first"])
+    assert await told() == ("page", ["ADDED first"])
+    assert await told() == ("end", [])
     bench.pod("second")
     assert await told() == ("changes", ["ADDED second"])
     following.cancel()
