@@ -1,8 +1,9 @@
 """Follows one resource: list, then watch from there, for ever; hands over batches of plain events.
 
-The list is a consistent read (no resourceVersion), paged. A page is handed over before the next one is asked for, so
-that no more than one is held: the objects of a large cluster are several times what is made of them. A list at resourceVersion 0 may come from a stale replica,
-and a scheduler that starts on old pods gives their room away twice (kubernetes#59848); it also ignores `limit`.
+The list is a consistent read (no resourceVersion), paged. A page is handed over before the next one is asked for: the
+objects of a large cluster are several times what is made of them. A list at resourceVersion 0 may come from a stale
+replica, and a scheduler that starts on old pods gives their room away twice (kubernetes#59848); it also ignores
+`limit`.
 
 Watches are short (`watch_seconds`, drawn at random): the API server sends a bookmark two seconds before it ends one, so
 a quiet resource keeps a fresh resourceVersion and silence beyond `stall_seconds` means a dead connection.
