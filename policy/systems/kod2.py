@@ -168,9 +168,12 @@ class Pass(ElasticPass):
                 break
             if self._start(job, head=blocked_by is None):
                 front.leave()
-            else:
-                blocked_by = blocked_by or job
+                continue
+            blocked_by = blocked_by or job
+            if self._may_backfill(blocked_by):
                 self.close_line(front, self.verdicts[job.uid])
+            else:
+                front.leave()  # those that are alike are behind it as well
         return blocked_by is not None
 
     def _may_backfill(self, head: Job) -> bool:

@@ -250,6 +250,17 @@ def test_no_backfill_where_it_is_switched_off() -> None:
     assert world.reason("small") == "BehindHeavierJob"
 
 
+def test_one_that_asks_for_the_same_as_a_starved_head_is_behind_it_too() -> None:
+    world = World(Kod2(starve_limit=100)).nodes("n1")
+    world.start(job("runs").workers(3, cpu=2, memory=2))
+    world.submit(
+        job("large").workers(4, cpu=2, memory=2).arrived(1), job("alike").workers(4, cpu=2, memory=2).arrived(2)
+    )
+    assert [world.reason(name) for name in ("large", "alike")] == ["WaitingForRoom", "WaitingForRoom"]
+    world.pass_time(102)
+    assert [world.reason(name) for name in ("large", "alike")] == ["WaitingForRoom", "BehindHeavierJob"]
+
+
 def test_a_starved_light_job_comes_before_a_stream_of_heavy_ones_and_then_has_its_own_weight_again() -> None:
     world = World(Kod2(starve_limit=100, cooldown=0)).nodes("n1")
     stream = [job(f"h{i}").workers(2, 4, cpu=2, memory=2).with_(utility=9.0).arrived(i) for i in range(3)]
