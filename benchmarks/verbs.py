@@ -42,9 +42,9 @@ class Server:
 
 
 @contextmanager
-def serving(nodes: int, pods: int) -> Iterator[Server]:
+def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
     """Start and end it."""
-    command_line = [sys.executable, "-m", "benchmarks.verbs_server", str(nodes), str(pods)]
+    command_line = [sys.executable, "-m", "benchmarks.verbs_server", str(nodes), str(pods), *more]
     with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace) -> Report:
         with serving(nodes, options.pods) as server:
             progress(f"{nodes} nodes, server knows {server.said['pods']} pods")
             assert server.said["refused"] == "waiting"
-            cases = _cases(nodes, server.said["planned"][0])
+            cases = cases_of(nodes, server.said["planned"][0])
             for number in range(options.rounds):
                 found = {name: _ask(server, path, body, WARM_UP, CALLS) for name, (path, body) in cases.items()}
                 progress(f"round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
@@ -72,7 +72,7 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def _cases(nodes: int, planned: str) -> dict[str, tuple[str, bytes]]:
+def cases_of(nodes: int, planned: str) -> dict[str, tuple[str, bytes]]:
     names = [scenes.name_of(number) for number in range(nodes)]
     ours = args_of(pod_of("planned-ps-0", "planned", "kohort"), names)
     refused = args_of(pod_of("refused-ps-0", "refused", "kohort"), names)

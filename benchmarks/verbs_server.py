@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 import uvloop
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
 from benchmarks import scenes
 from extender.app import Live, limits_of
+from extender.cli.processes import prefer_the_loop
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.http.server import Endpoint, serve
@@ -98,12 +98,12 @@ def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
     return {"planned": members(planned)[0], "refused": members(refused)[0]}
 
 
-async def run(nodes: int, pods: int) -> None:
-    """Serve until killed."""
-    settings = Settings.model_validate({"lease": {"identity": "*"}})
+async def run(nodes: int, pods: int, journal: str = "") -> None:
+    """Serve until killed. journal: its folder, where one is kept."""
+    settings = Settings.model_validate({"lease": {"identity": "*"}, "journal": {"folder": journal}})
     live = Live(settings, BindsAll(), Clock(), random.Random(1))
     fill(live, nodes, pods)
-    others = FastAPI()
+    others = live.rest()
     others.add_api_route("/echo", echo, methods=["POST"])
     app = live.with_verbs(others)
     planned = live.ledger.snapshot.gang("job-planned").nodes
@@ -117,5 +117,6 @@ async def run(nodes: int, pods: int) -> None:
 
 
 if __name__ == "__main__":
+    prefer_the_loop()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(int(sys.argv[1]), int(sys.argv[2])))
+        runner.run(run(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))

@@ -130,20 +130,20 @@ def router(rest: Rest) -> APIRouter:
     }
     routes = APIRouter(prefix="/v1", route_class=routed(rest.revision), responses=responses)
     examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
-    for method, path, handler in (
-        ("GET", "/jobs", rest.jobs),
-        ("GET", "/jobs/{namespace}/{name}", rest.job),
-        ("GET", "/queue", rest.queue),
-        ("GET", "/nodes", rest.nodes),
-        ("GET", "/plans", rest.plans),
-        ("GET", "/desired", rest.desired),
-        ("GET", "/decisions", rest.decisions),
-        ("GET", "/explain/{namespace}/{name}", rest.explain),
-        ("GET", "/comparison", rest.comparison),
-        ("POST", "/what-if", rest.what_if),
+    for method, path, handler, view in (
+        ("GET", "/jobs", rest.jobs, JobsView),
+        ("GET", "/jobs/{namespace}/{name}", rest.job, JobDetail),
+        ("GET", "/queue", rest.queue, QueueView),
+        ("GET", "/nodes", rest.nodes, NodesView),
+        ("GET", "/plans", rest.plans, PlansView),
+        ("GET", "/desired", rest.desired, DesiredView),
+        ("GET", "/decisions", rest.decisions, DecisionsView),
+        ("GET", "/explain/{namespace}/{name}", rest.explain, ExplainView),
+        ("GET", "/comparison", rest.comparison, ComparisonView),
+        ("POST", "/what-if", rest.what_if, WhatIfView),
     ):
         shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}}
-        routes.add_api_route(path, handler, methods=[method], responses=shown)
+        routes.add_api_route(path, handler, methods=[method], response_model=view, responses=shown)
     event = {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EXAMPLE}}}
     kept: Responses = {200: event, 503: {"description": "Too many streams.", **problem}}
     routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=kept)
@@ -163,7 +163,7 @@ class Rest:
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # of long answers, and of short ones
         self._foresight: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
@@ -171,12 +171,22 @@ class Rest:
         """Changes with every step of the ledger, and with what is amiss."""
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
-    async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> JobsView:
+    async def _beside(self, make: Callable[[], BaseModel]) -> Response:
+        """An answer that is made and written on a thread: the loop answers kube-scheduler meanwhile."""
+        async with self._turn:
+            text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
+        return Response(text, media_type="application/json")
+
+    async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Every job that opted in, by arrival."""
         ledger, snapshot = self._ledger, self._ledger.snapshot
-        found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
-        page = piece([job.uid for job in found], parameters)
-        return JobsView(generation=snapshot.generation, jobs=page.of(found), **page.fields)
+
+        def make() -> JobsView:
+            found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
+            page = piece([job.uid for job in found], parameters)
+            return JobsView(generation=snapshot.generation, jobs=page.of(found), **page.fields)
+
+        return await self._beside(make)
 
     async def job(self, namespace: str, name: str, caller: Asker) -> JobDetail:
         """One job with its roles and members."""
@@ -184,21 +194,26 @@ class Rest:
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
         return Veil(caller.sight).view(found)
 
-    async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> QueueView:
+    async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
         """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
         snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected else {}
-        found = veil.entries(queue_view(*asked, starts))
-        page = piece([job.uid for job in found], parameters)
-        return QueueView(
-            generation=snapshot.generation,
-            gated_pods=gated_pods(snapshot, caller.sight.sees),
-            warnings=veil.warnings(self._warnings()),
-            jobs=page.of(found),
-            held=veil.entries(held_views(held_room(snapshot))),
-            **page.fields,
-        )
+        warnings = veil.warnings(self._warnings())
+
+        def make() -> QueueView:
+            found = veil.entries(queue_view(*asked, starts))
+            page = piece([job.uid for job in found], parameters)
+            return QueueView(
+                generation=snapshot.generation,
+                gated_pods=gated_pods(snapshot, caller.sight.sees),
+                warnings=warnings,
+                jobs=page.of(found),
+                held=veil.entries(held_views(held_room(snapshot))),
+                **page.fields,
+            )
+
+        return await self._beside(make)
 
     async def _foreseen(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
         """Once for all who ask about the same snapshot: it takes dozens of decisions."""
@@ -207,19 +222,27 @@ class Rest:
                 self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
             return self._foresight[1]
 
-    async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> NodesView:
+    async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Every node, what is free on it, and each ps and worker by job."""
         snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
-        found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
-        page = piece([node.name for node in found], parameters)
-        return NodesView(generation=snapshot.generation, nodes=page.of(found), held=held, **page.fields)
 
-    async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> PlansView:
+        def make() -> NodesView:
+            found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
+            page = piece([node.name for node in found], parameters)
+            return NodesView(generation=snapshot.generation, nodes=page.of(found), held=held, **page.fields)
+
+        return await self._beside(make)
+
+    async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """The plans of admitted gangs."""
-        snapshot = self._ledger.snapshot
-        found = Veil(caller.sight).entries(plans_view(snapshot, self._ledger.now()))
-        page = piece([plan.uid for plan in found], parameters)
-        return PlansView(generation=snapshot.generation, plans=page.of(found), **page.fields)
+        snapshot, now = self._ledger.snapshot, self._ledger.now()
+
+        def make() -> PlansView:
+            found = Veil(caller.sight).entries(plans_view(snapshot, now))
+            page = piece([plan.uid for plan in found], parameters)
+            return PlansView(generation=snapshot.generation, plans=page.of(found), **page.fields)
+
+        return await self._beside(make)
 
     async def desired(
         self,
@@ -245,25 +268,34 @@ class Rest:
             self._desired = desired_view(snapshot, wanted, self._settings().gate, self.instance)
         return self._desired
 
-    async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> DecisionsView:
+    async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> Response:
         """The journal's entries after ``since``, oldest first."""
         entries, snapshot = tuple(self._ledger.journal.since()), self._ledger.snapshot
-        found = decisions_view(snapshot, entries, parameters.since, parameters.limit)
-        latest = found[-1].sequence if found else parameters.since
-        seen = Veil(caller.sight).decisions(snapshot, entries, found)
-        return DecisionsView(instance=self.instance, latest=latest, decisions=seen)
+
+        def make() -> DecisionsView:
+            found = decisions_view(snapshot, entries, parameters.since, parameters.limit)
+            latest = found[-1].sequence if found else parameters.since
+            seen = Veil(caller.sight).decisions(snapshot, entries, found)
+            return DecisionsView(instance=self.instance, latest=latest, decisions=seen)
+
+        return await self._beside(make)
 
     async def explain(
         self, namespace: str, name: str, parameters: Annotated[ExplainParameters, Query()], caller: Asker
-    ) -> ExplainView:
+    ) -> Response:
         """Why the job is where it is, and what would mend it."""
         ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
-        asked = (ledger.snapshot, job, ledger.policy, ledger.now())
-        view = explain_view(*asked, veil.journal(ledger.snapshot, ledger.journal.since()))
-        if not parameters.unblock:
-            return veil.view(view)
-        async with self._one_at_a_time:  # the verbs come first: never more than one thread beside the loop
-            return veil.view(view.model_copy(update=await asyncio.to_thread(deeper, *asked)))
+        asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
+        more: Mapping[str, object] = {}
+        if parameters.unblock:
+            async with self._one_at_a_time:  # never more than one long answer beside the loop
+                more = await asyncio.to_thread(deeper, *asked)
+
+        def make() -> ExplainView:
+            view = explain_view(*asked, veil.journal(asked[0], entries))
+            return veil.view(view.model_copy(update=dict(more)))
+
+        return await self._beside(make)
 
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
         """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
