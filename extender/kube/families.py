@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from extender.kube.membership import Claim
 from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
 from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
-from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.resources import NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,6 @@ def _roles(members: list[Kin], missing: int) -> tuple[tuple[Role, ...], str]:
 
 
 def _larger(one: Role, other: Role) -> Role:
-    names = one.requests.amounts.keys() | other.requests.amounts.keys()
-    most = Resources({name: max(one.requests[name], other.requests[name]) for name in names})
+    most = one.requests.or_more(other.requests)
     unsupported = tuple(dict.fromkeys((*one.unsupported, *other.unsupported)))
     return replace(one, replicas=one.replicas + 1, requests=most, unsupported=unsupported)

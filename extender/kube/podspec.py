@@ -40,21 +40,25 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
     whole = _containers(spec, field, _asked)
     if status is not None and listed(status, "containerStatuses"):
         whole = _resizing(spec, field, status, whole)
-    whole = _pod_level(spec, f"{field}.resources", whole)
-    overhead = _amounts(spec.get("overhead"), f"{field}.overhead")
-    return whole + overhead + Resources({"pods": 1}) + _host_ports(spec, field)
+    if spec.get("resources") is not None:
+        whole = _pod_level(spec, f"{field}.resources", whole)
+    if spec.get("overhead") is not None:
+        whole = whole + _amounts(spec["overhead"], f"{field}.overhead")
+    return Resources({**whole.amounts, "pods": whole["pods"] + 1, **_host_ports(spec, field)})
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:
     """Containers and sidecars, or the largest moment of initialisation, whichever is more."""
     running = total(ask(container, path) for path, container in each(spec, field, "containers"))
+    if spec.get("initContainers") is None:
+        return running
     sidecars, peak = NOTHING, NOTHING
     for path, container in each(spec, field, "initContainers"):
         asked = ask(container, path)
-        peak = _larger(peak, sidecars + asked)
+        peak = peak.or_more(sidecars + asked)
         if container.get("restartPolicy") == "Always":
             sidecars = sidecars + asked
-    return _larger(running + sidecars, peak)
+    return (running + sidecars).or_more(peak)
 
 
 def _asked(container: Json, field: str) -> Resources:
@@ -81,8 +85,8 @@ def _resizing(spec: Json, field: str, status: Mapping[str, Any], asked: Resource
         requests = part(known.get(text(container, "name")), "resources").get("requests")
         return _amounts(requests, path) if isinstance(requests, dict) else allocated(container, path)
 
-    granted = _larger(_containers(spec, field, allocated), _containers(spec, field, in_force))
-    return granted if infeasible else _larger(asked, granted)
+    granted = _containers(spec, field, allocated).or_more(_containers(spec, field, in_force))
+    return granted if infeasible else asked.or_more(granted)
 
 
 def _pod_level(spec: Json, field: str, containers: Resources) -> Resources:
@@ -99,15 +103,11 @@ def _is_pod_level(name: str) -> bool:
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
-def _larger(one: Resources, other: Resources) -> Resources:
-    return Resources({name: max(one[name], other[name]) for name in one.amounts.keys() | other.amounts.keys()})
-
-
 def _amounts(value: object, field: str) -> Resources:
     return Resources({str(name): amount(str(name), value, field) for name, value in mapping(value, field).items()})
 
 
-def _host_ports(spec: Json, field: str) -> Resources:
+def _host_ports(spec: Json, field: str) -> dict[str, int]:
     """Each host port is a resource of which a node has one. With hostNetwork every container port is a host port.
 
     Init containers hold theirs only as sidecars. The host address is left out: two pods that differ in nothing else are
@@ -123,7 +123,7 @@ def _host_ports(spec: Json, field: str) -> Resources:
                 number = number or _port(port.get("containerPort"), f"{where}.containerPort")
             if number:
                 ports[f"{HOST_PORT}{string(port.get('protocol'), where) or 'TCP'}/{number}"] = 1
-    return Resources(ports)
+    return ports
 
 
 def _port(value: object, field: str) -> int:

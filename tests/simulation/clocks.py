@@ -14,7 +14,7 @@ from typing import Any
 from extender.clock import Clock
 
 START = 10_000.0  # an hour back is still after the epoch
-Timer = tuple[float, int, asyncio.TimerHandle]
+Timer = tuple[float, int, "asyncio.TimerHandle | asyncio.Future[None]"]
 
 
 class SimLoop(asyncio.SelectorEventLoop):
@@ -28,7 +28,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._now = START
         self._made = 0
         self._timers: list[Timer] = []
-        self._waiting: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        self._waiting: deque[asyncio.Handle | asyncio.Future[None]] = self._ready  # type: ignore[attr-defined]
 
     def _run_once(self) -> None:
         """One turn, as asyncio's own, without a look at sockets."""
@@ -42,11 +42,17 @@ class SimLoop(asyncio.SelectorEventLoop):
             waiting.append(heappop(timers)[2])
         for _ in range(len(waiting)):
             handle = waiting.popleft()
-            if not handle.cancelled():
+            if isinstance(handle, asyncio.Future):
+                if not handle.done():
+                    handle.set_result(None)
+            elif not handle._cancelled:
                 handle._run()
 
     def time(self) -> float:
         return self._now
+
+    def get_debug(self) -> bool:
+        return False  # every handle asks
 
     def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -79,8 +85,22 @@ class SimLoop(asyncio.SelectorEventLoop):
             done.set_exception(error)
         return done
 
+    def sleep(self, seconds: float) -> asyncio.Future[None]:
+        """As asyncio's, for less: half of all that happens here is that somebody wakes."""
+        self._made += 1
+        made: asyncio.Future[None] = self.create_future()
+        heappush(self._timers, (self._now + seconds, self._made, made))
+        return made
+
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Nothing: it is passed over when its time comes."""
+
+
+def sim_loop() -> SimLoop:
+    """The loop that runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimLoop)
+    return loop
 
 
 def loop_time() -> float:
@@ -88,25 +108,32 @@ def loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
+async def sleep(seconds: float) -> None:
+    """Wait so many seconds of virtual time; zero or less only yields to others."""
+    await (sim_loop().sleep(seconds) if seconds > 0 else asyncio.sleep(0))
+
+
 class ProcessClock(Clock):
     """One process's time. While it is paused nothing of it wakes; its wall clock may be off by ``offset`` seconds."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._loop = sim_loop()
         self.offset = 0.0
         self.paused_until = 0.0
         self._made = 0
         self._timeouts: weakref.WeakValueDictionary[int, asyncio.Timeout] = weakref.WeakValueDictionary()
 
     def now(self) -> float:
-        return loop_time() + self.offset
+        return self._loop.time() + self.offset
 
     def monotonic(self) -> float:
-        return loop_time()
+        return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds))
-        await self.awake()
+        await (self._loop.sleep(seconds) if seconds > 0 else asyncio.sleep(0))
+        if self.paused:
+            await self.awake()
 
     def timeout(self, seconds: float | None) -> asyncio.Timeout:
         made = asyncio.timeout(seconds)
@@ -116,16 +143,16 @@ class ProcessClock(Clock):
 
     @property
     def paused(self) -> bool:
-        return loop_time() < self.paused_until
+        return self._loop.time() < self.paused_until
 
     async def awake(self) -> None:
         """Return once the process runs."""
-        while (left := self.paused_until - loop_time()) > 0:  # noqa: ASYNC110 - it may be paused again meanwhile
-            await asyncio.sleep(left)
+        while (left := self.paused_until - self._loop.time()) > 0:
+            await self._loop.sleep(left)
 
     def pause(self, seconds: float) -> None:
         """Stop the process, as a garbage collection or SIGSTOP does: what comes due meanwhile comes due at the end."""
-        self.paused_until = max(self.paused_until, loop_time() + seconds)
+        self.paused_until = max(self.paused_until, self._loop.time() + seconds)
         for _, waiting in sorted(self._timeouts.items()):
             when = waiting.when()
             if when is not None and when < self.paused_until:

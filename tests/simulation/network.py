@@ -31,7 +31,7 @@ from extender.kube.api import (
     Unknown,
 )
 from extender.kube.jobkinds import LEADER
-from tests.simulation.clocks import ProcessClock, loop_time
+from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.faults import Faults
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Line:
         while True:
             await self._alive()
             fault = self._faults.strikes("list-page-500", "list-page-410", "list-slow")
-            await asyncio.sleep(self._chance.uniform(0.5, 3.0) if fault == "list-slow" else self._latency())
+            await sleep(self._chance.uniform(0.5, 3.0) if fault == "list-slow" else self._latency())
             if fault == "list-page-500":
                 raise error_500()
             if fault == "list-page-410":
@@ -137,7 +137,7 @@ class Line:
         self, resource: Resource, resource_version: str, timeout: float
     ) -> AsyncGenerator[list[Json], None]:
         await self._alive()
-        await asyncio.sleep(self._latency())
+        await sleep(self._latency())
         if self._faults.strikes("watch-refused"):
             raise ClusterError(429, "TooManyRequests", "", 1.0) if self._chance.random() < 0.5 else error_500()
         seen: list[Json] = []
@@ -145,7 +145,7 @@ class Line:
             async for found in batches:
                 events = list(found)
                 if events:
-                    await asyncio.sleep(self._latency())
+                    await sleep(self._latency())
                     async for batch in self._disturbed(events, seen):
                         await self._alive()
                         yield batch
@@ -181,7 +181,7 @@ class Line:
                 yield [{"type": "ERROR", "object": {"code": 200, "reason": "Undecodable"}}]
                 await forever()
             case "watch-late":
-                await asyncio.sleep(self._chance.uniform(0.2, 6.0))
+                await sleep(self._chance.uniform(0.2, 6.0))
                 yield events
             case "watch-duplicate":
                 # As after a connection that was taken up from an older version: all of it again, in its order.
@@ -195,9 +195,9 @@ class Line:
     async def get(self, ref: Ref) -> Json | None:
         await self._alive()
         fault = self._faults.strikes("get-500", "get-lost")
-        await asyncio.sleep(self._latency())
+        await sleep(self._latency())
         if fault:
-            await asyncio.sleep(DEADLINE if fault == "get-lost" else 0.0)
+            await sleep(DEADLINE if fault == "get-lost" else 0.0)
             await self._alive()
             raise ClusterError(0, "Timeout") if fault == "get-lost" else error_500()
         found = await self._api.get(ref)
@@ -251,7 +251,7 @@ class Line:
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         await self._alive()
-        await asyncio.sleep(self._latency())
+        await sleep(self._latency())
         return Done({})  # nobody here reads them, and they would only cost time
 
     async def _write(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome:
@@ -287,7 +287,7 @@ class Line:
             pause = self._chance.uniform(1.0, 1.5)
             if not (isinstance(answer, Refused) and answer.status == 429) or loop_time() + pause >= ends:
                 return answer
-            await asyncio.sleep(pause)
+            await sleep(pause)
             await self._alive()
 
     async def _travel(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome | None:
@@ -295,7 +295,7 @@ class Line:
         what = "release" if _gives_room_up(verb, told) else verb
         fault = self._faults.strikes(*(f"{what}-{kind}" for kind in FAULTS[what])).removeprefix(f"{what}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
-        await asyncio.sleep(self._chance.uniform(*slow) if slow else self._latency())
+        await sleep(self._chance.uniform(*slow) if slow else self._latency())
         if slow and self.dead:
             await forever()  # its connection broke long ago
         match fault:
@@ -323,7 +323,7 @@ class Line:
             await forever()
         if fault == "500-done":
             return Unknown("HTTP 500")
-        await asyncio.sleep(self._latency())
+        await sleep(self._latency())
         return outcome
 
 
@@ -398,7 +398,7 @@ class Wire:
         answer_lost = "bind-call-answer-lost" if verb == "bind" else "filter-answer-lost"
         request_lost = "bind-call-lost" if verb == "bind" else "filter-request-lost"
         fault = self._faults.strikes(request_lost, answer_lost, f"{call}-late", f"{call}-twice")
-        await asyncio.sleep(self._chance.uniform(0.0002, 0.002))
+        await sleep(self._chance.uniform(0.0002, 0.002))
         if fault == request_lost:
             if self._chance.random() < 0.5:
                 await forever()
@@ -415,7 +415,7 @@ class Wire:
             await asyncio.wait([serving])
             if serving.cancelled():
                 raise aiohttp.ServerDisconnectedError
-            await asyncio.sleep(self._chance.uniform(0.0002, 0.002))
+            await sleep(self._chance.uniform(0.0002, 0.002))
             if fault == answer_lost:
                 await forever()
             await self._clock.awake()

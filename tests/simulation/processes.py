@@ -26,7 +26,7 @@ from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views import CONTROLLER
 from extender.routes.progress import Progress
 from extender.routes.rest import DecisionsParameters, DesiredParameters, Rest
-from tests.simulation.clocks import ProcessClock, loop_time
+from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash, Line, Watcher, Wire, forever
@@ -212,7 +212,7 @@ class Extender(Process):
         self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float, live: app.Live, clock: ProcessClock
     ) -> bytes:
         if delay:
-            await asyncio.sleep(delay)
+            await sleep(delay)
         await clock.awake()
         first = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -253,14 +253,14 @@ class ControllerProcess(Process):
         if self.line.dead:
             await forever()
         fault = self.around.faults.strikes("desired-lost", "desired-late")
-        await asyncio.sleep(self.chance.uniform(0.0002, 0.002))
+        await sleep(self.chance.uniform(0.0002, 0.002))
         extender = self._extender
         if not extender.listens or fault == "desired-lost":
             raise SourceError("ConnectError")
         asking = extender.call(self._asked(extender, path, query))
         done, _ = await asyncio.wait([asking], timeout=seconds)
         if fault == "desired-late":
-            await asyncio.sleep(self.chance.uniform(0.5, 4.0))
+            await sleep(self.chance.uniform(0.5, 4.0))
         await self.clock.awake()
         if not done or asking.cancelled():
             asking.cancel()

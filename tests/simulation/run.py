@@ -26,7 +26,7 @@ from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
 from policy.sim.pods.world import World
-from tests.simulation.clocks import ProcessClock, SimLoop, loop_time
+from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
@@ -172,7 +172,7 @@ class Simulation:
                 return await serve(verb, body, hung_up, delay, live, clock)
             args = msgspec.json.decode(body)
             if delay:
-                await asyncio.sleep(delay)
+                await sleep(delay)
             calls = extender.binding.setdefault(args["PodUID"], [])
             calls.append(args["Node"])
             line, began = extender.line, loop_time()
@@ -275,7 +275,7 @@ class Simulation:
         ends = loop_time() + self.scenario.storm
         chance = self.faults.chance
         while (left := ends - loop_time()) > 0:
-            await asyncio.sleep(min(left, chance.expovariate(1 / self.scenario.gap)))
+            await sleep(min(left, chance.expovariate(1 / self.scenario.gap)))
             storm.strike()
             self.witness.look()
             self._note_failures()
@@ -290,7 +290,7 @@ class Simulation:
     async def _calm(self, since: float) -> None:
         """Everything must come right, each thing in its time."""
         while True:
-            await asyncio.sleep(LOOK)
+            await sleep(LOOK)
             now = loop_time()
             self.witness.look()
             self._note_failures()

@@ -64,7 +64,7 @@ def test_no_seed_of_very_many_breaks_an_invariant() -> None:
 @pytest.mark.timeout(120)
 def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
     told = []
-    for hash_seed in ("1", "2"):
+    for hash_seed in ("1", "3"):  # they put the names of two resources in different orders in a set
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
             [sys.executable, "-c", DIGEST], cwd=ROOT, env=environment, check=True, capture_output=True, text=True

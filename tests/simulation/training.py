@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import random
@@ -14,7 +13,7 @@ from starlette.requests import Request
 from extender.access.reviews import POD_UID
 from extender.kube.api import Done, Outcome
 from policy.sim.objects import JobObject, JobPhase, PodObject
-from tests.simulation.clocks import loop_time
+from tests.simulation.clocks import loop_time, sleep
 
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
@@ -48,7 +47,7 @@ class Reporting:
     async def run(self) -> None:
         """Report until cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await sleep(EVERY)
             for job, pod in list(self._reporters()):
                 await self._report(job, pod)
 
@@ -78,7 +77,7 @@ class Reporting:
 
     def _later(self, sending: Coroutine[Any, Any, None], least: float, most: float) -> None:
         async def wait() -> None:
-            await asyncio.sleep(self._chance.uniform(least, most))
+            await sleep(self._chance.uniform(least, most))
             await sending
 
         self._sim.spawn(wait())
