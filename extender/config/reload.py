@@ -16,11 +16,12 @@ from pydantic import BaseModel
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.config.settingsfile import SettingsError, load_settings
-from policy.systems import POD_BY_POD, make_policy
-from policy.systems.base import KeepsTime
+from policy.systems import POD_BY_POD
 
 LIVE: Final = ("policy", "kod2", "parameters", "gate", "nominate_above_nodes", "log_level")
-"""What is applied without a restart; another policy only where both start gangs and neither keeps a schedule."""
+"""What is applied without a restart; another policy only where both start gangs."""
+ALONE: Final = POD_BY_POD | {"rrh"}
+"""They bind pods one by one and know no gangs; or have no place in their schedule for what others have started."""
 LOOK_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
@@ -84,13 +85,8 @@ def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[st
 
 
 def _same_kind(one: Settings, other: Settings) -> bool:
-    """Whether the one policy can take over from the other: a schedule has no place for what others have started."""
-    return one.policy == other.policy or not any(_stands_alone(settings) for settings in (one, other))
-
-
-def _stands_alone(settings: Settings) -> bool:
-    policy = make_policy(settings.policy, **settings.policy_parameters)
-    return settings.policy in POD_BY_POD or isinstance(policy, KeepsTime)
+    """Whether the one policy can take over from the other."""
+    return one.policy == other.policy or ALONE.isdisjoint((one.policy, other.policy))
 
 
 def _text(path: Path) -> bytes | None:

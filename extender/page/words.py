@@ -48,6 +48,7 @@ CAUSES: Final = {
     "PodGone": "pods that are gone",
     "Synced": "the first lists",
     "Led": "leading",
+    "PolicyChanged": "another policy",
     "BindHeld": "a bind call",
     "BindDropped": "a bind call that is gone",
     "BindDone": "a binding",

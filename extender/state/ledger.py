@@ -17,7 +17,7 @@ from extender.clock import Clock
 from extender.state.journal import Journal
 from policy.answers.inputs import inputs_of
 from policy.cluster.actions import Effect
-from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
+from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, PolicyChanged, Tick
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy, next_moment
@@ -77,9 +77,10 @@ class Ledger:
         self._records.append(record)
 
     def obey(self, policy: Policy) -> None:
-        """Decide by another policy from now on, and at once; what has been decided stands."""
+        """Decide by another policy, or by other parameters, from now on, and at once; what has been decided stands."""
+        changed = policy.name != self.policy.name
         self.policy = policy
-        self.step(Tick())
+        self.step(PolicyChanged() if changed else Tick())
 
     @property
     def dirty(self) -> bool:

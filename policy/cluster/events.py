@@ -65,6 +65,11 @@ class Led:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    """Another policy decides from now on. What was remembered is forgotten: the other one would find it out of date."""
+
+
+@dataclass(frozen=True, slots=True)
 class BindHeld:
     """kube-scheduler asks to bind this pod to this node and waits."""
 
@@ -146,6 +151,7 @@ Event = (
     | PodGone
     | Synced
     | Led
+    | PolicyChanged
     | BindHeld
     | BindDropped
     | BindDone

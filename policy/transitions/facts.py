@@ -40,6 +40,9 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             draft.touch_all()
         case events.Led(leading):
             return lead(draft, leading, now)
+        case events.PolicyChanged():
+            draft.set("memory", {})
+            draft.set("texts", {})
         case events.Reported(uid, report):
             take_report(draft, uid, report)
         case events.UsageSeen(usage):

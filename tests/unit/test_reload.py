@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from extender.config.settingsfile import load_settings
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder, read
-from policy.cluster.events import JobSeen, Led, NodeSeen, PodSeen, Synced
+from policy.cluster.events import JobSeen, Led, NodeSeen, PodSeen, PolicyChanged, Synced, Tick
 from policy.cluster.gang import State
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems import POD_BY_POD, make_policy
-from tests.builders import World, job, members, node
+from policy.systems.oasis import Oasis
+from tests.builders import START, World, job, members, node
 
 
 @pytest.fixture(autouse=True)
@@ -102,32 +104,36 @@ def test_from_gangs_to_pods_one_by_one_takes_a_restart(tmp_path: Path) -> None:
     assert followed.reload.problem == "in force after a restart only: policy"
 
 
+def test_to_and_from_the_rival_that_keeps_a_schedule_takes_a_restart(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, policy="oasis")
+    assert followed.change(policy="rrh") == []
+    assert followed.reload.problem == "in force after a restart only: policy"
+    assert followed.change(policy="kod2")[0].policy == "kod2"
+
+
 def test_every_live_setting_is_one() -> None:
     assert set(LIVE) <= set(Settings.model_fields)
     assert list(different(Settings(), Settings())) == []
 
 
-def test_to_a_policy_with_a_schedule_takes_a_restart(tmp_path: Path) -> None:
-    followed = Followed(tmp_path, policy="kod2")
-    assert followed.change(policy="oasis") == []
-    assert "policy" in followed.reload.problem
-
-
-GANGS = ["kod2", "drs", "dragon", "specon", "kod2+specon", "fifo", "drf"]
+GANGS = ["kod2", "drs", "dragon", "specon", "kod2+specon", "fifo", "drf", "oasis"]
 
 
 @pytest.mark.parametrize("other", GANGS)
 @pytest.mark.parametrize("first", GANGS)
 def test_a_change_of_policy_leaves_what_runs(first: str, other: str) -> None:
     """Whatever the first one remembers, the other takes over a world with running, waiting and growing jobs."""
-    world = World(make_policy(first)).nodes("n1", "n2")
+    slot = Oasis().slot_seconds
+    world = World(make_policy(first), now=slot * math.ceil(START / slot)).nodes("n1", "n2")
     world.start(job("a").ps().workers(2, 4))
     world.submit(job("b").ps().workers(9).arrived(1))
     before = {
         uid: (gang.state, gang.nodes) for uid, gang in world.snapshot.gangs.items() if gang.state is State.RUNNING
     }
+    assert before
     world.policy = make_policy(other)
-    world.pass_time(1)
+    world.now += 1
+    world.do(PolicyChanged() if other != first else Tick())
     after = {uid: world.snapshot.gangs[uid] for uid in before}
     assert {uid: gang.state for uid, gang in after.items()} == dict.fromkeys(before, State.RUNNING)
     for uid, (_, nodes) in before.items():

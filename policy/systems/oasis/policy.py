@@ -6,13 +6,14 @@ Section numbers are those of the paper; docs/policies/oasis.md says where we dif
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.gang import State
-from policy.cluster.model import Job, Node, lives
+from policy.cluster.model import WORKER, Job, Node, lives
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
@@ -23,7 +24,7 @@ from policy.systems.oasis.keep import read_book, write_book
 from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Planner, Quote, Window, hopeless, seen_of
 from policy.systems.oasis.prices import Floor, Pricing, usable
-from policy.systems.oasis.schedule import MEMORY, Book, Plan, Seen
+from policy.systems.oasis.schedule import MEMORY, Book, Plan, Seen, Shift
 from policy.systems.oasis.workload import Work, work_of
 from policy.systems.queue import Feasible, bar
 
@@ -146,7 +147,7 @@ class Pass:
             self._repair()
         for job in adopted:
             self.rejected.pop(job.uid, None)  # somebody else has bound it: what runs is never refused
-            self._force(job, self._fresh[job.uid])
+            self._adopt(job, self._fresh[job.uid])
         for job in arrivals:
             self._decide_about(job)
         if began:
@@ -225,6 +226,26 @@ class Pass:
         states = (State.RUNNING, State.REPAIRING)
         jobs = (job for job in self.snapshot.running() if job.uid not in self.plans and queued(job))
         return [job for job in jobs if self.snapshot.gang(job.uid).state in states]
+
+    def _adopt(self, job: Job, work: Work) -> None:
+        """What runs without a plan goes on as it is until its work is done.
+
+        Where others' plans leave no room for that, only in this slot: then it is planned like anybody.
+        """
+        gang = self.snapshot.gang(job.uid)
+        sized = {WORKER, *(part.role for part in work.parts)}
+        there = Counter((slot.role, node) for slot, node in gang.nodes.items() if slot.role in sized)
+        layout = tuple(sorted((role, node, count) for (role, node), count in there.items()))
+        slots = min(self.policy.horizon, math.ceil(work.work / max(1, gang.workers)))
+        plan = Plan(work, tuple(Shift(self.slot + later, layout) for later in range(slots)))
+        self.planner.book(plan)
+        if self.planner.overfull():
+            self.planner.free(plan)
+            self._force(job, work)
+            self.planner.free(self.plans[job.uid])
+            plan = replace(plan, shifts=(plan.shifts[0], *self.plans[job.uid].since(self.slot + 1).shifts))
+            self.planner.book(plan)
+        self.plans[job.uid] = plan
 
     def _force(self, job: Job, work: Work, *, freed: bool = False) -> None:
         """A new plan from now on, whether or not it pays: who was admitted is never refused (payoff test off).

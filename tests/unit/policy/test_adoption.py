@@ -1,0 +1,93 @@
+"""OASiS takes over a cluster that another policy has filled: what runs goes on as it is; and it starts from nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policy.cluster.actions import Resize
+from policy.cluster.events import JobSeen, PodSeen, PolicyChanged
+from policy.cluster.training import Training, Utility
+from policy.systems.kod2 import Kod2
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.schedule import MEMORY, Book
+from tests.builders import START, JobBuilder, State, World, job, members, node
+
+SLOT = 1000.0
+OASIS = Oasis(slot_seconds=SLOT, horizon=10)
+WORTH = Utility(100.0, 0.1, 20.0)
+
+
+def trains(name: str, epochs: int, workers: int = 2) -> JobBuilder:
+    """Two workers of one to four, and so many slots of work for them."""
+    training = Training(epochs=epochs, chunks=workers, seconds=SLOT, utility=WORTH)
+    return job(name, training=training).ps(1, cpu=1).workers(1, 4, asked=workers, cpu=2)
+
+
+def taken_over(*jobs: JobBuilder, later: float = 300.0) -> World:
+    """KOD2 has started them; ``later`` seconds into a slot OASiS takes over."""
+    world = World(Kod2()).nodes(node("n1", cpu=5))
+    world.start(*jobs)
+    world.policy, world.now = OASIS, START + later
+    world.effects.clear()
+    world.do(PolicyChanged())
+    return world
+
+
+def resized(world: World) -> list[Resize]:
+    return [effect for effect in world.effects if isinstance(effect, Resize)]
+
+
+def test_what_runs_goes_on_until_the_work_that_it_states_is_done() -> None:
+    world = taken_over(trains("a", epochs=3))
+    nodes = world.gang("a").nodes
+    for _ in range(3):
+        assert (world.gang("a").state, world.gang("a").nodes, resized(world)) == (State.RUNNING, nodes, [])
+        world.pass_time(SLOT)
+
+
+def test_its_room_is_promised_to_nobody_else_meanwhile() -> None:
+    world = taken_over(trains("a", epochs=3))
+    world.submit(trains("b", epochs=1))
+    book = world.snapshot.memory[MEMORY]
+    assert isinstance(book, Book)
+    first = int(START // SLOT)
+    assert [shift.slot - first for shift in book.plans["job-a"].shifts] == [0, 1, 2]
+    assert [shift.slot - first for shift in book.plans["job-b"].shifts] == [3]
+
+
+def test_what_others_were_promised_is_not_taken_by_a_job_that_somebody_else_has_started() -> None:
+    world = taken_over(trains("a", epochs=9))
+    world.see(node("n1", cpu=10))
+    world.submit(trains("b", epochs=1))
+    stranger = trains("c", epochs=2).done()
+    world.do(JobSeen(stranger), *(PodSeen(replace(pod, node="n1")) for pod in members(stranger)))
+    book = world.snapshot.memory[MEMORY]
+    assert isinstance(book, Book)
+    first = int(START // SLOT)
+    busy = {name: [shift.slot - first for shift in book.plans[f"job-{name}"].shifts] for name in ("b", "c")}
+    assert (world.gang("c").state, resized(world)) == (State.RUNNING, [])
+    assert (busy["b"], busy["c"][0]) == ([1], 0)
+    assert 1 not in busy["c"]
+
+
+def test_a_policy_that_comes_back_has_forgotten_its_old_schedule() -> None:
+    world = taken_over(trains("a", epochs=3))
+    old = world.snapshot.memory[MEMORY]
+    world.policy = Kod2()
+    world.do(PolicyChanged())
+    assert MEMORY not in world.snapshot.memory
+    world.now += 5 * SLOT
+    world.policy = OASIS
+    world.do(PolicyChanged())
+    assert world.snapshot.memory[MEMORY] != old
+    assert world.gang("a").state is State.RUNNING
+    assert resized(world) == []
+
+
+def test_who_was_paused_or_refused_is_judged_anew() -> None:
+    world = World(OASIS).nodes(node("n1", cpu=5))
+    world.submit(job("worthless", training=Training(utility=Utility(1e-9, 9.0, -99.0))).workers(1, cpu=1))
+    assert world.reason("worthless") == "JobRejected"
+    world.policy = Kod2()
+    world.do(PolicyChanged())
+    assert world.gang("worthless").state is State.PLANNED
