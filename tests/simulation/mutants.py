@@ -309,13 +309,13 @@ def renewal_dated_by_its_reading() -> list[Patch]:
     """A renewal counts from the look that shows it, however old it is by then. It was ours."""
 
     def note(self: lease.Lease, spec: Any, asked: float) -> None:
-        self.holder = str(spec.get("holderIdentity") or "")
-        seen = (self.holder, str(spec.get("renewTime") or ""))
-        if seen != self._seen:
-            self._seen = seen
-            self._good_until = asked + lease.RENEW_SHARE * lease._duration(spec)
+        self._looked = asked
+        _NOTE(self, spec, asked)
 
     return [(lease.Lease, "_note", note)]
+
+
+_NOTE = lease.Lease._note
 
 
 def binds_without_asking_who_leads() -> list[Patch]:

@@ -127,9 +127,13 @@ class Storm:
         return leader.name
 
     def _leader_paused(self) -> str:
-        """The whole pod, for longer than the Lease lasts: it wakes as somebody who has led."""
+        """The whole pod: it wakes as somebody who has led, or just before another may take the Lease over."""
         leader = self._leader()
-        return self._pause_all(leader, self._chance.uniform(16.0, 40.0)) if leader is not None else ""
+        return self._pause_all(leader, self._beyond_the_lease()) if leader is not None else ""
+
+    def _beyond_the_lease(self) -> float:
+        """Seconds of which half the time the Lease has run out, and half the time it is about to."""
+        return self._chance.uniform(*self._chance.choice(((9.0, 17.0), (16.0, 40.0))))
 
     def _leader_paused_in_gang(self) -> str:
         """The same, while bindings of a gang are held or on their way."""
@@ -139,7 +143,7 @@ class Storm:
         gangs = leader.extender.live.ledger.snapshot.gangs.values()
         if not any(gang.held or gang.in_flight for gang in gangs):
             return ""
-        return self._pause_all(leader, self._chance.uniform(16.0, 40.0))
+        return self._pause_all(leader, self._beyond_the_lease())
 
     def _leader_stopped_briefly(self) -> str:
         leader = self._leader()
