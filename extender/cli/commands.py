@@ -19,8 +19,10 @@ from extender.cli.options import (
     NamespaceOption,
     Output,
     OutputOption,
+    RootCaOption,
     RootServerOption,
     RootServiceOption,
+    RootTokenOption,
     shared,
 )
 
@@ -43,6 +45,8 @@ def _common(
     context: typer.Context,
     server: RootServerOption = None,
     service: RootServiceOption = None,
+    token_file: RootTokenOption = None,
+    ca_file: RootCaOption = None,
     kubeconfig: KubeconfigOption = None,
     cluster: ContextOption = None,
     output: OutputOption = None,
@@ -50,7 +54,7 @@ def _common(
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""
-    context.obj = Asked(server, service, kubeconfig, cluster, output, namespace, all_namespaces)
+    context.obj = Asked(server, service, token_file, ca_file, kubeconfig, cluster, output, namespace, all_namespaces)
 
 
 @app.command(epilog="Example: kohort serve --config /etc/kohort/kohort.yaml", short_help="Run the extender.")

@@ -36,6 +36,8 @@ class Asked:
 
     server: str | None = None
     service: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
     kubeconfig: str | None = None
     context: str | None = None
     output: Output | None = None
@@ -50,7 +52,10 @@ class Asked:
     @property
     def reach(self) -> Reach:
         """How to reach the service and the cluster."""
-        return Reach(self.server or "", self.service or DEFAULT_SERVICE, self.kubeconfig or "", self.context or "")
+        return Reach(
+            self.server or "", self.service or DEFAULT_SERVICE, self.kubeconfig or "", self.context or "",
+            self.token_file, self.ca_file,
+        )  # fmt: skip
 
     @property
     def shown(self) -> Output:
@@ -81,6 +86,8 @@ class Asked:
 SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
 SERVICE_HELP: Final = f"The Service that the API server hands requests to; default {DEFAULT_SERVICE}."
 PLACE: Final = "NAMESPACE/NAME:PORT"
+TOKEN_HELP: Final = "File with a token for the service: kubectl create token NAME --audience kohort.dev."
+CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
 # The variables count for the root alone: after the command they would be stronger than an option before it.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
@@ -88,6 +95,14 @@ RootServerOption = Annotated[
 RootServiceOption = Annotated[
     str | None, typer.Option("--service", metavar=PLACE, envvar="KOHORT_CLI_SERVICE", help=SERVICE_HELP)
 ]
+RootTokenOption = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", envvar="KOHORT_CLI_TOKEN_FILE", help=TOKEN_HELP)
+]
+RootCaOption = Annotated[
+    Path | None, typer.Option("--ca-file", metavar="FILE", envvar="KOHORT_CLI_CA_FILE", help=CA_HELP)
+]
+TokenOption = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help=TOKEN_HELP)]
+CaOption = Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help=CA_HELP)]
 ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help=SERVER_HELP)]
 ServiceOption = Annotated[str | None, typer.Option("--service", metavar=PLACE, help=SERVICE_HELP)]
 KubeconfigOption = Annotated[
@@ -107,7 +122,8 @@ ConfigOption = Annotated[
 ]
 
 REACH: Final = {
-    "server": ServerOption, "service": ServiceOption, "kubeconfig": KubeconfigOption, "context": ContextOption,
+    "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption,
+    "kubeconfig": KubeconfigOption, "context": ContextOption,
 }  # fmt: skip
 CLUSTER: Final = {name: REACH[name] for name in ("kubeconfig", "context")}
 OUTPUT: Final = {"output": OutputOption}

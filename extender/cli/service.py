@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from extender.cli.errors import CliError
+from extender.config.settings import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
+FORWARDED: Final = "X-Kohort-Authorization"
+"""The API server's proxy takes Authorization for itself: the token for the service goes beside it."""
 SECONDS: Final = 30.0
 View = TypeVar("View", bound=BaseModel)
 
@@ -27,13 +31,29 @@ class Reach:
     """How the service and the cluster are reached.
 
     server: a URL of the service; empty: by kubeconfig, through the API server's proxy, else on this machine.
-    service: NAMESPACE/NAME:PORT of its Service. kubeconfig, context: empty for those in force.
+    service: NAMESPACE/NAME:PORT of its Service. kubeconfig, context: empty for those in force. token_file: with a token
+    for the service. ca_file: of its certificate.
     """
 
     server: str = ""
     service: str = DEFAULT_SERVICE
     kubeconfig: str = ""
     context: str = ""
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+    @property
+    def token(self) -> str:
+        """The token; empty where none is named. CliError where the file cannot be read or holds none."""
+        if self.token_file is None:
+            return ""
+        try:
+            found = self.token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CliError(f"--token-file: {self.token_file} cannot be read: {error}", 2) from None
+        if not found or any(sign.isspace() for sign in found):
+            raise CliError(f"--token-file: {self.token_file} holds no token; allowed: one token, and nothing else", 2)
+        return found
 
 
 class NoProxyError(Exception):
@@ -82,27 +102,45 @@ def _answer(reach: Reach, method: str, path: str, query: Mapping[str, str], body
     if reach.server:
         server = check_server(reach.server)
         try:
-            return server, *_direct(server, method, path, query, body)
+            return server, *_direct(reach, server, method, path, query, body)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service at {server} ({error})")) from None
     try:
         return f"Service {reach.service}", *asyncio.run(_by_proxy(reach, method, path, query, body))
     except NoProxyError as why:
         try:
-            return DEFAULT_SERVER, *_direct(DEFAULT_SERVER, method, path, query, body)
+            return DEFAULT_SERVER, *_direct(reach, DEFAULT_SERVER, method, path, query, body)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service: {why}; nor at {DEFAULT_SERVER} ({error})")) from None
 
 
-def _direct(server: str, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[int, bytes]:
-    url = f"{server}{path}"
+def _direct(
+    reach: Reach, server: str, method: str, path: str, query: Mapping[str, str], body: object
+) -> tuple[int, bytes]:
+    url, token = httpx.URL(f"{server}{path}"), reach.token
+    if token and url.scheme != "https" and not is_loopback(url.host):
+        raise CliError(f"--server: {server!r} is not allowed with --token-file; allowed: an https:// URL", 2)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        answer = httpx.request(method, url, params=dict(query), json=body, timeout=SECONDS, trust_env=False)
+        answer = httpx.request(
+            method, url, params=dict(query), json=body, headers=headers, timeout=SECONDS, trust_env=False,
+            verify=_verified(reach),
+        )  # fmt: skip
     except httpx.TimeoutException:
         raise CliError(
             f"the service at {server} gave no answer in {SECONDS:g} s: is it stopped or busy? See its /livez and log"
         ) from None
     return answer.status_code, answer.content
+
+
+def _verified(reach: Reach) -> ssl.SSLContext | bool:
+    """By whom the service's certificate must be signed."""
+    if reach.ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(reach.ca_file))
+    except OSError as error:  # ssl.SSLError is one
+        raise CliError(f"--ca-file: {reach.ca_file} is no certificate (PEM): {error}", 2) from None
 
 
 async def _by_proxy(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[int, bytes]:
@@ -111,10 +149,11 @@ async def _by_proxy(reach: Reach, method: str, path: str, query: Mapping[str, st
     from extender.kube.user import connect, proxy_path
 
     namespace, name, port = service_of(reach.service)
+    headers = {FORWARDED: f"Bearer {reach.token}"} if reach.token else {}
     try:
         async with await connect(reach.kubeconfig, reach.context) as api:
             url = proxy_path(Ref(SERVICES, namespace, name), port, path)
-            status, answer = await api.exchange(method, url, query, body)
+            status, answer = await api.exchange(method, url, query, body, headers)
     except ClusterError as error:
         why = "no usable kubeconfig" if error.reason == "Credentials" else "the API server cannot be reached"
         raise NoProxyError(f"{why} ({error.message})") from None
@@ -158,6 +197,8 @@ def _unreachable(what: str) -> str:
 def _refusal(where: str, status: int, answer: bytes) -> str:
     """The service's own words, which say what is allowed."""
     told = _read(answer)
+    if status == httpx.codes.UNAUTHORIZED:
+        return f"{told.get('detail') or 'the service wants a token'}; name a file that holds one with --token-file"
     for field in ("message", "detail"):
         if isinstance(told.get(field), str):
             return str(told[field])

@@ -43,6 +43,7 @@ PAGE: Final = 500  # objects per list request, client-go's own choice
 WRITES_AT_ONCE: Final = 64  # more only queues in the API server
 READS: Final = 32  # connections beside the writes: each watch holds one
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
+NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
 
@@ -156,11 +157,18 @@ class KubeApi:
                 return None
             raise
 
-    async def exchange(self, method: str, path: str, query: Mapping[str, str], body: Any = None) -> tuple[int, bytes]:
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> tuple[int, bytes]:
         """Send one request as it is and return status and body, whatever they say; ClusterError where none came."""
         try:
             async with self._clock.timeout(self._deadline):
-                response = await self._open(method, path, query, body)
+                response = await self._open(method, path, query, body, more=headers)
                 return response.status, await self._body(response)
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
@@ -296,9 +304,10 @@ class KubeApi:
         query: Mapping[str, str],
         body: Any = None,
         content_type: str = "application/json",
+        more: Mapping[str, str] = NO_HEADERS,
     ) -> aiohttp.ClientResponse:
         """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type}
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type, **more}
         try:
             _, url, headers, _, _ = await self._client.param_serialize(
                 method, path, query_params=list(query.items()), header_params=headers, auth_settings=["BearerToken"]

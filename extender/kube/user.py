@@ -39,6 +39,6 @@ def _file(kubeconfig: str) -> str:
 
 
 def proxy_path(service: Ref, port: str, path: str) -> str:
-    """The URL path under which the API server hands a request on to a Service; ``port``: number or name."""
-    named = Ref(service.resource, service.namespace, f"http:{service.name}:{port}")
+    """The URL path under which the API server hands a request on to a Service, by TLS; ``port``: number or name."""
+    named = Ref(service.resource, service.namespace, f"https:{service.name}:{port}")
     return f"{answers.path(named.resource, named.namespace, named.name, 'proxy')}{path}"

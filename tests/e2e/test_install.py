@@ -28,7 +28,7 @@ WITH_EVERYTHING = """
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [{base}]
-components: [{progress}, {monitoring}]
+components: [{api}, {progress}, {monitoring}]
 """
 
 
@@ -114,7 +114,7 @@ def warnings(plane: ControlPlane, *arguments: str) -> list[str]:
 def everything(tmp_path: Path) -> Path:
     """An overlay of somebody's own, with all components."""
     relative = {name: os.path.relpath(MANIFESTS / path, tmp_path) for name, path in {
-        "base": "base", "progress": "components/progress", "monitoring": "components/monitoring",
+        "base": "base", **{name: f"components/{name}" for name in ("api", "progress", "monitoring")},
     }.items()}  # fmt: skip
     (tmp_path / "kustomization.yaml").write_text(WITH_EVERYTHING.format(**relative))
     return tmp_path

@@ -12,6 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from extender.access.reviews import GROUP, RESOURCE, VERB
+from extender.cli.service import DEFAULT_SERVICE
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
@@ -180,6 +182,48 @@ def test_selectors_find_the_pod_and_hold_no_version() -> None:
     for selector in selectors:
         assert selector.items() <= POD["metadata"]["labels"].items()
         assert "app.kubernetes.io/version" not in selector
+
+
+# -- the component for people ------------------------------------------------------------------------------------------
+
+API = {
+    f"{document['kind']} {document['metadata']['name']}": document
+    for path in sorted((ROOT / "manifests" / "components" / "api").glob("*.yaml"))
+    for document in documents(path)
+    if path.name not in ("kustomization.yaml", "deployment.yaml")
+}
+
+
+@pytest.mark.parametrize("manifest", API.values(), ids=API.keys())
+def test_object_for_people_is_valid_and_carries_our_labels(manifest: Manifest) -> None:
+    kubernetes_validate.validate(manifest, "1.37", strict=True)
+    test_object_carries_our_labels(manifest)
+
+
+def test_the_service_for_people_is_where_the_settings_and_the_command_line_say() -> None:
+    (patch,) = documents(ROOT / "manifests" / "components" / "api" / "deployment.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    (port,), (mount,) = container["ports"], container["volumeMounts"]
+    settings = Settings(api={"enabled": True}).api
+    assert container["env"] == [{"name": "KOHORT_API__ENABLED", "value": "true"}]
+    assert port["containerPort"] == settings.port
+    assert {settings.certificate, settings.key} == {f"{mount['mountPath']}/tls.crt", f"{mount['mountPath']}/tls.key"}
+    service = API["Service kohort"]
+    assert service["spec"]["selector"].items() <= POD["metadata"]["labels"].items()
+    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+    assert f"{service['metadata']['namespace']}/kohort:{service['spec']['ports'][0]['port']}" == DEFAULT_SERVICE
+    (rule,) = API["NetworkPolicy kohort-api"]["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": port["name"]}]
+
+
+def test_the_rights_of_the_component_are_to_ask_and_those_for_people_are_what_is_asked() -> None:
+    asks, view = API["ClusterRole kohort-api"], API["ClusterRole kohort-view"]
+    reviews = {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
+    assert asks["rules"] == [reviews]
+    assert view["rules"] == [{"apiGroups": [GROUP], "resources": [RESOURCE], "verbs": [VERB]}]
+    assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    subjects = API["ClusterRoleBinding kohort-api"]["subjects"]
+    assert [subject["name"] for subject in subjects] == ["kohort-extender", "kohort"]
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------

@@ -180,7 +180,17 @@ RELATIONS = {
     "verbs on loopback": (
         "{server: {host: 0.0.0.0, allow_remote_without_tls: true}}",
         "{server: {host: 0.0.0.0}}",
-        ("server.host", "0.0.0.0", "127.0.0.1", "server.allow_remote_without_tls"),
+        ("server.host", "0.0.0.0", "127.0.0.1", "set api.enabled", "server.allow_remote_without_tls"),
+    ),
+    "tokens in the clear stay in the pod": (
+        "{api: {enabled: true, without_tls: true, host: 127.0.0.1}}",
+        "{api: {enabled: true, without_tls: true}}",
+        ("api.without_tls", "api.host '0.0.0.0'", "allowed: false"),
+    ),
+    "the port for people is its own": (
+        "{api: {enabled: true, port: 8904}}",
+        "{api: {enabled: true, port: 8901}}",
+        ("api.port", "8901", "server.health_port"),
     ),
     "health port is its own": (
         "{server: {port: 0, health_port: 0}}",

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from extender.cli import commands
 from tests.unit.cli.bodies import ANSWERS, TFJOB, WHAT_IF
 
-PROXY = "/api/v1/namespaces/kohort-system/services/http:kohort:8900/proxy"
+PROXY = "/api/v1/namespaces/kohort-system/services/https:kohort:8900/proxy"
 JOB_PATH = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/mnist"
 Json = dict[str, Any]
 
@@ -34,6 +34,7 @@ class Server(ThreadingHTTPServer):
         self.job: Json = copy.deepcopy(TFJOB)
         self.hurdles: list[int] = []
         self.proxied: Json | None = None
+        self.headers: list[dict[str, str]] = []
 
     @property
     def url(self) -> str:
@@ -45,6 +46,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
+        self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.proxied is not None and self.path.startswith("/api/"):
             self._say(self.server.proxied["code"], self.server.proxied)
         elif self.path == JOB_PATH:

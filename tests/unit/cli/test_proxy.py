@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import Result
@@ -28,7 +29,7 @@ def test_the_context_names_the_namespace_of_a_job(by_kubeconfig: Run, server: Se
 
 def test_another_service(by_kubeconfig: Run, server: Server) -> None:
     by_kubeconfig("jobs", "--service", "ml/own:web")
-    assert server.asked == ["/api/v1/namespaces/ml/services/http:own:web/proxy/v1/jobs"]
+    assert server.asked == ["/api/v1/namespaces/ml/services/https:own:web/proxy/v1/jobs"]
     found = by_kubeconfig("jobs", "--service", "own")
     assert (found.exit_code, "allowed: NAMESPACE/NAME:PORT" in found.stderr) == (2, True)
 
@@ -61,3 +62,47 @@ def test_an_unusable_kubeconfig_is_told(by_kubeconfig: Run, monkeypatch: pytest.
     assert found.exit_code == 1
     assert "no usable kubeconfig" in found.stderr
     assert "set KUBECONFIG, or forward its port" in found.stderr
+
+
+def test_a_token_for_the_service_goes_beside_the_one_for_the_api_server(
+    by_kubeconfig: Run, server: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("for-kohort\n")
+    assert by_kubeconfig("jobs", "--token-file", str(file)).exit_code == 0
+    assert server.headers[-1]["x-kohort-authorization"] == "Bearer for-kohort"
+    assert server.headers[-1]["authorization"] == "Bearer none", "the API server's own"
+    assert by_kubeconfig("jobs").exit_code == 0
+    assert "x-kohort-authorization" not in server.headers[-1], "no token is handed on that nobody has named"
+
+
+def test_a_service_is_given_the_token_that_was_named(kohort: Run, server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("for-kohort\n")
+    assert kohort("--token-file", str(file), "jobs").exit_code == 0
+    assert server.headers[-1]["authorization"] == "Bearer for-kohort"
+
+
+WRONG: dict[str, tuple[tuple[str, ...], str]] = {
+    "no such file": (("--token-file", "{tmp}/none"), "cannot be read"),
+    "an empty one": (("--token-file", "{tmp}/empty"), "holds no token; allowed: one token"),
+    "two tokens": (("--token-file", "{tmp}/two"), "holds no token"),
+    "in the clear": (("--token-file", "{tmp}/good", "--server", "http://kohort.example"), "allowed: an https:// URL"),
+    "no CA": (("--ca-file", "{tmp}/good", "--server", "https://127.0.0.1:1"), "is no certificate (PEM)"),
+}
+
+
+@pytest.mark.parametrize(("args", "text"), WRONG.values(), ids=WRONG.keys())
+def test_a_token_or_ca_that_is_of_no_use_is_told(kohort: Run, tmp_path: Path, args: tuple[str, ...], text: str) -> None:
+    for name, content in {"empty": "", "two": "a b", "good": "a"}.items():
+        (tmp_path / name).write_text(content)
+    found = kohort("jobs", *(arg.replace("{tmp}", str(tmp_path)) for arg in args))
+    assert (found.exit_code, text in found.stderr) == (2, True), found.output
+
+
+def test_without_a_token_it_is_told_how_to_give_one(by_kubeconfig: Run, server: Server) -> None:
+    server.proxied = {"code": 401, "detail": "no token; send one", "status": 401}
+    found = by_kubeconfig("jobs")
+    assert (found.exit_code, "no token; send one; name a file that holds one with --token-file" in found.stderr) == (
+        1, True,
+    )  # fmt: skip

@@ -44,6 +44,18 @@ def test_a_component_is_added(kohort: Run) -> None:
     assert {port["containerPort"] for port in extender["ports"]} == {8901, 8903}
 
 
+@pytest.mark.parametrize("overlay", ["base", "shared-scheduler", "development"])
+def test_components_are_added_to_every_overlay(kohort: Run, overlay: str) -> None:
+    found = list(yaml.safe_load_all(kohort("render", overlay, "--component", "api", "--component", "progress").stdout))
+    assert {("Service", "kohort"), ("ClusterRole", "kohort-view")} <= {
+        (one["kind"], one["metadata"]["name"]) for one in found
+    }
+    (pod,) = (one["spec"]["template"]["spec"] for one in found if one["kind"] == "Deployment")
+    extender = next(one for one in pod["containers"] if one["name"] == "extender")
+    assert {8901, 8903, 8905} <= {port["containerPort"] for port in extender["ports"]}
+    assert {"KOHORT_API__ENABLED", "KOHORT_PROGRESS__ENABLED"} <= {one["name"] for one in extender["env"]}
+
+
 def test_the_address_goes_into_the_configuration_of_the_clusters_own_scheduler(kohort: Run) -> None:
     found = yaml.safe_load(kohort("render", "shared-scheduler", "--scheduler-address", "10.0.0.9").stdout)
     assert found["extenders"][0]["urlPrefix"] == "https://10.0.0.9:8904/scheduler/v1"
