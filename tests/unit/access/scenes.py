@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -17,7 +17,7 @@ from extender.kube.api import Done, Json, Outcome, Unknown
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Job
+from policy.cluster.model import Job, Node
 from tests import builders
 from tests.builders import START, JobBuilder, World
 from tests.stage import FakeApi
@@ -79,6 +79,10 @@ class Cluster(World):
         ledger.step(*(self._placed(one, coming) for one in events))
         self.snapshot = ledger.snapshot
         return tuple(entry.effect for entry in ledger.journal.since(latest))
+
+    def nodes(self, *shape: Node | str) -> Self:
+        super().nodes(*shape)
+        return self
 
     def _placed(self, event: Event, coming: dict[str, Job]) -> Event:
         if not isinstance(event, PodSeen) or not event.pod.job_uid:
