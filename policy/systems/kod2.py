@@ -67,7 +67,7 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        known = snapshot.index.memo.table(self, most=2 * len(snapshot.jobs))
+        known = snapshot.index.memo.table(f"kod2's weights, {self.weight_mode.value}", most=2 * len(snapshot.jobs))
         largest: list[tuple[tuple[str, int], ...]] = []  # not looked at where nobody is weighed
 
         def weight(job: Job) -> float:
@@ -130,12 +130,13 @@ class Pass(ElasticPass):
         super().__init__(snapshot, now)
         self.policy = policy
         self._weight = policy.weights(snapshot)
+        self._kind = ("by kod2's weight", policy.weight_mode.value)  # for the memo: a whole policy is slow to hash
         self._heaviest: Job | None = None  # of ``gangs``, once somebody has asked
 
     def run(self) -> Decision:
         """Lines 1-40 of Algorithm 1; a gang that has lost members comes before the queue."""
         self.mend(lambda job: self.offers(self._victims(job, self._weight(job))))
-        lines, barred = line_up(self.snapshot, self.now, self.policy, self._mark)
+        lines, barred = line_up(self.snapshot, self.now, (*self._kind, self.policy.gate.value), self._mark)
         self.verdicts.update(barred)
         blocked = self._admit(Front(lines, self._in_order))
         if not blocked and self.mending is None:
@@ -241,7 +242,7 @@ class Pass(ElasticPass):
             runs = job is not None and queued(job) and is_filed(uids, uid)
             return ((self._weight(job), entry(job)),) if job is not None and runs else ()
 
-        return snapshot.index.memo.arranged((filed, "by weight", self.policy), places, lambda: uids).groups
+        return snapshot.index.memo.arranged((filed, *self._kind), places, lambda: uids).groups
 
     # -- Algorithm 3 ---------------------------------------------------------------------------
 

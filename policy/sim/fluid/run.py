@@ -78,8 +78,9 @@ class Run:
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
         self._stepped = self._happened = START
-        self._ticks_at: tuple[float, int] | None = None  # when the next tick is due, and its ticket
-        self._ticked = self._quiet = False  # whether this instant has a tick; whether its last step did nothing
+        self._due = START + settings.tick_seconds  # when the next tick is to be
+        self._ticks_at: tuple[float, int] | None = None  # when we look whether it is due, and the ticket of that
+        self._quiet = False  # whether the last step did nothing
         self._post([*(NodeSeen(node) for node in trace.nodes), Synced()])
         self._events.schedule(START, lambda: None)
         for spec in trace.jobs:
@@ -159,11 +160,17 @@ class Run:
     # -- the clock ---------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        """Post a tick where no step was made for so long; a step sets the timer anew, as in the live service."""
+        """Post a tick where no step was made for so long; a step sets the timer anew, as in the live service.
+
+        Those of which the policy knows that it would do nothing are left out.
+        """
         self._ticks_at = None
-        if self._stepped + self._settings.tick_seconds <= self._now:
+        if self._due <= self._now and self._quiet and isinstance(self._policy, Foresees):
+            tick = self._settings.tick_seconds
+            ticks = (self._policy.next_change(self._snapshot, self._stepped) - EARLY - self._stepped) / tick
+            self._due = self._stepped + tick * max(1, math.ceil(ticks)) if ticks < math.inf else ticks
+        if self._due <= self._now:
             self._inbox.append(Tick())
-            self._ticked = True
 
     def _await_moment(self) -> None:
         """Be there when the policy wants to be asked, whatever the tick."""
@@ -173,22 +180,14 @@ class Run:
 
     def _keep_moment(self) -> None:
         self._inbox.append(Tick())
-        self._ticked = True
         self._await_moment()
 
     def _set_timer(self) -> None:
-        """The next tick. Those of which the policy knows that it would do nothing are left out."""
-        tick = self._settings.tick_seconds
-        due = self._stepped + tick
-        if self._ticked and self._quiet and isinstance(self._policy, Foresees):
-            ticks = (self._policy.next_change(self._snapshot, self._now) - EARLY - self._stepped) / tick
-            due = self._stepped + tick * max(1, math.ceil(ticks)) if ticks < math.inf else ticks
-        self._ticked = False
-        if self._ticks_at is not None and self._ticks_at[0] <= due:
+        if self._ticks_at is not None and self._ticks_at[0] <= self._due:
             return
         if self._ticks_at is not None:
             self._clock.cancel(self._ticks_at[1])
-        self._ticks_at = (due, self._clock.schedule(due, self._tick)) if due < math.inf else None
+        self._ticks_at = (self._due, self._clock.schedule(self._due, self._tick)) if self._due < math.inf else None
 
     def _report(self, seconds: float) -> None:
         self._inbox += [Reported(uid, self._flow.report(uid, self._now)) for uid in self._flow.computing()]
@@ -233,6 +232,7 @@ class Run:
         self._inbox, self._ended, self._forgotten = [], [], self._ended
         self._snapshot, effects = step(self._snapshot, events, self._policy, self._now)
         self._stepped, self._quiet = self._now, not effects
+        self._due = self._now + self._settings.tick_seconds
         if self._on_step is not None:
             self._on_step(Step(self._now, self._snapshot, events, effects))
         self._follow({uid for effect in effects if (uid := self._heed(effect))} | self._open)
