@@ -174,8 +174,12 @@ class Live:
         api, clock = self.settings.api, self.clock
         tokens = Tokens(reviewer, clock, api.audiences, api.review_seconds)
         rights = Rights(reviewer, clock, api.review_seconds)
-        whose = " or ".join(api.audiences) or "the API server"
-        return Guard(self.rest(), Access(tokens, rights, self._namespaces, api.review_seconds, f"one for {whose}"))
+        allowed = f"one for {' or '.join(api.audiences) or 'the API server'}"
+        access = Access(tokens, rights, self._namespaces, self._decides, api.review_seconds, allowed)
+        return Guard(self.rest(), access)
+
+    def _decides(self) -> bool:
+        return self.ledger.snapshot.synced and self.ledger.snapshot.leading
 
     def _namespaces(self) -> Iterable[str]:
         return (job.namespace for job in self.ledger.snapshot.jobs.values())

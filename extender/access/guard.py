@@ -25,6 +25,7 @@ PROBLEM: Final = "application/problem+json"
 FORWARDED: Final = "x-kohort-authorization"
 """The token's header behind the API server's proxy, which takes ``Authorization`` for itself and hands nothing on."""
 RETRY_SECONDS: Final = 5
+FOLLOWS: Final = "this replica does not lead, or not yet, and knows of no decisions; try again: another one answers"
 T = TypeVar("T")
 Row = tuple["re.Pattern[str]", "Rule"]
 RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
@@ -85,9 +86,19 @@ class Access:
     """Finds out who calls and what they may see. namespaces: those in which there is something to see now."""
 
     def __init__(
-        self, tokens: Tokens, rights: Rights, namespaces: Callable[[], Iterable[str]], seconds: float, allowed: str
+        self,
+        tokens: Tokens,
+        rights: Rights,
+        namespaces: Callable[[], Iterable[str]],
+        leads: Callable[[], bool],
+        seconds: float,
+        allowed: str,
     ) -> None:
-        """Ask nothing yet. seconds: how long an answer is good. allowed: which tokens are taken, for people."""
+        """Ask nothing yet. leads: whether this replica knows what is decided: behind a Service another one may.
+
+        seconds: how long an answer is good. allowed: which tokens are taken, for people.
+        """
+        self.leads = leads
         self._tokens = tokens
         self._rights = rights
         self._namespaces = namespaces
@@ -175,6 +186,8 @@ class Guard:
             raise may_not(caller, f"all namespaces, as {path[:200]} asks for")
         elif rule is Rule.FILTERED and caller.sight.blind:
             raise may_not(caller, "any namespace that has jobs now")
+        if not self._access.leads():
+            raise DeniedError(503, "Service Unavailable", FOLLOWS, 1)
         scope[KEY] = caller
 
 

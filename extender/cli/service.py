@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 FORWARDED: Final = "X-Kohort-Authorization"
 """The API server's proxy takes Authorization for itself: the token for the service goes beside it."""
 SECONDS: Final = 30.0
+TRIES: Final = 8
+AGAIN_SECONDS: Final = 0.5
 View = TypeVar("View", bound=BaseModel)
 
 
@@ -88,7 +91,11 @@ def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
 
 
 def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object, view: type[View]) -> View:
-    where, status, answer = _answer(reach, method, path, query, body)
+    for _ in range(TRIES):
+        where, status, answer = _answer(reach, method, path, query, body)
+        if status != httpx.codes.SERVICE_UNAVAILABLE:
+            break
+        time.sleep(AGAIN_SECONDS)  # behind a Service another replica may answer, the one that leads
     if status != httpx.codes.OK:
         raise CliError(_refusal(where, status, answer))
     try:

@@ -40,7 +40,8 @@ Why a pod or a job does not run now: one closed list, the same in pod conditions
 ---
 # REST
 
-On `server.port` (8900, loopback). Nothing here changes the cluster. The service itself has this as OpenAPI at
+On `server.port` (8900, loopback), and for [people with a token](../how-to/give-people-access.md) on `api.port` (8905),
+where answers hold what they may read. Nothing here changes the cluster. The service itself has this as OpenAPI at
 `/openapi.json`.
 ---
 # Command line

@@ -78,8 +78,25 @@ REPORT = {"metric": 0.5, "step": 1, "steps": 10}
 TOKEN = "token-of-runs-worker-0"
 
 
+PEOPLE = 3
+"""The listener for people with a token."""
+
+
+def for_people(chance: random.Random, service: Service) -> bytes:
+    """A question with a token, most often the right one, on any path."""
+    token = chance.choice((*[TOKEN] * 8, "", "x", "\xe9"))
+    name = chance.choice((*["Authorization"] * 4, "X-Kohort-Authorization", "X-Other"))
+    header = f"{name}: {chance.choice((*['Bearer'] * 6, 'Basic'))} {token}"
+    if chance.random() < 0.3:
+        body = written(hurt(WHAT_IF | {"job": service.waits}, chance), chance)
+        return request("POST", "/v1/what-if", body, header)
+    return request(chance.choice(METHODS) if chance.random() < 0.2 else "GET", _path(chance), b"", header)
+
+
 def other_case(chance: random.Random, service: Service) -> tuple[bytes, int]:
     """A question that is a POST too, or a report of training code; and the listener that it is for."""
+    if chance.random() < 0.4:
+        return for_people(chance, service), PEOPLE
     if chance.random() < 0.5:
         question = WHAT_IF | {"job": service.waits}
         return request("POST", "/v1/what-if", written(hurt(question, chance), chance)), 0
@@ -130,11 +147,14 @@ def _piece(chance: random.Random) -> str:
 
 
 class OneToken:
-    """Knows the token of one pod."""
+    """Knows the token of one pod, whose owner may read the namespace ``team``."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         user = {"username": "u", "extra": {POD_UID: ["uid-runs-worker-0"]}}
         return Done({"status": {"authenticated": token == TOKEN, "audiences": list(audiences), "user": user}})
+
+    async def review_access(self, spec: Json) -> Outcome:
+        return Done({"status": {"allowed": spec["resourceAttributes"].get("namespace") == "team"}})
 
 
 class Running:
@@ -169,6 +189,7 @@ async def running() -> AsyncIterator[Running]:
         Endpoint(service.live.with_verbs(service.live.rest()), "127.0.0.1", 0, LIMITS, too_long),
         Endpoint(service.live.health(), "127.0.0.1", 0, LIMITS),
         Endpoint(Progress(service.live.ledger, OneToken(), PROGRESS).app(), "127.0.0.1", 0, LIMITS),
+        Endpoint(service.live.guarded(OneToken()), "127.0.0.1", 0, LIMITS),
     ]
     task = asyncio.create_task(serve(ends, on_ready, stop))
     await asyncio.wait_for(ready.wait(), 5)
@@ -185,9 +206,9 @@ def status_of(answer: bytes) -> int:
     return int(found[-1]) if found else 0
 
 
-async def fuzz(cases: int, seed: int) -> Counter[int]:
+async def fuzz(cases: int, seed: int) -> Counter[Any]:
     """Ask so many times; the statuses by count."""
-    statuses: Counter[int] = Counter()
+    statuses: Counter[Any] = Counter()
     async with running() as server:
         bodies = good_bodies(server.service)
         before = server.service.established()
@@ -195,7 +216,7 @@ async def fuzz(cases: int, seed: int) -> Counter[int]:
         async def asker(lane: int) -> None:
             for number in range(lane, cases, AT_ONCE):
                 chance = random.Random(f"{seed}/{number}")
-                if chance.random() < 0.1:
+                if chance.random() < 0.15:
                     (data, listener), is_verb = other_case(chance, server.service), False
                 else:
                     data, is_verb = case(chance, bodies)
@@ -207,6 +228,9 @@ async def fuzz(cases: int, seed: int) -> Counter[int]:
                 statuses[status] += 1
                 told = f"case {seed}/{number}: {status} {answer[-300:]!r} to {data[:2000]!r}"
                 assert status < 500, told
+                if listener == PEOPLE:
+                    statuses[PEOPLE, status] += 1
+                    assert b"stranger" not in answer, "it is of another namespace"
                 if is_verb:
                     assert status == 200, told
                     json.loads(answer.partition(b"\r\n\r\n")[2])
@@ -239,6 +263,8 @@ async def test_no_request_breaks_a_route_or_changes_what_it_may_not(caplog: pyte
     assert statuses[400] > 10
     assert statuses[204] > 3, "reports are taken"
     assert statuses[422] > 10
+    assert statuses[PEOPLE, 200] > 3, "people with a token are answered"
+    assert {statuses[PEOPLE, status] > 0 for status in (401, 403, 422)} == {True}
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
@@ -246,4 +272,4 @@ async def test_no_request_breaks_a_route_or_changes_what_it_may_not(caplog: pyte
 @pytest.mark.timeout(1800)
 async def test_no_request_of_very_many_does() -> None:
     """A new service now and then, for it keeps the pods that it was asked about until the next list of all pods."""
-    print(dict(sum([await fuzz(CASES, seed) for seed in range(2, 2 + SOAK_CASES // CASES)], Counter[int]())))
+    print(dict(sum([await fuzz(CASES, seed) for seed in range(2, 2 + SOAK_CASES // CASES)], Counter[Any]())))

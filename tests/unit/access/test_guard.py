@@ -13,6 +13,7 @@ from extender.access.guard import FORWARDED
 from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
 from extender.app import VERBS_PREFIX
 from extender.routes.verbs import VERBS
+from policy.cluster.events import Led
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, HandClock, Server, client, cluster, job
 
 DENIED: dict[str, tuple[str, str, int, str]] = {
@@ -88,6 +89,16 @@ async def test_a_token_is_taken_for_our_audiences_alone(
     server.audiences = audiences
     async with client(made, server) as ann:
         assert (await ann.get("/v1/jobs")).status_code == status
+
+
+async def test_a_replica_that_does_not_lead_sends_people_to_the_one_that_does(made: Cluster, server: Server) -> None:
+    made.do(Led(False))
+    async with client(made, server) as ann:
+        answer = await ann.get("/v1/queue")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "another one answers" in answer.json()["detail"]
+        made.do(Led(True))
+        assert (await ann.get("/v1/queue")).status_code == 200
 
 
 # -- what is asked, how often --------------------------------------------------------------------

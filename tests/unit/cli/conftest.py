@@ -35,6 +35,7 @@ class Server(ThreadingHTTPServer):
         self.hurdles: list[int] = []
         self.proxied: Json | None = None
         self.headers: list[dict[str, str]] = []
+        self.followers = 0
 
     @property
     def url(self) -> str:
@@ -49,6 +50,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.proxied is not None and self.path.startswith("/api/"):
             self._say(self.server.proxied["code"], self.server.proxied)
+        elif self.server.followers:
+            self.server.followers -= 1
+            self._say(503, {"detail": "this replica does not lead", "status": 503})
         elif self.path == JOB_PATH:
             self._say(200, self.server.job)
         elif self.path.startswith("/apis/"):

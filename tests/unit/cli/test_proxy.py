@@ -106,3 +106,14 @@ def test_without_a_token_it_is_told_how_to_give_one(by_kubeconfig: Run, server: 
     assert (found.exit_code, "no token; send one; name a file that holds one with --token-file" in found.stderr) == (
         1, True,
     )  # fmt: skip
+
+
+def test_a_replica_that_does_not_lead_is_not_the_last_word(
+    by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.cli.service.AGAIN_SECONDS", 0.0)
+    server.followers = 3
+    assert by_kubeconfig("jobs").exit_code == 0
+    server.followers = 99
+    found = by_kubeconfig("jobs")
+    assert (found.exit_code, "this replica does not lead" in found.stderr) == (1, True)
