@@ -13,7 +13,7 @@ AT_CALLS: Final = {
     "bind-lost": 0.10, "bind-answer-lost": 0.10, "bind-conflict": 0.06, "bind-429": 0.10, "bind-500": 0.10,
     "bind-500-done": 0.10, "bind-forbidden": 0.08, "bind-slow": 0.10, "bind-lands-late": 0.05,
     "patch-lost": 0.15, "patch-answer-lost": 0.15, "patch-conflict": 0.15, "patch-429": 0.15, "patch-500": 0.15,
-    "release-lost": 0.30, "release-answer-lost": 0.50, "release-500": 0.30,
+    "release-500": 0.40, "release-lost": 0.40, "release-answer-lost": 0.60,
     "renew-lost": 0.10, "renew-answer-lost": 0.10, "renew-500": 0.15,
     "get-500": 0.25, "get-lost": 0.10,
     "list-page-500": 0.20, "list-page-410": 0.15, "list-slow": 0.25,
@@ -22,6 +22,7 @@ AT_CALLS: Final = {
     "filter-request-lost": 0.03, "filter-answer-lost": 0.03, "filter-late": 0.02, "filter-twice": 0.06,
     "bind-call-lost": 0.03, "bind-call-answer-lost": 0.05, "bind-call-late": 0.03, "bind-call-twice": 0.05,
     "report-lost": 0.10, "report-late": 0.10, "report-frozen": 0.10, "report-absurd": 0.10, "report-forged": 0.10,
+    "kill-in-move": 0.5, "leader-paused-in-move": 0.5,
     "hang-up-unseen": 0.5, "desired-lost": 0.03, "desired-late": 0.04,
 }  # fmt: skip
 # At an API write of a process: it dies before the write, after it, or after it without having seen the answer.
@@ -38,11 +39,19 @@ TIMED: Final = {
     "node-not-ready": 1.0, "node-cordoned": 1.0, "node-deleted": 0.7, "node-shrunk": 0.5, "node-back": 2.0,
     "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 1.0,
     "job-bounds-edited": 1.0, "job-replicas-edited": 1.0, "job-suspended": 0.7, "job-resumed": 1.0, "job-deleted": 0.5,
-    "kill-in-move": 3.0, "leader-paused-in-move": 3.0, "kill-at-slot": 2.0, "pause-at-slot": 2.0,
+    "kill-at-slot": 2.0, "pause-at-slot": 2.0,
     "gate-switched": 0.5, "bystander-created": 1.0, "annotation-forged": 0.5,
 }  # fmt: skip
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
+# How often each kind has to befall somebody in a whole test; those of two replicas, of moves, and of gangs that give
+# their room up have less to befall.
+LEAST: Final = 100
+RARE: Final = {
+    "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
+    "leader-killed": 20, "leader-stopped-briefly": 20, "release-500": 6, "release-lost": 6, "release-answer-lost": 6,
+    "kill-in-move": 1, "leader-paused-in-move": 1,
+}  # fmt: skip
 # Kinds that aim at what only some policies do; the others may befall every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon",), "leader-paused-in-move": ("specon",),
@@ -53,6 +62,11 @@ AIMED: Final[dict[str, tuple[str, ...]]] = {
 def may_befall(policy: str) -> tuple[str, ...]:
     """The kinds that a policy has to live with."""
     return tuple(kind for kind in KINDS if policy in AIMED.get(kind, (policy,)))
+
+
+def least(kind: str) -> int:
+    """How often the kind has to take place in a whole test."""
+    return RARE.get(kind, LEAST)
 
 
 class Story:

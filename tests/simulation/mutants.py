@@ -80,7 +80,7 @@ _LANDED = bars._landed
 def partial_permit() -> list[Patch]:
     """4 (coscheduling #930): the gang is let through with its first members."""
 
-    def complete(job: Any, slots: Any, workers: int) -> bool:
+    def complete(job: Any, slots: Any, workers: int, servers: int | None = None) -> bool:
         return bool(slots)
 
     return [(bars, "complete", complete)]

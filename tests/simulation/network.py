@@ -43,7 +43,7 @@ DEADLINE: Final = 4.0
 FAULTS: Final = {
     "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
     "patch": ("lost", "answer-lost", "conflict", "429", "500"),
-    "release": ("lost", "answer-lost", "500"),
+    "release": ("500", "lost", "answer-lost"),
     "renew": ("lost", "answer-lost", "500"),
 }
 Write = Callable[[], Awaitable[Outcome]]

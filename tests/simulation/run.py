@@ -114,6 +114,7 @@ class Simulation:
         self.witness.lease = self._holder if scenario.leased else None
         self.witness.policy = scenario.settings.policy
         self.training = Reporting(self)
+        self.storm = Storm(self)
         self.deleted = 0  # jobs, by their users
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
         self._background: list[asyncio.Task[None]] = []
@@ -220,6 +221,8 @@ class Simulation:
                 self.did["pause"] += 1
             case Resize() | Migrate() | Reject():
                 self.did[type(effect).__name__.lower()] += 1
+                if isinstance(effect, Migrate):
+                    self.storm.moves()
             case _:
                 pass
 
@@ -240,11 +243,10 @@ class Simulation:
             process.start()
         for at, act in self.acts:
             asyncio.get_running_loop().call_later(at, self._act, act)
-        storm = Storm(self)
         self.faults.active = True
-        await self._storm(storm)
+        await self._storm(self.storm)
         self.faults.active = False
-        storm.calm()
+        self.storm.calm()
         self.witness.calm_since = calm = loop_time()
         self.story.tell("calm")
         try:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, Ref
 from extender.kube.jobkinds import MIN_WORKERS
-from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
 from policy.sim.objects import KOHORT, JobObject, PodObject, Refusal
@@ -149,16 +148,18 @@ class Storm:
         leader = self._leader()
         return self._pause_all(leader, self._chance.uniform(1.0, 9.0)) if leader is not None else ""
 
-    def _moving(self) -> bool:
-        """Whether a gang is on its way to other nodes."""
-        leading = self._sim.extender
-        return leading.leads and any(g.state is State.MIGRATING for g in leading.live.ledger.snapshot.gangs.values())
-
-    def _kill_in_move(self) -> str:
-        return self._kill(self._chance.choice(("extender", "controller"))) if self._moving() else ""
-
-    def _leader_paused_in_move(self) -> str:
-        return self._pause_all(self._sim.leader, self._chance.uniform(5.0, 40.0)) if self._moving() else ""
+    def moves(self) -> None:
+        """A gang is to be moved: somebody may die on the way, or the leader not be there when its members are gone."""
+        leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
+        match self._sim.faults.strikes("kill-in-move", "leader-paused-in-move"):
+            case "kill-in-move":
+                process = self._chance.choice((leader.extender, leader.controller))
+                asyncio.get_running_loop().call_later(after, process.kill)
+            case "leader-paused-in-move":
+                seconds = self._chance.uniform(5.0, 40.0)
+                asyncio.get_running_loop().call_later(after, self._pause_all, leader, seconds)
+            case _:
+                pass
 
     def _kill_at_slot(self) -> str:
         """A moment before or after the next slot begins, when all counts change and much is written."""
