@@ -154,12 +154,16 @@ class Storm:
         match self._sim.faults.strikes("kill-in-move", "leader-paused-in-move"):
             case "kill-in-move":
                 process = self._chance.choice((leader.extender, leader.controller))
-                asyncio.get_running_loop().call_later(after, process.kill)
+                self._later(after, process.kill)
             case "leader-paused-in-move":
                 seconds = self._chance.uniform(5.0, 40.0)
-                asyncio.get_running_loop().call_later(after, self._pause_all, leader, seconds)
+                self._later(after, lambda: self._pause_all(leader, seconds))
             case _:
                 pass
+
+    def _later(self, seconds: float, strike: Callable[[], object]) -> None:
+        """Strike then, unless the calm has come."""
+        asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and strike())
 
     def _kill_at_slot(self) -> str:
         """A moment before or after the next slot begins, when all counts change and much is written."""
@@ -171,7 +175,7 @@ class Storm:
     def _at_slot(self, strike: Callable[[], str]) -> str:
         slot = float(self._sim.scenario.settings.parameters["slot_seconds"])
         rest = slot - loop_time() % slot + self._chance.uniform(-0.2, 1.0)
-        asyncio.get_running_loop().call_later(max(0.0, rest), strike)
+        self._later(max(0.0, rest), strike)
         return f"in {rest:.1f} s"
 
     def _pause_all(self, replica: Replica, seconds: float) -> str:
