@@ -8,11 +8,11 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
-import httpx
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -93,10 +93,10 @@ def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
 def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object, view: type[View]) -> View:
     for _ in range(TRIES):
         where, status, answer = _answer(reach, method, path, query, body)
-        if status != httpx.codes.SERVICE_UNAVAILABLE:
+        if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
         time.sleep(AGAIN_SECONDS)  # behind a Service another replica may answer, the one that leads
-    if status != httpx.codes.OK:
+    if status != HTTPStatus.OK:
         raise CliError(_refusal(where, status, answer))
     try:
         return view.model_validate_json(answer)
@@ -106,6 +106,8 @@ def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], bo
 
 def _answer(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[str, int, bytes]:
     """Where it was asked, the status and the body."""
+    import httpx  # a process that only serves does without it
+
     if reach.server:
         server = check_server(reach.server)
         try:
@@ -124,6 +126,8 @@ def _answer(reach: Reach, method: str, path: str, query: Mapping[str, str], body
 def _direct(
     reach: Reach, server: str, method: str, path: str, query: Mapping[str, str], body: object
 ) -> tuple[int, bytes]:
+    import httpx
+
     url, token = httpx.URL(f"{server}{path}"), reach.token
     if token and url.scheme != "https" and not is_loopback(url.host):
         raise CliError(f"--server: {server!r} is not allowed with --token-file; allowed: an https:// URL", 2)
@@ -204,7 +208,7 @@ def _unreachable(what: str) -> str:
 def _refusal(where: str, status: int, answer: bytes) -> str:
     """The service's own words, which say what is allowed."""
     told = _read(answer)
-    if status == httpx.codes.UNAUTHORIZED:
+    if status == HTTPStatus.UNAUTHORIZED:
         return f"{told.get('detail') or 'the service wants a token'}; name a file that holds one with --token-file"
     for field in ("message", "detail"):
         if isinstance(told.get(field), str):

@@ -100,22 +100,24 @@ def written_number(value: object, field: str, most: int) -> int:
 
 def amount(name: str, value: object, field: str) -> int:
     """One quantity in its integer unit, rounded up: millicores for cpu, whole units for the rest."""
-    where = f"{field}.{name}"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ObjectError(where, value, QUANTITY)
+        raise ObjectError(f"{field}.{name}", value, QUANTITY)
     if isinstance(value, int) and not -MOST <= value <= MOST:
-        raise ObjectError(where, value, f"at most {MOST}")
+        raise ObjectError(f"{field}.{name}", value, f"at most {MOST}")
     text = str(value)
-    if len(text) > _LONGEST or not _SYNTAX.fullmatch(text):
-        raise ObjectError(where, value, QUANTITY)
-    number = _units(text, 1000 if name == "cpu" else 1)
+    number = _units(text, 1000 if name == "cpu" else 1) if len(text) <= _LONGEST else None
+    if number is None:
+        raise ObjectError(f"{field}.{name}", value, QUANTITY)
     if not 0 <= number <= MOST:
-        raise ObjectError(where, value, "0 or more" if number < 0 else f"at most {MOST}")
+        raise ObjectError(f"{field}.{name}", value, "0 or more" if number < 0 else f"at most {MOST}")
     return number
 
 
 @lru_cache(maxsize=4096)
-def _units(text: str, units: int) -> int:
+def _units(text: str, units: int) -> int | None:
+    """The quantity in that many units; -1 where it is negative, None where it is none."""
+    if not _SYNTAX.fullmatch(text):
+        return None
     value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
     # The syntax bounds the exponent, so that this cannot become an integer of a million digits.
     return -1 if value < 0 else int((value * units).to_integral_value(ROUND_CEILING))

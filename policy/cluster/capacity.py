@@ -67,10 +67,11 @@ class Capacity:
             old, new = self.nodes.get(name), nodes.get(name)
             if old is not None:
                 moves[Kind(self.free[name], old.allocatable)][name] = False
-                del free[name]
             if new is not None and new.usable:
                 free[name] = _rest(new, taken)
                 moves[Kind(free[name], new.allocatable)][name] = True
+            elif old is not None:
+                del free[name]
             if old is not new:
                 usable = nodes
         if usable is nodes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.arranged import Arrangement
+from policy.cluster.capacity import Capacity
 from policy.cluster.index import Index
 from policy.cluster.layered import SMALL, Layered, copied
 from policy.cluster.snapshot import Snapshot
@@ -17,6 +18,7 @@ from policy.sim.fluid.run import simulate
 from policy.sim.pods.service import Step
 from policy.systems import make_policy
 from policy.systems.queue import line_up
+from tests.builders import node, res
 from tests.unit.sim.generated import made
 
 
@@ -50,6 +52,22 @@ def test_a_copy_of_a_large_map_copies_what_has_changed_and_not_what_there_is() -
         bases.add(id(base))
         assert len(over) <= 4 * 317
     assert len(bases) == 1
+
+
+def test_room_that_changes_on_every_node_is_not_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {name: node(name) for name in (f"n{number}" for number in range(2 * SMALL))}
+    room = Capacity.of(nodes, {}).after(nodes, {}, list(nodes)[:1])
+    copies = []
+    lay_in = Layered._lay_in
+
+    def counted(layered: Layered[str, object]) -> dict[str, object]:
+        copies.append(1)
+        return lay_in(layered)
+
+    monkeypatch.setattr(Layered, "_lay_in", counted)
+    full = room.after(nodes, dict.fromkeys(nodes, res(1, 1)), nodes)
+    assert len(copies) < 3
+    assert {full.free[name] for name in nodes} == {nodes["n0"].allocatable - res(1, 1)}
 
 
 def test_an_arrangement_follows_each_job_and_old_ones_stay() -> None:
