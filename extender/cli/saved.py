@@ -28,7 +28,7 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
     except RecordError as error:
         raise CliError(f"--snapshot: {error}; name a journal (setting journal.folder)", 2) from None
     if not snapshot.synced:
-        raise CliError(f"--snapshot: {file} ends before every list was in: there is no whole state to ask", 2)
+        raise CliError(f"--snapshot: {file} ends before every list was in; name a later file", 2)
     try:
         return answer(WhatIf.model_validate(question), snapshot, beginning.policy, scheduler_name, now)
     except ProblemError as error:

@@ -117,7 +117,7 @@ def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
         raise CliError(f"the workers of a {kind.kind} cannot be changed once it is there; create {found.key} anew")
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:
-        raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; there is nothing to scale")
+        raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; name a job that has workers of its own")
     before = role.get(kind.counts[0] if kind.counts else "replicas", kind.workers)
     job = read_job(found.item, kind, scheduler_name)
     if job is not None:
@@ -130,7 +130,7 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
     if job.invalid:
         raise CliError(f"{found.key} is malformed: {job.invalid}; correct that first")
     if job.note:
-        raise CliError(f"{found.key} cannot be resized while it runs: {job.note}")
+        raise CliError(f"{found.key} cannot be resized while it runs: {job.note}; correct that first")
     if job.elastic and not job.min_workers <= workers <= job.max_workers:
         raise CliError(
             f"--workers: {workers} is not allowed; allowed: {job.min_workers} to {job.max_workers}, the bounds of "
@@ -209,7 +209,9 @@ async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool
     if isinstance(outcome, Unknown):
         raise CliError(f"whether it was written is not known ({outcome.why}); see `kohort describe {found.key}`")
     if isinstance(outcome, Refused) and not outcome.outdated:
-        helps = f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else ""
+        helps = (
+            f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else "; correct what it names"
+        )
         raise CliError(f"the API server refuses: {outcome.message or outcome.reason}{helps}")
     return not isinstance(outcome, Refused)
 

@@ -109,7 +109,9 @@ class Hindsight:
         )
         answer = await _process(question)
         if answer.found is None:
-            raise HindsightError(f"the journal in {journal.folder} cannot be compared: {answer.error}")
+            raise HindsightError(
+                f"the journal in {journal.folder} cannot be compared: {answer.error}; see `kohort replay FILE`"
+            )
         return answer.found
 
 

@@ -53,7 +53,9 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
             objects = _patched(objects, change, folder / patch["path"])
     for labels in plan.get("labels", ()):
         if labels.get("includeSelectors") or labels.get("includeTemplates"):
-            raise ManifestError(f"{folder / FILE}: labels: selectors and templates are not labelled here")
+            raise ManifestError(
+                f"{folder / FILE}: labels: selectors and templates are not labelled here; name pairs alone"
+            )
         for one in objects:
             one["metadata"].setdefault("labels", {}).update(labels["pairs"])
     return objects
@@ -62,7 +64,9 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
 def _patched(objects: list[Json], change: Json, path: Path) -> list[Json]:
     found = [one for one in objects if _identity(one) == _identity(change)]
     if not found:
-        raise ManifestError(f"{path}: {'/'.join(_identity(change))} is none of the objects that it is to change")
+        raise ManifestError(
+            f"{path}: {'/'.join(_identity(change))} is none of the objects to change; correct its kind or name"
+        )
     if change.get("$patch") == "delete":
         return [one for one in objects if one is not found[0]]
     return [merged(one, change) if one is found[0] else one for one in objects]
@@ -112,4 +116,4 @@ def _documents(path: Path) -> list[Json]:
     try:
         return [one for one in yaml.safe_load_all(path.read_text()) if one]
     except (OSError, yaml.YAMLError) as error:
-        raise ManifestError(f"{path}: cannot be read: {error}") from None
+        raise ManifestError(f"{path}: cannot be read: {error}; give a readable YAML file") from None

@@ -95,7 +95,7 @@ def record(plan: Plan, path: Path) -> None:
             file.write(head(policy_of(run.policy, run.seed), Snapshot(rules=at.settings.rules)))
             result_of(run, at, lambda step: file.write(line_of(step.at, step.events, step.effects)))
     except OSError as error:
-        raise StudyError(f"--journal: {path}: {error.strerror}") from None
+        raise StudyError(f"--journal: {path}: {error.strerror}; name a file that can be written") from None
 
 
 def _show_one(to: Console, lines: Sequence[Line]) -> None:

@@ -19,7 +19,7 @@ def folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StudyError(f"--out: {error.filename}: {error.strerror}") from None
+        raise StudyError(f"--out: {error.filename}: {error.strerror}; name a folder that can be written") from None
     return path
 
 
@@ -28,7 +28,7 @@ def write_json(path: Path, value: object) -> None:
     try:
         path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}") from None
+        raise StudyError(f"{path}: {error.strerror}; name a file that can be written") from None
 
 
 def write_json_to(name: str, value: object) -> None:
@@ -48,7 +48,7 @@ def write_rows(base: Path, rows: Sequence[Mapping[str, Any]]) -> list[Path]:
             writer.writeheader()
             writer.writerows(rows)
     except OSError as error:
-        raise StudyError(f"{base.with_suffix('.csv')}: {error.strerror}") from None
+        raise StudyError(f"{base.with_suffix('.csv')}: {error.strerror}; name a folder that can be written") from None
     return [base.with_suffix(".csv"), *_parquet(base.with_suffix(".parquet"), columns, rows)]
 
 

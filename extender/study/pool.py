@@ -110,7 +110,9 @@ def _on_dask(distributed: Any, address: str, cases: Sequence[Case]) -> Iterator[
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise StudyError(f"--scheduler: no Dask scheduler answers at {address!r} ({error})") from None
+        raise StudyError(
+            f"--scheduler: no Dask scheduler answers at {address!r} ({error}); start one, or give --workers"
+        ) from None
     with client:
         # Not pure: an equal call in another study must be run by that study's code.
         futures = {client.submit(case.call, *case.arguments, pure=False): case for case in cases}

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from extender.state.record import Beginning, RecordError, Step, effects_of, read
 from extender.study.errors import StudyError
 from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
 from policy.systems.base import Policy
+
+WHICH: Final = "name a journal (setting journal.folder, or simulate --journal)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +93,16 @@ def _open(path: Path) -> tuple[Beginning, Iterator[Step]]:
     try:
         return read(path)
     except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}") from None
+        raise StudyError(f"{path}: {error.strerror}; {WHICH}") from None
     except RecordError as error:
-        raise StudyError(str(error)) from None
+        raise StudyError(f"{error}; {WHICH}") from None
 
 
 def _read(steps: Iterator[Step]) -> Iterator[Step]:
     try:
         yield from steps
     except RecordError as error:
-        raise StudyError(str(error)) from None
+        raise StudyError(f"{error}; {WHICH}") from None
 
 
 def as_json(value: Replayed | Otherwise | Departure) -> Any:

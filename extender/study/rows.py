@@ -62,7 +62,7 @@ def _open(path: Path) -> TextIO:
         torn = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
         file = path.open("a", encoding="utf-8")
     except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}") from None
+        raise StudyError(f"{path}: {error.strerror}; name a folder that can be written") from None
     if torn:
         file.write("\n")  # what was being written when the last run was ended
     return file

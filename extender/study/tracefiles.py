@@ -125,7 +125,9 @@ def _csv_rows(path: Path) -> Table:
 def _whole(path: Path, line: int, row: dict[str | None, Any]) -> Mapping[str, object]:
     """A row with as many values as there are columns."""
     if None in row or None in row.values():
-        raise StudyError(f"{path.name}, line {line}: it has more or fewer values than the header has columns")
+        raise StudyError(
+            f"{path.name}, line {line}: it has more or fewer values than the header has columns; give it as many"
+        )
     return {str(name): value for name, value in row.items()}
 
 

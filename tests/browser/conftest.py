@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from tests.browser import chromium
 
@@ -59,10 +61,25 @@ class Viewer:
         found: list[Any] = self.page.evaluate("window.shifts")
         return found
 
+    def cpu(self) -> float:
+        """Seconds of the CPU that the page's own thread has taken so far."""
+        metrics = self._devtools.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+    @cached_property
+    def _devtools(self) -> CDPSession:
+        found = self.page.context.new_cdp_session(self.page)
+        found.send("Performance.enable", {"timeDomain": "threadTicks"})
+        return found
+
     def first_paint(self) -> float:
         """Seconds from the navigation to the first content."""
-        script = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-        return float(self.page.evaluate(script)) / 1000
+        script = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+        ends = time.monotonic() + 30
+        while (found := self.page.evaluate(script)) is None:  # the entry comes a moment after the page has loaded
+            assert time.monotonic() < ends, "nothing was painted"
+            time.sleep(0.02)
+        return float(found) / 1000
 
 
 @pytest.fixture
@@ -85,6 +102,7 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
         context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
         context.add_init_script(WATCH)
         viewer = Viewer(context.new_page(), shots)
+        assert viewer.cpu() >= 0  # counts from here on
         viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))
         viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
         opened.append(viewer)
@@ -112,3 +130,31 @@ def faults(viewer: Viewer) -> list[tuple[str, str]]:
     """What axe-core finds serious or critical: the rule, and the first element."""
     found: Any = Axe().run(viewer.page).response["violations"]
     return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS]
+
+
+EMPTY = "jobs/no/body"  # a page of the service with next to nothing on it
+
+SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
+  const list = document.querySelector('[data-list="decisions"]');
+  const there = () => list.textContent.includes(name);
+  if (there()) reject(new Error(`${name} was on the page before it was decided`));
+  const watch = new MutationObserver(() => {
+    if (!there()) return;
+    watch.disconnect();
+    requestAnimationFrame(() => resolve(performance.timeOrigin + performance.now()));
+  });
+  watch.observe(list, { childList: true, subtree: true });
+  const late = () => reject(new Error(`${name} is not among: ${list.innerText.slice(0, 200)}`));
+  setTimeout(late, seconds * 1000);
+})"""
+LATEST_SECONDS = 10  # then it is not slow, it does not come
+
+
+def await_decision(viewer: Viewer, name: str) -> None:
+    """Look out for the first decision about that job; it must not be on the page yet."""
+    viewer.page.evaluate(f"(asked) => {{ window.seen = ({SEEN})(asked); }}", [name, LATEST_SECONDS])
+
+
+def seen_at(viewer: Viewer) -> float:
+    """When it was drawn: seconds since the epoch."""
+    return float(viewer.page.evaluate("window.seen")) / 1000

@@ -1,0 +1,124 @@
+"""Whatever a command refuses says what to do next; and every command is run for people and for scripts."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner, Result
+
+from extender.cli import commands
+
+ROOT = Path(__file__).parents[3]
+ROOMS = ("cli", "study", "install", "hindsight")
+ERRORS = {"CliError", "StudyError", "ManifestError", "HindsightError"}
+NEXT = re.compile(
+    r"allowed: |(?:; |[.?] |, or |: )"
+    r"(?:`?kohort |`kubectl |[Ss]ee |ask|change|check|choose|correct|create|delete|give|install|it goes on by itself|"
+    r"name|nor at|raise|set|start|take|there are|the service's log tells|try|Dask's workers are)|{helps}"
+)
+HANDED_ON = re.compile(
+    r"^[^{]*(\{[^}]*\}[^{]{0,20})?\{[^}]*(error|found)[^}]*\}$|^\{[^{]*\}$|_in_words|_said|_lines|_unreachable"
+)
+"""What another part has worded, which is tested where it is worded."""
+
+
+def text_of(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=values):
+            return "".join(text_of(value) for value in values)
+        case ast.FormattedValue(value=value):
+            return f"{{{ast.unparse(value)}}}"
+        case _:
+            return f"{{{ast.unparse(node)}}}"
+
+
+def refusals() -> Iterator[tuple[str, str]]:
+    """Each text that ends a command, and where it stands."""
+    for path in (path for room in ROOMS for path in sorted((ROOT / "extender" / room).rglob("*.py"))):
+        constants = re.findall(r'^([A-Z_]+)(?:: \w+)? = "(.*)"$', path.read_text(), re.MULTILINE)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and node.args:
+                text = text_of(node.args[0])
+                for name, value in constants:
+                    text = text.replace(f"{{{name}}}", value)
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+@pytest.mark.parametrize(("where", "text"), list(refusals()), ids=lambda found: str(found)[:60])
+def test_a_refusal_says_what_to_do_next(where: str, text: str) -> None:
+    assert NEXT.search(text) or HANDED_ON.search(text), f"{where}: {text}"
+
+
+def test_a_refusal_that_says_nothing_is_found() -> None:
+    assert not any(rule.search("the file cannot be used") for rule in (NEXT, HANDED_ON))
+    assert len(list(refusals())) > 60
+
+
+Run = Callable[..., Result]
+JOB = ("team/mnist",)
+KOD2 = ("--trace", "kod2", "--seeds", "1", "--first-seed", "3")
+BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
+    # arguments, those for scripts, a word for people, a key for scripts
+    "queue": ((), ("-o", "json"), "WHY", "jobs"),
+    "jobs": ((), ("-o", "json"), "STATE", "jobs"),
+    "nodes": ((), ("-o", "json"), "NODE", "nodes"),
+    "plans": ((), ("-o", "json"), "PLAN", "plans"),
+    "top": ((), ("-o", "json"), "big", "queue"),
+    "decisions": ((), ("-o", "json"), "started with 2 workers", "decisions"),
+    "describe": (("team/big",), ("-o", "json"), "team/big (TFJob)", "history"),
+    "explain": (("team/big",), ("-o", "json"), "add 2 nodes like n1", "unblock"),
+    "what-if": (("--cordon", "n1"), ("-o", "json"), "WOULD BE", "jobs"),
+    "version": ((), ("-o", "json"), "kohort 0.", "kohort"),
+    "check-config": (("manifests/base/scheduler-config.yaml",), ("-o", "json"), "", "findings"),
+    "render": ((), ("-o", "json"), "kind: Deployment", "items"),
+    "scale": ((*JOB, "--workers", "4"), ("-o", "json"), "replicas is 4 already", "field"),
+    "suspend": (JOB, ("-o", "json"), "suspend", "field"),
+    "resume": (JOB, ("-o", "json"), "suspend", "field"),
+    "simulate": (("--policy", "kod2", *KOD2), ("--json", "-"), "kod2", "lines"),
+    "compare": (("--policy", "fifo", "--policy", "kod2", *KOD2), ("--json", "-"), "kod2", "lines"),
+    "replay": (("JOURNAL",), ("--json", "-"), "all as recorded", "same"),
+    "paper": (("--list",), ("--json", "-"), "kod2", ""),
+    "optimum": (("--jobs", "2", "--servers", "1", "--slots", "4", "--seeds", "1"), ("--json", "-"), "", ""),
+}  # fmt: skip
+ELSEWHERE = {"demo": "tests/unit/embedded/test_demo.py"}  # takes a minute: run there, with its table and its JSON
+RUN_FOR_EVER = {"serve", "controller"}
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("journal") / "kod2.jsonl"
+    made = CliRunner().invoke(commands.app, ["simulate", "--policy", "kod2", *KOD2, "--journal", str(path)])
+    assert made.exit_code == 0, made.output
+    return str(path)
+
+
+def test_every_command_is_there() -> None:
+    there = set(get_command(commands.app).commands)  # type: ignore[attr-defined]
+    assert BOTH.keys() | ELSEWHERE.keys() | RUN_FOR_EVER == there
+    assert all((ROOT / file).exists() for file in ELSEWHERE.values())
+
+
+@pytest.mark.parametrize("command", BOTH)
+def test_it_answers_people_and_scripts(
+    kohort: Run, kubeconfig: Path, journal: str, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    given, scripts, word, key = BOTH[command]
+    arguments = [journal if one == "JOURNAL" else one for one in given]
+    people = kohort(command, *arguments)
+    assert people.exit_code == 0, people.output
+    assert word in people.output
+    assert people.output.strip()
+    told = kohort(command, *arguments, *scripts)
+    assert told.exit_code == 0, told.output
+    assert key in json.loads(told.stdout) if key else json.loads(told.stdout)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(people.stdout)
