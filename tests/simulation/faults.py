@@ -34,7 +34,7 @@ TIMED: Final = {
     "kill-extender": 2.0, "kill-controller": 1.0, "kill-scheduler": 1.0,
     "pause-extender": 1.0, "pause-controller": 0.7, "pause-scheduler": 0.5,
     "clock-jump-extender": 0.7, "clock-jump-controller": 0.4,
-    "leader-killed": 0.7, "leader-paused": 1.0, "leader-paused-in-gang": 2.0, "leader-stopped-briefly": 0.5,
+    "leader-killed": 0.7, "leader-paused": 1.0, "leader-paused-in-gang": 4.0, "leader-stopped-briefly": 0.5,
     "compaction": 1.0, "lease-lost": 0.7, "lease-not-renewed": 0.5,
     "node-not-ready": 1.0, "node-cordoned": 1.0, "node-deleted": 0.7, "node-shrunk": 0.5, "node-back": 2.0,
     "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 1.0,
@@ -44,6 +44,7 @@ TIMED: Final = {
 }  # fmt: skip
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
+SHARE_ON_RARE: Final = 0.85
 # How often each kind has to befall somebody in a whole test; those of two replicas, of moves, and of gangs that give
 # their room up have less to befall.
 LEAST: Final = 100
@@ -90,7 +91,7 @@ class Faults:
         self.active = False
         self.chance = random.Random(f"faults {seed}")
         self._story = story
-        drawn = [kind for kind in KINDS if self.chance.random() < SHARE_ON]
+        drawn = [kind for kind in KINDS if self.chance.random() < (SHARE_ON_RARE if kind in RARE else SHARE_ON)]
         self.on = frozenset(drawn if kinds is None else kinds).intersection(may_befall(policy))
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
