@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], Spoil, int, str]] = {
         ("scale", "mnist", "--workers", "3"),
         lambda job: job["spec"]["tfReplicaSpecs"].clear(),
         1,
-        "nothing to scale",
+        "name a job that has workers",
     ),
     "one that Kohort itself suspends": (
         ("resume", "mnist"),
