@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
+from policy.cluster.damping import MINUTE
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.model import PS, WORKER, Role, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Snapshot
+from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Training, Utility
 from policy.sim.fluid import faults
 from policy.sim.fluid.run import RestlessError, simulate
@@ -341,3 +342,18 @@ def test_fairness_is_jains_index_of_the_slowdowns() -> None:
     result = run(cluster(*jobs, nodes=1))
     assert [job.slowdown for job in result.jobs] == [pytest.approx(1.0), pytest.approx(2.0)]
     assert result.fairness == pytest.approx(9 / 10)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_no_more_jobs_are_resized_in_any_minute_than_the_rules_say(limit: int) -> None:
+    resizes: list[float] = []
+
+    def count(step: Step) -> None:
+        resizes.extend(step.at for effect in step.effects if isinstance(effect, Resize))
+
+    trace = kod2(1)
+    limited = replace(AT_ONCE, rules=Rules(resizes_per_minute=limit))
+    ended = simulate(trace, Kod2(), limited, on_step=count)
+    assert len(resizes) > limit
+    assert all(later - at >= MINUTE for at, later in zip(resizes, resizes[limit:], strict=False))
+    assert len(ended.jobs) == len(trace.jobs)

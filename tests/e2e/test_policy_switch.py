@@ -1,0 +1,56 @@
+"""The policy is changed in the settings' file while the service runs: the next one decides, and what runs stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane import ControlPlane
+from tests.controlplane.kohort import Kohort
+from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit, until
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJob
+
+Json = dict[str, Any]
+SLOT = 4.0
+LONG = f"{{epochs: 200, chunks: 4, secondsPerBatch: {SLOT}}}"  # 200 slots of four workers
+PARAMETERS = {"oasis": {"slot_seconds": SLOT, "horizon": 300, "grace": 0.3}}
+NAME = "switch"
+
+
+def choose(plane: ControlPlane, kohort: Kohort, policy: str) -> None:
+    """Write it into the file, and wait until the service says that it obeys."""
+    file: Path = plane.workdir / f"{NAME}.yaml"
+    before = obeyed(kohort)
+    settings = yaml.safe_load(file.read_text()) | {"policy": policy, "parameters": PARAMETERS.get(policy, {})}
+    file.write_text(yaml.safe_dump(settings))
+    until(lambda: obeyed(kohort) > before, f"{policy} in force", 30)
+
+
+def obeyed(kohort: Kohort) -> int:
+    return kohort.extender.log.read_text().count("settings applied: policy")
+
+
+def memory(plane: ControlPlane, job: TFJob) -> str:
+    """What the policy has written on the job object."""
+    notes = plane.api.get(job.path)["metadata"].get("annotations", {})
+    return str(notes.get("kohort.dev/memory", ""))
+
+
+def test_each_policy_takes_over_what_runs_and_starts_what_comes(live_plane: ControlPlane) -> None:
+    plane = live_plane
+    with own_namespace(plane, NAME) as space, Observer(plane, space) as observer:
+        with fresh_kohort(plane, {}, NAME) as kohort:
+            runs = submit(plane, TFJob(space, "runs", workers=4, least=2, most=4, notes={"training": LONG}))
+            until(lambda: len(nodes_of(plane, space, runs.name)) == 5, "running with all its workers", 40)
+            there = nodes_of(plane, space, runs.name)
+            for number, policy in enumerate(("oasis", "drs", "oasis", "kod2")):
+                choose(plane, kohort, policy)
+                new = submit(plane, TFJob(space, f"under-{policy}-{number}", workers=1))
+                until(lambda new=new: len(nodes_of(plane, space, new.name)) == 2, f"{new.name} bound", 60)  # type: ignore[misc]
+                if policy == "oasis":
+                    until(lambda: '"oasis"' in memory(plane, runs), "a schedule for what runs", 30)
+                assert nodes_of(plane, space, runs.name) == there
+        assert [observer.deleted(runs.name, role) for role in ("ps", "worker")] == [0, 0]
