@@ -7,9 +7,12 @@ node wherever one can be cleared (finding 4 of the study: blind victims cost two
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 from policy.cluster.model import Slot
 from policy.cluster.resources import Resources, total
@@ -53,9 +56,10 @@ def plan_shrink(
 
     Not ``by_node``: as many in ``order`` as it takes, wherever they are.
     """
-    if not fits(_given(room, offers), ask):
+    kept = _on_one_node(room, ask, offers, order) if by_node else None
+    if kept is None and not fits(_given(room, offers), ask):
         return None
-    kept = (_on_one_node(room, ask, offers, order) if by_node else None) or _on_several(room, ask, offers, order)
+    kept = kept or _on_several(room, ask, offers, order)
     nodes = place(_given(room, kept), ask)
     if nodes is None:
         return None
@@ -80,18 +84,51 @@ def _removals(offers: Sequence[Offer]) -> int:
 
 
 def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
+    """The plan with the fewest removals, and among those the one that takes from the first of the victims."""
     here: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         for host in dict.fromkeys(shed.node for shed in offer.sheds):
             here[host].append(offer)
-    plans = [plan for host in sorted(here) if (plan := _clear(room, ask, here[host], order, host)) is not None]
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
-    return min(plans, key=lambda plan: (_removals(plan), [rank[offer.job_uid] for offer in plan]), default=None)
+    best: tuple[int, list[int], str, list[Offer]] | None = None
+    for first, host in sorted((min(rank[offer.job_uid] for offer in found), host) for host, found in here.items()):
+        if best is None or _may_be_better(room, ask, here[host], host, (first, host), best):
+            plan = _clear(room, ask, here[host], order, host)
+            if plan is not None:
+                judged = (_removals(plan), [rank[offer.job_uid] for offer in plan], host, plan)
+                best = judged if best is None or judged[:3] < best[:3] else best
+    return best[3] if best is not None else None
+
+
+def _may_be_better(
+    room: Room, ask: Ask, offers: Sequence[Offer], host: str, first: tuple[int, str], best: tuple[Any, ...]
+) -> bool:
+    """Whether clearing ``host`` may take fewer workers than ``best``, or as many from earlier victims. Cheap."""
+    if ask.whole.fits(room.free(host)):
+        return True
+    removals, ranks = best[:2]
+    least: float = 0 if any(offer.job_uid == NOBODY for offer in offers) else 1
+    if least and removals > 1:
+        least = _least_removals(
+            room, ask, [shed for offer in offers for shed in offer.sheds if shed.node == host], host
+        )
+    return least < removals or (least == removals and (not ranks or first[0] <= ranks[0]))
+
+
+def _least_removals(room: Room, ask: Ask, sheds: Sequence[Shed], host: str) -> float:
+    """No fewer workers than this can make room there: as if each gave the most that any of them gives."""
+    most = reduce(Resources.or_more, (shed.requests for shed in sheds))
+    short = ask.whole.shortfall(room.free(host)).amounts
+    return max(
+        (math.ceil(amount / most[name]) if most[name] else math.inf for name, amount in short.items()), default=0
+    )
 
 
 def _clear(room: Room, ask: Ask, offers: Sequence[Offer], order: Order, host: str) -> list[Offer] | None:
     """Take from each victim down to its last worker there, until the gang fits on ``host``; give back what is over."""
-    if host not in room.nodes or not takes_all(room.nodes[host], ask):
+    if host not in room.nodes or not ask.whole.fits(room.nodes[host].allocatable):
+        return None
+    if not takes_all(room.nodes[host], ask):
         return None
     whole, counts = ask.whole, [0] * len(offers)
     useful = [1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host) for offer in offers]

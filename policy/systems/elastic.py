@@ -16,7 +16,7 @@ from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import Openings, Where, could_grow, grow, growers, leaving, sheds
+from policy.placement.grow import Openings, Where, all_sheds, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
@@ -177,8 +177,8 @@ class ElasticPass:
         return [Offer(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
 
     def offers(self, victims: Iterable[Job]) -> list[Offer]:
-        """What is leaving, then the workers that these jobs have beyond their minimum."""
-        given = [Offer(v.uid, tuple(sheds(self.snapshot, v, self.gangs[v.uid]))) for v in victims]
+        """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""
+        given = [Offer(victim.uid, all_sheds(self.snapshot, victim)) for victim in victims]
         return [*self.leaving(), *given]
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
