@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,13 +39,43 @@ def stands_for(mutant: str) -> str:
     return " ".join((MUTANTS[mutant].__doc__ or "").split())
 
 
-def catch(mutant: str, processes: int = 0) -> Caught:
-    """Play seed after seed with the defect until one fails."""
-    with closing(run_seeds(range(1, MOST_SEEDS + 1), processes, mutant)) as reports:
-        for taken, report in enumerate(reports, 1):
+def catch(mutant: str, processes: int = 0, passed: int = 0, note: Callable[[int], None] = lambda seed: None) -> Caught:
+    """Play seed after seed with the defect until one fails. passed: up to there none did; ``note`` is told of each."""
+    with closing(run_seeds(range(passed + 1, MOST_SEEDS + 1), processes, mutant)) as reports:
+        for report in reports:
             if report.violations:
-                return Caught(mutant, taken, report.violations[0])
+                return Caught(mutant, report.seed, report.violations[0])
+            note(report.seed)
     return Caught(mutant, 0, "")
+
+
+class State:
+    """A file of what is done, so that a long series can be taken up again. ``caught``, ``passed``: by mutant."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.caught: dict[str, Caught] = {}
+        self.passed: dict[str, int] = {}
+        self._file = file
+        for line in file.read_text().splitlines() if file is not None and file.exists() else ():
+            one = json.loads(line)
+            if "passed" in one:
+                self.passed[one["mutant"]] = one["passed"]
+            else:
+                self.caught[one["mutant"]] = Caught(**one)
+
+    def catch(self, mutant: str, processes: int) -> Caught:
+        """What came of the mutant, now or before."""
+        if mutant not in self.caught:
+            first = self.passed.get(mutant, 0)
+            found = catch(mutant, processes, first, lambda seed: self._write({"mutant": mutant, "passed": seed}))
+            self.caught[mutant] = found
+            self._write(asdict(found))
+        return self.caught[mutant]
+
+    def _write(self, line: dict[str, object]) -> None:
+        if self._file is not None:
+            with self._file.open("a") as out:
+                out.write(json.dumps(line) + "\n")
 
 
 def main() -> int:
@@ -54,22 +85,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one per core")
     parser.add_argument("--state", type=Path, help="file for those that are done: the next call goes on from there")
     given = parser.parse_args()
-    done = _remembered(given.state) if given.state else {}
-    found = []
+    state, found = State(given.state), list[Caught]()
     for mutant in given.mutant or MUTANTS:
-        if mutant not in done:
-            done[mutant] = catch(mutant, given.jobs)
-            if given.state:
-                with given.state.open("a") as out:
-                    out.write(json.dumps(asdict(done[mutant])) + "\n")
-        found.append(done[mutant])
+        found.append(state.catch(mutant, given.jobs))
         print(found[-1].row, flush=True)
     return 0 if all(one.seeds for one in found) else 1
-
-
-def _remembered(file: Path) -> dict[str, Caught]:
-    lines = file.read_text().splitlines() if file.exists() else []
-    return {one["mutant"]: Caught(**one) for one in map(json.loads, lines)}
 
 
 if __name__ == "__main__":
