@@ -21,6 +21,7 @@ import yaml
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
+from tests.e2e.asking import metric
 from tests.e2e.gangs import nodes_of, submit, until
 from tests.e2e.tfjobs import TFJob
 
@@ -260,3 +261,31 @@ def test_when_the_api_server_does_not_answer_us_nobody_is_let_in(people: People)
     assert "subjectaccessreviews" in answer.json()["detail"]
     assert people.kohort.get("/v1/jobs")["jobs"], "loopback is not asked for a token"
     people.kohort.wait_ready()
+
+
+@pytest.mark.timeout(180, func_only=True)
+def test_with_the_rights_of_an_older_version_the_rest_works_and_the_kind_is_named(people: People) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/kohort-extender"
+    rules = people.plane.api.get(role)["rules"]
+    older = [rule for rule in rules if rule["apiGroups"] not in (["batch"], ["jobset.x-k8s.io"])]
+    assert len(older) == len(rules) - 2
+    people.plane.api.patch(role, {"rules": older})
+    kohort = people.kohort
+    kohort.extender.restart()
+    try:
+        until(lambda: "[!]rights" in readiness(kohort), "told", 60)
+        kohort.wait_ready(60)
+        said = readiness(kohort)
+        assert "may not read jobs.batch, jobsets.jobset.x-k8s.io" in said
+        assert metric(kohort.health, "kohort_watch_forbidden") == 2
+        until(lambda: len(kohort.get("/v1/jobs")["jobs"]) == 3, "the TFJobs are known", 30)
+    finally:
+        people.plane.api.patch(role, {"rules": rules})
+    until(lambda: "[!]rights" not in readiness(kohort), "taken up with the right", 60)
+
+
+def readiness(kohort: Kohort) -> str:
+    try:
+        return httpx.get(f"{kohort.health}/readyz?verbose", timeout=5, trust_env=False).text
+    except httpx.TransportError:
+        return ""
