@@ -11,11 +11,10 @@ from typing import Final
 
 import msgspec
 
-from policy.cluster.training import Report
+from policy.cluster.training import AHEAD_SECONDS, Report
 
 MOST_METRIC: Final = 1e15
 LONGEST: Final = 1024  # characters of the annotation
-AHEAD_SECONDS: Final = 60.0  # by which a reporter's clock may be before ours
 
 
 class Told(msgspec.Struct, forbid_unknown_fields=True):

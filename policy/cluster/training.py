@@ -12,6 +12,7 @@ DUST = 1e-9
 
 MOST_TEXT = 4096  # characters of a job's history
 MOST_VALUE = 1e15
+AHEAD_SECONDS = 60.0  # by which a reporter's clock may be before ours
 REPORTS_KEPT = 8  # of a job: the first, and the last seven
 
 

@@ -12,7 +12,7 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod
 from policy.cluster.reasons import Reason
-from policy.cluster.training import REPORTS_KEPT, Report
+from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
 from policy.transitions.migrate import leave
 
@@ -44,7 +44,7 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             draft.set("memory", {})
             draft.set("texts", {})
         case events.Reported(uid, report):
-            take_report(draft, uid, report)
+            take_report(draft, uid, report, now)
         case events.UsageSeen(usage):
             draft.set("usage", usage)
         case events.Saved(uid):
@@ -54,9 +54,14 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
     return []
 
 
-def take_report(draft: Draft, job_uid: str, report: Report) -> None:
-    """The first report of a job and its last few; one that is older than the newest is late and not taken."""
+def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
+    """The first report of a job and its last few; one that is older than the newest is late and not taken.
+
+    One from the future is of a clock that has been set back since: with it, no other would count for so long.
+    """
     known: tuple[Report, ...] = draft.read("reports").get(job_uid, ())
+    if report.at > now + AHEAD_SECONDS:
+        return
     if job_uid in draft.read("jobs") and (not known or report.at > known[-1].at):
         draft.edit("reports")[job_uid] = (*known[:1], *known[1:][-(REPORTS_KEPT - 2) :], report)
 

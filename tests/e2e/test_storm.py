@@ -34,6 +34,7 @@ from tests.e2e.tfjobs import TFJob
 Json = dict[str, Any]
 NODES, CORES = 100, 2
 SEED = 7
+MORE_SEEDS = (1007, 1008)
 QUIET_LIMIT = 60.0  # seconds after the last fault in which everything comes to rest
 PARTIAL_LIMIT = 60.0  # httpTimeout, then barrier.repair_seconds, and a start of the extender between
 STALL_LIMIT = 75.0  # a silent watch is given up after 50
@@ -65,9 +66,14 @@ def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
         yield name
 
 
-def storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, kills: int, unfinished: int) -> None:
-    """So many kills of each part, half of them in mid-gang, half in mid-resize; then rest, and the accounts."""
-    chance = random.Random(SEED)
+def storm(
+    plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, kills: int, unfinished: int, seed: int = SEED
+) -> int:
+    """So many kills of each part, half of them in mid-gang, half in mid-resize; then rest, and the accounts.
+
+    Returns how many faults the API server's clients met.
+    """
+    chance, before = random.Random(seed), proxy.injected.total()
     standing = [
         submit(plane, TFJob(space, "standing", workers=5, worker_cpu=WORKER_CORES)),
         submit(plane, TFJob(space, "stretching", workers=4, least=2, most=9, worker_cpu=WORKER_CORES)),
@@ -92,7 +98,7 @@ def storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, ki
         )  # fmt: skip
         ends = by_end(plane, space)
         partial = max(observer.partial_seconds(job.name, job.ps + (job.least or job.workers)) for job in jobs)
-        print(f"{len(jobs)} jobs, {len(ends['Succeeded'])} succeeded, {len(ends['Failed'])} failed; "
+        print(f"seed {seed}: {len(jobs)} jobs, {len(ends['Succeeded'])} succeeded, {len(ends['Failed'])} failed; "
               f"at rest {took:.1f} s after the last fault; longest partly bound {partial:.1f} s\n"
               f"kills: {dict(killer.kills)}; extender ready again within {max(killer.ready_seconds):.1f} s\n"
               f"{proxy.injected.total()} API faults of {proxy.served} requests: {dict(_by_kind(proxy))}")  # fmt: skip
@@ -108,6 +114,7 @@ def storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, ki
     _assert_middles(killer, kills)
     until(lambda: not left_behind(plane, space), "the ended jobs' pods gone", QUIET_LIMIT)
     _assert_rebuilt_is_fresh(kohort, space)
+    return proxy.injected.total() - before
 
 
 def _by_kind(proxy: FaultProxy) -> dict[str, int]:
@@ -149,15 +156,14 @@ def _settled(kohort: Kohort, space: str) -> Json:
 
 @pytest.mark.timeout(150, func_only=True)
 def test_a_short_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
-    storm(plane, proxy, kohort, space, kills=2, unfinished=12)
-    assert proxy.injected.total() >= 20
+    assert storm(plane, proxy, kohort, space, kills=2, unfinished=12) >= 20
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1500, func_only=True)
-def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
-    storm(plane, proxy, kohort, space, kills=20, unfinished=16)
-    assert proxy.injected.total() >= 400
+@pytest.mark.parametrize("seed", [SEED, *MORE_SEEDS])
+def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, seed: int) -> None:
+    assert storm(plane, proxy, kohort, space, kills=20, unfinished=16, seed=seed) >= 400
 
 
 @pytest.mark.soak

@@ -253,10 +253,12 @@ async def test_a_replica_that_follows_takes_no_report() -> None:
 
 
 def test_reports_are_noted_on_the_job_once_a_minute_and_survive_a_restart() -> None:
-    ledger = Service().ledger
+    service = Service()
+    ledger = service.ledger
     times = [10.0 * n for n in range(1, 13)]
     noted = []
     for at in times:
+        service.clock.at = 1_000_000.0 + at
         ledger.step(Reported(A.uid, Report(1_000_000.0 + at, metric=1 / at)))
         for order in desired(ledger.snapshot, 500).note:
             noted.append(at)
@@ -266,6 +268,21 @@ def test_reports_are_noted_on_the_job_once_a_minute_and_survive_a_restart() -> N
     assert noted == [10.0, 70.0]
     assert reports_of(item)[0].metric == 0.1
     assert len(reports_of(item)) <= 8
+
+
+def test_reports_count_at_once_after_a_clock_that_was_ahead_has_been_set_back() -> None:
+    """The object holds what was noted by the clock that was an hour ahead."""
+    ledger = Service().ledger
+    now = ledger.now()
+    ahead = Report(now + 3600.0, metric=9.0, done=0.1)
+    ledger.step(JobSeen(replace(A, reported=ahead.at, version=A.version + 1)), Reported(A.uid, ahead))
+    fresh = Report(now, metric=1.0, done=0.2)
+    ledger.step(Reported(A.uid, fresh))
+    assert ledger.snapshot.reports[A.uid] == (fresh,)
+    order = next(iter(desired(ledger.snapshot, 500).note))
+    assert reports_of({"metadata": {"annotations": {"kohort.dev/reports": order.reports}}}) == (fresh,)
+    ledger.step(JobSeen(replace(A, reported=fresh.at, version=A.version + 2)))
+    assert not desired(ledger.snapshot, 500).note
 
 
 @pytest.mark.parametrize(

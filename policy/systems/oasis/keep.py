@@ -35,7 +35,7 @@ def write_book(book: Book) -> Mapping[str, Json]:
 def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book:
     """The book of these parts; a job whose part is spoilt is one that nothing was decided about."""
     plans, rejected, seen = dict[str, Plan](), dict[str, str](), dict[str, Seen]()
-    slot, righted = -1, set[str]()
+    slot, righted, refused_in = -1, set[str](), dict[str, int]()
     for uid, part in parts.items():
         if name not in part:
             continue
@@ -52,9 +52,11 @@ def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book
             plans[uid] = found.plan
         elif found.rejected:
             rejected[uid] = found.rejected
+            if found.refused is not None:
+                refused_in[uid] = found.refused
         if found.righted == found.slot:
             righted.add(uid)
-    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)))
+    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)), refused_in)
 
 
 class _Entry:
@@ -64,6 +66,7 @@ class _Entry:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
         self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
         self.rejected = word(part.get("rejected", ""), LONGEST_TEXT)
+        self.refused = whole(part["refused"], MOST_SLOT) if "refused" in part else None
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
         self.righted = self.slot if truth(part.get("righted", False)) else None
 
@@ -74,6 +77,8 @@ def _write_entry(book: Book, uid: str) -> Json:
         entry |= {"slot": book.slot, "plan": _write_plan(book.plans[uid])}
     if uid in book.rejected:
         entry["rejected"] = book.rejected[uid][:LONGEST_TEXT]
+        if uid in book.refused_in:
+            entry["refused"] = book.refused_in[uid]
     if uid in book.seen:
         entry["seen"] = _write_seen(book.seen[uid])
     if uid in book.righted:

@@ -124,7 +124,8 @@ class Pass:
         self.window = policy.window(now)
         self.nodes: list[tuple[Node, Resources]] = usable(snapshot)
         self.plans = {uid: plan for uid, plan in self.book.plans_at(self.slot).items() if self._lives(uid)}
-        self.rejected = {uid: why for uid, why in self.book.rejected.items() if self._lives(uid)}
+        self.rejected = {uid: why for uid, why in self.book.rejected_by(self.slot).items() if self._lives(uid)}
+        self.refused_in = {uid: slot for uid, slot in self.book.refused_in.items() if uid in self.rejected}
         self.seen = self.book.seen
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
@@ -158,7 +159,9 @@ class Pass:
         )  # fmt: skip
         orders.run()
         verdicts = {**self._told(), **self.verdicts, **orders.verdicts}
-        book = Book(self.plans, self.rejected, self.seen, self.slot, ground, tuple(sorted(orders.righted)))
+        refused_in = {uid: self.refused_in[uid] for uid in self.rejected if uid in self.refused_in}
+        righted = tuple(sorted(orders.righted))
+        book = Book(self.plans, self.rejected, self.seen, self.slot, ground, righted, refused_in)
         remember = [Remember(MEMORY, book)] if book != self.book else []
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 
@@ -205,7 +208,7 @@ class Pass:
         self.plans[job.uid] = quote.plan
 
     def _reject(self, job: Job, why: str) -> None:
-        self.rejected[job.uid] = why
+        self.rejected[job.uid], self.refused_in[job.uid] = why, self.slot
         self.actions.append(Reject(job.uid, Reason.REJECTED, why))
 
     def _why(self, quote: Quote) -> str:

@@ -17,7 +17,7 @@ from policy.systems.oasis.policy import Pass
 from policy.systems.oasis.prices import Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan
 from policy.systems.oasis.workload import POOL
-from tests.builders import JobBuilder, NodeGone, PodGone, State, World, job, members, node
+from tests.builders import START, JobBuilder, NodeGone, PodGone, State, World, job, members, node
 
 SLOT = 1000.0
 WORTH = Utility(100.0, 0.1, 20.0)
@@ -365,3 +365,20 @@ def test_a_clock_set_back_leaves_who_runs_running_and_who_waits_as_near_to_its_s
     made.pass_time(-240 * SLOT)
     assert made.state("a") is State.RUNNING
     assert (counts(made, "a"), counts(made, "b")) == ({0: 4, 1: 4}, {2: 4, 3: 4})
+
+
+def test_a_refusal_by_a_clock_that_was_ahead_ends_with_it_and_one_by_the_right_clock_stays() -> None:
+    made = world()
+    made.pass_time(240 * SLOT)
+    late = trains("late", 8)
+    made.submit(late.with_(arrival=START))
+    assert made.reason("late") == "JobRejected"
+    told = [effect for effect in made.pass_time(SLOT) if isinstance(effect, Reject)]
+    assert (made.reason("late"), told) == ("JobRejected", [])
+    made.pass_time(-241 * SLOT)
+    assert made.reason("late") != "JobRejected"
+    assert "job-late" in book(made).plans
+    made.submit(trains("cheap", 4, utility=Utility(1e-6, 0.0, 1.0)))
+    assert made.reason("cheap") == "JobRejected"
+    told = [effect for _ in range(3) for effect in made.pass_time(SLOT) if isinstance(effect, Reject)]
+    assert (made.reason("cheap"), told) == ("JobRejected", [])
