@@ -93,9 +93,16 @@ async def test_a_process_that_does_not_answer_is_ended(tmp_path: Path, monkeypat
         await hindsight(tmp_path, compare_seconds=0.01)[0].compare("fifo")
 
 
+def swell(folder: Path) -> None:
+    """Make the journal's last line longer than what a heap may still have free."""
+    (newest,) = folder.iterdir()
+    newest.write_bytes(newest.read_bytes().rstrip(b"\n") + b" " * (64 << 20) + b"\n")
+
+
 async def test_a_process_that_lacks_memory_leaves_the_service_alone(tmp_path: Path) -> None:
     recorded(tmp_path, *scene())
-    question = Question(folder=str(tmp_path), policy="fifo", seconds=20, bytes=1 << 20)
+    swell(tmp_path)
+    question = Question(folder=str(tmp_path), policy="fifo", seconds=60, bytes=1 << 20)
     try:
         answer = await asking._process(question)
     except HindsightError as error:  # it had not even room to say so
