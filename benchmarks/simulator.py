@@ -2,7 +2,8 @@
 
 The trace is generated: nodes of 8 GPUs, 64 cores and 512 GiB; a worker for each GPU with 4 cores and 32 GiB, most jobs
 with one, half to double of what they ask for; Poisson arrivals at a mean load of 0.9. With ``--philly FILE`` a CSV
-with the columns timestamp, duration and num_gpus is run instead, on so many nodes.
+with the columns timestamp, duration and num_gpus is run instead, on so many nodes; ``--first N``: its first N jobs, at
+the whole trace's load.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import gc
 import random
 import resource
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks import command
 from benchmarks.report import Report, progress
+from policy.cluster.events import JobSeen
 from policy.cluster.model import WORKER, Role
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.settings import FluidSettings
@@ -32,6 +37,7 @@ LOAD = 0.9
 GPUS = 8
 SIZES = {1: 0.85, 2: 0.05, 4: 0.05, 8: 0.04, 16: 0.01}
 CONTENTION = 0.1
+TOLD_SECONDS = 30.0
 
 
 def measure(options: argparse.Namespace) -> Report:
@@ -42,16 +48,27 @@ def measure(options: argparse.Namespace) -> Report:
         for nodes in options.nodes:
             trace = _trace(options, nodes)
             for name in options.policies:
-                progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")
-                _run(report, name, nodes, trace)
+                _run(report, name, nodes, trace, "philly, " if options.philly else "")
+        for name in options.policies:
+            _compare(report, name, options.nodes)
     return report
+
+
+def _compare(report: Report, name: str, nodes: Sequence[int]) -> None:
+    """How the cost of a step grows from one number of nodes to the next, by how the nodes do: below 1 is slower."""
+    steps = {
+        count: figure.rounds[-1] for count in nodes if (figure := report.figures.get(f"step, {name}, {count} nodes"))
+    }
+    for few, many in pairwise(sorted(steps)):
+        report.ratio(f"growth of a step/of the nodes, {name}, {few} to {many}", steps[many] / steps[few], many / few)
 
 
 def _trace(options: argparse.Namespace, nodes: int) -> Trace:
     if options.philly is None:
         return generated(nodes, options.jobs or options.per_node * nodes)
     with options.philly.open() as file:
-        return philly(numbered(csv.DictReader(file), options.philly.name), nodes=nodes, load=LOAD)
+        trace = philly(numbered(csv.DictReader(file), options.philly.name), nodes=nodes, load=LOAD)
+    return replace(trace, jobs=trace.jobs[: options.first])
 
 
 def generated(nodes: int, jobs: int, seed: int = 1) -> Trace:
@@ -71,19 +88,25 @@ def _job(name: str, arrival: float, size: int, work: float) -> JobSpec:
     return JobSpec(name, (worker,), max(1, size // 2), 2 * size, work, arrival=arrival, contention=CONTENTION)
 
 
-def _run(report: Report, name: str, nodes: int, trace: Trace) -> None:
-    steps = 0
+def _run(report: Report, name: str, nodes: int, trace: Trace, source: str) -> None:
+    steps, told, arrived = 0, time.monotonic(), 0
 
     def count(step: Step) -> None:
-        nonlocal steps
+        nonlocal steps, told, arrived
         steps += 1
+        arrived += sum(1 for event in step.events if isinstance(event, JobSeen) and event.job.version == 1)
+        if time.monotonic() - told > TOLD_SECONDS:
+            told = time.monotonic()
+            progress(f"{name}: {arrived} of {len(trace.jobs)} jobs have come, {time.process_time() - began:.0f} CPU s")
 
+    progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")
     gc.collect()
+    gc.freeze()  # the trace is no garbage, and need not be looked at again and again
     began = time.process_time()
     settings = FluidSettings(tick_seconds=TICKS[name])
     result = simulate(trace, make_policy(name), settings, on_step=count)
     seconds = time.process_time() - began
-    where = f"{name}, {nodes} nodes"
+    where = f"{source}{name}, {nodes} nodes"
     report.add(f"jobs per CPU second, {where}", len(trace.jobs) / seconds, "1/s")
     report.add(f"CPU, {where}", seconds, "s")
     report.add(f"step, {where}", 1000 * seconds / steps, "ms")
@@ -100,6 +123,7 @@ def main() -> None:
     made.add_argument("--per-node", type=command.positive, default=20, help="jobs for each node")
     made.add_argument("--policies", nargs="+", choices=sorted(TICKS), default=sorted(TICKS), help="which systems")
     made.add_argument("--philly", type=Path, metavar="FILE", help="run this CSV of the Philly trace instead")
+    made.add_argument("--first", type=command.positive, metavar="N", help="with --philly: only its first N jobs")
     command.run(made, measure)
 
 
