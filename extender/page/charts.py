@@ -149,7 +149,7 @@ def _line(
     for sample in samples:
         x = WIDTH * (sample.at - begin) / (now - begin)
         y = HEIGHT * (1 - min(1.0, max(0.0, value(sample) / top)))
-        if sample.at - last > usual * GAP:
+        if not pieces or sample.at - last > usual * GAP:
             pieces.append([])
         pieces[-1].append((x, y))
         last = sample.at

@@ -9,10 +9,12 @@ import pytest
 from starlette.routing import Route
 
 from extender.access.guard import RULES, Rule
-from extender.access.veil import OTHER_JOB
+from extender.access.sight import EVERYTHING, Sight
+from extender.access.veil import COMES_FIRST, OTHER_JOB, Veil
 from extender.routes import rest
-from policy.cluster.events import JobGone
+from policy.cluster.events import JobGone, PodSeen
 from policy.cluster.reasons import Reason
+from tests.builders import guest
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, Server, client, cluster, drawn, here, job
 
 MANIFEST = {
@@ -78,6 +80,7 @@ SEEDS = 11
 POLICIES = ("kod2", "drs", "dragon", "fifo-pod", "drf+specon", "oasis")
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_no_answer_names_what_is_in_a_namespace_that_the_caller_may_not_read(seed: int) -> None:
     made, server = drawn(seed, POLICIES[seed % len(POLICIES)]), Server()
@@ -89,6 +92,7 @@ async def test_no_answer_names_what_is_in_a_namespace_that_the_caller_may_not_re
                 assert "canary" not in answer.text, f"{answer.request.url}: {answer.text}"
 
 
+@pytest.mark.timeout(240)
 async def test_what_is_left_out_was_there_to_be_told() -> None:
     """Without the veil the test above would fail at each of these."""
     naming = set()
@@ -124,16 +128,37 @@ async def test_entries_and_counts_are_those_of_the_namespaces_that_may_be_read()
     made.submit(job("mine").ps(1).workers(2, cpu=4, memory=1))
     made.submit(job("small").workers(1, cpu=0.5, memory=1))
     made.bind(made.snapshot.jobs[f"{OURS}/u-small"])
+    made.do(PodSeen(guest("canary-pod", "n1", cpu=0.1)))
     async with client(made, Server()) as ann:
         jobs = (await ann.get("/v1/jobs?limit=1")).json()
         assert ([one["name"] for one in jobs["jobs"]], jobs["remaining"]) == (["mine"], 1)
         queue = (await ann.get("/v1/queue")).json()
         assert [(one["name"], one["position"]) for one in queue["jobs"]] == [("mine", 2)], "its place among all"
         explained = (await ann.get(f"/v1/explain/{OURS}/mine")).json()
-        assert [one["job"] for one in explained["ahead"]] == [OTHER_JOB]
+        assert explained["ahead"] == [{"job": OTHER_JOB, "why": COMES_FIRST}], "its weight is its own affair"
         nodes = (await ann.get("/v1/nodes")).json()["nodes"]
         assert {guest["job"] for node in nodes for guest in node["members"]} == {f"{OURS}/small"}
+        assert {node["other_pods"] for node in nodes} == {0}
         assert sum(node["free"].get("cpu", {"exact": 0})["exact"] for node in nodes) < 10_000, "room is what it is"
+
+
+async def test_what_counts_everybodys_jobs_is_for_those_who_see_them() -> None:
+    made = drawn(0)
+    await made.live.page.history.sample()
+    for token, seen in (("ann", False), ("root", True)):
+        async with client(made, Server(), token) as asking:
+            page, warnings = (await asking.get("/")).text, (await asking.get("/v1/queue")).json()["warnings"]
+        assert ("Jobs over the last hours" in page, "Utilisation over the last hours" in page) == (seen, True)
+        assert warnings
+        assert all(one.endswith("an administrator of Kohort should look") for one in warnings) is not seen
+
+
+def test_the_figures_of_the_job_that_somebody_was_shrunk_for_stay_with_it() -> None:
+    told = {"workers": "4 of 2-8", "for": f"{HIDDEN}/canary", "it needs": "8 cpu", "its weight": "3.1"}
+    veil = Veil(Sight(namespaces=frozenset({OURS})))
+    assert veil.inputs(told) == {"workers": "4 of 2-8", "for": OTHER_JOB}
+    ours = told | {"for": f"{OURS}/mine"}
+    assert (veil.inputs(ours), Veil(EVERYTHING).inputs(told)) == (ours, told)
 
 
 async def test_a_job_that_is_gone_is_told_of_to_its_own_namespace_alone() -> None:

@@ -90,6 +90,11 @@ def test_a_line_is_broken_where_nobody_looked() -> None:
     assert (usage.lines[0].now, usage.top, jobs.top) == ("50 %", "100 %", "2")
 
 
+def test_the_first_sample_alone_is_a_line() -> None:
+    usage, _ = charts_of([Sample(1_000_000.0, {"cpu": 0.5}, 1, 2)], 1_000_000.0, prices=False)
+    assert (usage.lines[0].now, usage.lines[0].path.count("M")) == ("50 %", 1)
+
+
 def test_prices_have_a_chart_of_their_own_where_there_are_any() -> None:
     samples = [Sample(at, {"cpu": 0.5}, 1, 2, {"cpu": 0.003}) for at in (0, 20)]
     assert [chart.title for chart in charts_of(samples, 20, prices=True)] == ["Utilisation", "Jobs", "Prices"]
