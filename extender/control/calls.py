@@ -123,6 +123,14 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     yield from map(Wake, desired.wake)
 
 
+def takes_unsigned(call: Call) -> bool:
+    """Whether it takes pods away by a write that has no room for our name: the API server cannot look who leads."""
+    if isinstance(call, SetReplicas):
+        kind = KINDS.get(call.order.kind)
+        return kind is not None and kind.scale
+    return isinstance(call, Release | Evict)
+
+
 async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
     """Make one call. ``gate``: the ConfigMap that switches the gate. ``leader``: by whom a job is changed."""
     match call:

@@ -17,7 +17,19 @@ from typing import Final
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.announce import Announcer
-from extender.control.calls import KINDS_OF_CALLS, Call, Key, Nominate, SetGate, Ungate, Wake, calls, key, perform
+from extender.control.calls import (
+    KINDS_OF_CALLS,
+    Call,
+    Key,
+    Nominate,
+    SetGate,
+    Ungate,
+    Wake,
+    calls,
+    key,
+    perform,
+    takes_unsigned,
+)
 from extender.control.pace import Pace
 from extender.control.source import Fetch, SourceError, read
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
@@ -212,6 +224,8 @@ class Controller:
 
     async def _make(self, call: Call) -> None:
         try:
+            if takes_unsigned(call):
+                await self._lease.check()
             if self._lease.leading():  # this process may have been paused since it was sent on its way
                 self._note(call, await perform(self._api, call, self._gate, self._lease.name))
         finally:

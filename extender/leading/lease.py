@@ -45,6 +45,10 @@ class Leads(Protocol):
         """Tell whether this replica may write now."""
         ...
 
+    async def check(self) -> None:
+        """Look anew, before a write whose author the API server cannot judge."""
+        ...
+
 
 class Lease:
     """Looks at the Lease every few seconds; `leading` never waits."""

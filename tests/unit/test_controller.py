@@ -141,10 +141,14 @@ class FakeExtender:
 class FakeLease:
     def __init__(self) -> None:
         self.leads = True
+        self.taken = False  # another replica has taken the Lease, which this one learns when it looks
         self.name = "kohort-0"
 
     def leading(self) -> bool:
         return self.leads
+
+    async def check(self) -> None:
+        self.leads = self.leads and not self.taken
 
 
 def pod(name: str, value: str = "") -> PodOrder:
@@ -409,6 +413,25 @@ async def test_leadership_lost_while_a_write_waits_for_its_turn_stops_it() -> No
         bench.lease.leads = False
         await bench.pass_time(5)
         assert len(bench.api.written) == 1
+
+
+UNSIGNED: dict[str, Any] = {
+    "a deletion": {"release": (pod("a"),)},
+    "an eviction": {"evict": (pod("a"),)},
+    "a scale": {"replicas": (ReplicaOrder("uid-s", "team", "s", "StatefulSet", 7, 4, 2),)},
+}
+
+
+@pytest.mark.parametrize("wanted", UNSIGNED.values(), ids=UNSIGNED.keys())
+@virtual
+async def test_the_lease_is_looked_at_before_a_write_that_takes_pods_and_cannot_say_by_whom(wanted: Any) -> None:
+    async with Bench() as bench:
+        bench.lease.taken = True
+        bench.extender.want(orders(**wanted))
+        await bench.pass_time(3)
+        assert bench.api.written == []
+        bench.lease.taken, bench.lease.leads = False, True
+        await bench.until(lambda: bench.api.written)
 
 
 @virtual
