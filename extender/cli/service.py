@@ -151,7 +151,7 @@ def _verified(reach: Reach) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=str(reach.ca_file))
     except OSError as error:  # ssl.SSLError is one
-        raise CliError(f"--ca-file: {reach.ca_file} is no certificate: {error}; give a PEM file", 2) from None
+        raise CliError(f"--ca-file: {reach.ca_file} is no certificate (PEM): {error}; give another file", 2) from None
 
 
 async def _by_proxy(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[int, bytes]:
