@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from tests.simulation.catching import catch
+from tests.simulation.catching import catch, stands_for
 from tests.simulation.mutants import MUTANTS
+
+RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
+ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| ", re.MULTILINE)
 
 
 @pytest.mark.soak
@@ -15,3 +21,7 @@ def test_a_mutant_is_caught(mutant: str) -> None:
     found = catch(mutant)
     print(found.row)
     assert found.seeds
+
+
+def test_the_table_of_defects_has_them_all_and_what_they_stand_for() -> None:
+    assert dict(ROW.findall(RELIABILITY.read_text())) == {name: stands_for(name) for name in MUTANTS}
