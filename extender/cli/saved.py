@@ -36,4 +36,5 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise CliError(f"{field}: {str(first['input'])[:100]!r} is not allowed; allowed: {first['msg']}", 2) from None
+        allowed = str(first["msg"]).removeprefix("Input should be ")
+        raise CliError(f"{field}: {str(first['input'])[:100]!r} is not allowed; allowed: {allowed}", 2) from None

@@ -1,0 +1,89 @@
+"""``kohort what-if --snapshot FILE``: the state at the end of a journal is asked, and no service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import Result
+
+from policy.cluster.events import NodeSeen
+from tests import builders
+from tests.unit.cli.conftest import Server
+from tests.unit.hindsight.test_compare import recorded, scene
+
+Run = Callable[..., Result]
+POD = {
+    "spec": {
+        "schedulerName": "kohort",
+        "containers": [{"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
+    }
+}
+TFJOB = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "TFJob",
+    "metadata": {"name": "new", "namespace": "team"},
+    "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": POD}}},
+}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    recorded(tmp_path, *scene())
+    return str(tmp_path / "journal-000001.jsonl")
+
+
+def asked(kohort: Run, journal: str, *question: str) -> dict[str, str]:
+    """Where each job would stand that would stand elsewhere."""
+    found = json.loads(kohort("what-if", "--snapshot", journal, *question, "-o", "json").stdout)
+    return {job["name"]: job["after"]["state"] for job in found["jobs"]}
+
+
+def test_the_end_of_the_journal_is_asked_and_no_service(kohort: Run, server: Server, journal: str) -> None:
+    assert asked(kohort, journal, "--remove-node", "n1") == {"light": "repairing", "heavy": "waiting"}
+    assert server.asked == []
+
+
+def test_a_job_finds_room_on_the_recorded_nodes_or_on_more_of_them(kohort: Run, journal: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump(TFJOB))
+    assert asked(kohort, journal, "-f", str(manifest))["new"] == "waiting"
+    assert asked(kohort, journal, "-f", str(manifest), "--add-nodes", "n1=1")["new"] == "planned"
+    shown = kohort("what-if", "--snapshot", journal, "-f", str(manifest), "--add-nodes", "n1=1")
+    (line,) = [line for line in shown.stdout.splitlines() if " new " in line]
+    assert line.split()[:5] == ["team", "new", "-", "planned,", "2"]
+
+
+def test_another_policy_is_asked_about_the_same_state(kohort: Run, journal: str) -> None:
+    found = json.loads(kohort("what-if", "--snapshot", journal, "--policy", "fifo", "-o", "json").stdout)
+    assert found["policy"] == "fifo"
+
+
+@pytest.mark.parametrize(
+    ("file", "question", "told"),
+    [
+        ("nowhere.jsonl", (), "nowhere.jsonl: No such file or directory; name a journal (setting journal.folder)"),
+        ("spoilt.jsonl", (), "spoilt.jsonl, line 1: this is no beginning of a journal"),
+        ("early/journal-000001.jsonl", (), "ends before every list was in; name a later file"),
+        ("journal-000001.jsonl", ("--cordon", "n9"), "cordon: 'n9' is not allowed; allowed: one of n1"),
+        ("journal-000001.jsonl", ("--policy", "magic"), "known are"),
+        (
+            "journal-000001.jsonl",
+            ("--add-nodes", "n1=0"),
+            "add_nodes.0.count: '0' is not allowed; allowed: greater",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_told(
+    kohort: Run, journal: str, tmp_path: Path, file: str, question: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "spoilt.jsonl").write_text("{}\n")
+    (tmp_path / "early").mkdir()
+    recorded(tmp_path / "early", [NodeSeen(builders.node("n1"))])
+    found = kohort("what-if", "--snapshot", str(tmp_path / file), *question)
+    assert found.exit_code == 2
+    assert told in found.stderr
+    assert "Traceback" not in found.output
