@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 
 from policy.answers.operated import without
 from policy.answers.queue import places
@@ -34,6 +34,7 @@ class Kind(Enum):
     AGAIN = "again"
     WAIT = "wait"
     MIN_WORKERS = "min-workers"
+    REPLICAS = "replicas"
     UTILITY = "utility"
     TARGET = "target"
     UNCORDON = "uncordon"
@@ -56,7 +57,7 @@ class Change:
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """For each kind its changes, smallest first."""
     yield _waits(snapshot, job, policy, now)
-    yield _lower_minima(job)
+    yield chain(_lower_minima(job), _fewer_asked(job))
     yield _higher_utilities(snapshot, job, policy, now)
     yield _uncordoned(snapshot)
     yield _fewer_workers(snapshot, job)
@@ -77,9 +78,23 @@ def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator
 
 
 def _lower_minima(job: Job) -> Iterator[Change]:
+    """Of a job that can run with any number between its bounds; where the policy scales none, no proof holds."""
+    if not job.elastic:
+        return
     for least in range(job.min_workers - 1, 0, -1):
         text = f"lower kohort.dev/min-workers from {job.min_workers} to {least}"
         yield Change(Kind.MIN_WORKERS, text, job.min_workers - least, with_job(replace(job, min_workers=least)))
+
+
+def _fewer_asked(job: Job) -> Iterator[Change]:
+    """Fewer workers from the start: for a rigid job, and where the policy starts jobs with all that they ask for."""
+    asked = job.worker.replicas if job.worker is not None else 0
+    for fewer in range(asked - 1, 0, -1):
+        roles = tuple(replace(role, replicas=fewer) if role.name == WORKER else role for role in job.roles)
+        most = job.max_workers if job.elastic else fewer
+        made = replace(job, roles=roles, min_workers=min(job.min_workers, fewer), max_workers=most)
+        text = f"ask for {fewer} {'worker' if fewer == 1 else 'workers'} instead of {asked}"
+        yield Change(Kind.REPLICAS, text, asked - fewer, with_job(made))
 
 
 def _higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:

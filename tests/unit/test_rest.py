@@ -210,7 +210,7 @@ async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_i
     ]
     lacks = {node["node"]: (node["free"]["cpu"]["exact"], node["missing"]["cpu"]["exact"]) for node in found["nodes"]}
     assert sorted(lacks.values()) == [(2500, 8000), (4000, 6500)]
-    assert "lower kohort.dev/min-workers" in found["mend"]
+    assert "ask for fewer or smaller members" in found["mend"]
     assert found["waits"]["reason"] == "GangExceedsCluster"
 
 

@@ -53,9 +53,26 @@ def test_a_job_that_waits_for_its_pods_is_not_helped_by_room() -> None:
 
 def test_the_largest_minimum_that_fits() -> None:
     world = World().nodes(node("n1", cpu=7))
-    world.submit(job("a").workers(5, cpu=2))
+    world.submit(job("a").workers(5, 6, cpu=2))
     change = asked(world, "a")[Kind.MIN_WORKERS]
     assert (change.size, change.text) == (2, "lower kohort.dev/min-workers from 5 to 3")
+
+
+@pytest.mark.parametrize("policy", ["kod2", "dragon", "fifo", "kubeflow-spread", "drf"])
+def test_a_rigid_job_is_told_to_ask_for_fewer(policy: str) -> None:
+    world = World(make_policy(policy)).nodes(node("n1", cpu=7))
+    world.submit(job("a").workers(5, cpu=2))
+    found = asked(world, "a")
+    assert (found[Kind.REPLICAS].size, found[Kind.REPLICAS].text) == (2, "ask for 3 workers instead of 5")
+    assert Kind.MIN_WORKERS not in found
+
+
+def test_a_system_that_starts_jobs_with_all_they_ask_for_is_not_helped_by_a_lower_minimum() -> None:
+    world = World(make_policy("fifo")).nodes(node("n1", cpu=7))
+    world.submit(job("a").workers(2, 6, 5, cpu=2))
+    found = asked(world, "a")
+    assert found[Kind.REPLICAS].text == "ask for 3 workers instead of 5"
+    assert Kind.MIN_WORKERS not in found
 
 
 def test_a_cordoned_node_is_named() -> None:
@@ -131,10 +148,13 @@ def crowded(seed: int, policy: Policy) -> World:
 SEEDS, FEWER_SEEDS = 40, 8
 # Of each system the kinds that can be made smaller and that the jobs of the first seeds are told.
 PAPERS = {
-    "kod2": {Kind.WAIT, Kind.MIN_WORKERS, Kind.NODES},
-    "drs": {Kind.MIN_WORKERS, Kind.NODES},
-    "dragon": {Kind.MIN_WORKERS, Kind.NODES},
-    "specon": {Kind.NODES},  # it starts a gang with all the workers that it asks for, so a lower minimum is of no use
+    "kod2": {Kind.WAIT, Kind.MIN_WORKERS, Kind.REPLICAS, Kind.NODES},
+    "drs": {Kind.MIN_WORKERS, Kind.REPLICAS, Kind.NODES},
+    "dragon": {Kind.REPLICAS, Kind.NODES},
+    "specon": {
+        Kind.REPLICAS,
+        Kind.NODES,
+    },  # it starts a gang with all that it asks for: a lower minimum is of no use
 }
 
 
@@ -199,6 +219,12 @@ def smaller(snapshot: Snapshot, one: Job, change: Change) -> Iterator[tuple[Snap
     elif change.kind is Kind.MIN_WORKERS:
         for least in range(one.min_workers - 1, one.min_workers - int(change.size), -1):
             yield replace(snapshot, jobs={**snapshot.jobs, one.uid: replace(one, min_workers=least)}), 0.0
+    elif change.kind is Kind.REPLICAS:
+        asked_for = one.worker.replicas if one.worker is not None else 0
+        for count in range(asked_for - 1, asked_for - int(change.size), -1):
+            roles = tuple(replace(role, replicas=count) if role.name == WORKER else role for role in one.roles)
+            fewer = replace(one, roles=roles, min_workers=min(one.min_workers, count), max_workers=count)
+            yield replace(snapshot, jobs={**snapshot.jobs, one.uid: fewer}), 0.0
     elif change.kind is Kind.NODES:
         largest = max(
             (node for node in snapshot.nodes.values() if not node.unschedulable), key=lambda n: n.allocatable["cpu"]
