@@ -119,12 +119,10 @@ async def test_answers_are_kept_for_a_short_time_and_no_longer(made: Cluster, se
 
 
 async def test_another_sight_is_another_answer_even_where_nothing_was_decided(made: Cluster, server: Server) -> None:
-    async with client(made, server) as ann:
+    async with client(made, server) as ann, client(made, server, "root") as root:
         tag = (await ann.get("/v1/jobs")).headers["etag"]
         assert (await ann.get("/v1/jobs", headers={"If-None-Match": tag})).status_code == 304
-        server.rights["ann"].add(HIDDEN)
-        made.live.clock.at += 31  # type: ignore[attr-defined]
-        assert (await ann.get("/v1/jobs", headers={"If-None-Match": tag})).status_code == 200
+        assert (await root.get("/v1/jobs", headers={"If-None-Match": tag})).status_code == 200
 
 
 async def test_a_refused_token_is_not_reviewed_at_each_try(made: Cluster, server: Server) -> None:
