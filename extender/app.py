@@ -146,6 +146,8 @@ class Live:
             self.ledger.queue(*events)
         elif batch.kind == "end":
             self.ledger.step(*events, *self._unlisted(batch))
+            if batch.resource == PODS:
+                self.ledger.listed(batch.listed, _version(batch))
         else:
             self.ledger.post(*events)
         if self.synced and not self.ledger.snapshot.synced:
@@ -158,7 +160,7 @@ class Live:
         """
         if batch.resource != PODS:
             return []
-        until = int(batch.resource_version) if batch.resource_version.isdecimal() else 0
+        until = _version(batch)
         known = self.ledger.snapshot.pods
         return [PodGone(uid) for uid, pod in known.items() if uid not in batch.listed and pod.version <= until]
 
@@ -219,6 +221,10 @@ class Live:
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
             tasks.create_task(self.lease.run(lambda leading: self.ledger.step(Led(leading))))
             tasks.create_task(self.page.history.run())
+
+
+def _version(batch: Batch) -> int:
+    return int(batch.resource_version) if batch.resource_version.isdecimal() else 0
 
 
 def limits_of(settings: Settings) -> Limits:

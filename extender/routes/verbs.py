@@ -158,7 +158,8 @@ class Verbs:
     def _offer(self, args: wire.ExtenderArgs) -> Offer:
         """The plan against what kube-scheduler offers; where it misses, the gang is planned anew, a few times."""
         uid = args.pod.uid
-        if self._ledger.was_deleted(uid):
+        version = args.pod.resource_version
+        if self._ledger.was_deleted(uid, int(version) if version.isdecimal() else 0):
             return Offer(reason=Reason.POD_GONE)
         self._see(args)
         offer = filter_pod(self._ledger.snapshot, uid, args.node_names)

@@ -60,6 +60,8 @@ class Ledger:
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
         self.took = 0.0  # seconds, the last step
+        self._listed: frozenset[str] = frozenset()
+        self._listed_until = 0
         self._failure: Exception | None = None
         self._zero = clock.now() - clock.monotonic()
         self._stepped_at = self.now()
@@ -87,9 +89,18 @@ class Ledger:
         """Whether facts wait to be applied."""
         return bool(self._queued)
 
-    def was_deleted(self, uid: str) -> bool:
-        """Whether the pod of that uid is known to be gone: who still asks about it must not bring it back."""
-        return uid in self._gone
+    def listed(self, uids: frozenset[str], until: int) -> None:
+        """These pods, and no others, there were at that resourceVersion."""
+        self._listed, self._listed_until = uids, until
+
+    def was_deleted(self, uid: str, version: int = 0) -> bool:
+        """Whether the pod of that uid is known to be gone: who still asks about it must not bring it back.
+
+        ``version``: its resourceVersion as the asker has it, where he says it. After a restart we know the deleted by
+        what a list of a later version lacks.
+        """
+        lacked = 0 < version <= self._listed_until and uid not in self._listed
+        return uid in self._gone or (lacked and uid not in self.snapshot.pods)
 
     def tells_of(self, job_uid: str) -> bool:
         """Whether a fact that waits may complete the job's gang: the job itself, or a pod of it that is not known."""

@@ -60,8 +60,10 @@ def drawn(seed: int) -> Scenario:
     nodes = tuple(_node(chance, index) for index in range(chance.choice((3, 4, 5))))
     storm = chance.uniform(65.0, 85.0)
     made = [_job(chance, index, storm) for index in range(chance.randint(10, 13))]
+    quiet = 1.0
     if policy == "specon":  # which moves nobody while somebody waits, and nobody who has not trained for a while
-        made = [replace(job, work_seconds=2.5 * job.work_seconds) for job in made[:8]]
+        made = [replace(job, arrival=0.3 * job.arrival, work_seconds=5 * job.work_seconds) for job in made[:8]]
+        storm, quiet = 2 * storm, 3.0
     said = random.Random(f"said {seed}")
     jobs = tuple(replace(job, annotations={**job.annotations, **_said(said, job)}) for job in made)
     settings = settings_of(
@@ -80,7 +82,7 @@ def drawn(seed: int) -> Scenario:
         lease={"identity": EVERYBODY if chance.random() < 0.6 else REPLICAS[0]},
     )
     scheduler = replace(scheduler_of(settings), lag=chance.choice((0.0, 0.05, 0.4)))
-    return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, chance.choice((1.5, 3.0, 6.0)))
+    return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, quiet * chance.choice((1.5, 3.0, 6.0)))
 
 
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:

@@ -291,6 +291,14 @@ async def test_a_moment_that_comes_while_a_step_is_made_is_kept() -> None:
 
 
 @virtual
+async def test_a_pod_that_a_later_list_lacks_was_deleted_before_our_start() -> None:
+    held = ledger(Script())
+    held.listed(frozenset({"p1"}), 50)
+    assert [held.was_deleted("p1", 40), held.was_deleted("p2", 40)] == [False, True]
+    assert [held.was_deleted("p2", 51), held.was_deleted("p2"), held.was_deleted("p2", 50)] == [False, False, True]
+
+
+@virtual
 async def test_deleted_pods_are_remembered_up_to_a_bound() -> None:
     held = ledger(Script())
     held.step(PodGone("p1"))

@@ -160,6 +160,17 @@ async def test_3_a_pod_deleted_after_its_filter_is_not_brought_back_by_the_next_
 
 
 @virtual
+async def test_3_a_pod_deleted_before_our_start_is_not_brought_back_by_a_late_call() -> None:
+    stage = Scheduler()
+    pods = stage.submit(A)
+    stage.ledger.step(PodGone(pods[0].uid))
+    stage.ledger._gone.clear()  # as a process knows it that starts now
+    stage.ledger.listed(frozenset(pod.uid for pod in pods[1:]), 7)
+    assert await stage.filter(pods[0]) == refused(Reason.POD_GONE)
+    assert pods[0].uid not in stage.ledger.snapshot.pods
+
+
+@virtual
 async def test_4_a_pod_recreated_under_its_name_is_another_pod() -> None:
     stage = Scheduler()
     pods = stage.submit(A)
