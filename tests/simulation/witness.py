@@ -164,7 +164,8 @@ class Witness(Watcher):
 
     def _check_gang(self, uid: str) -> None:
         past, job, now = self._past[uid], self.world.store.jobs.get(uid), loop_time()
-        if any(pod.holds_room for pod in self.world.store.pods_of(uid)):
+        holds = any(pod.holds_room for pod in self.world.store.pods_of(uid))
+        if holds:
             past.held_until = now
         if job is None or job.phase.ended or job.suspended or broken(job):
             past.partial_since = past.whole_since = None
@@ -176,7 +177,8 @@ class Witness(Watcher):
         least = job.spec.min_workers if past.least is None else min(past.least, job.spec.min_workers)
         whole = complete(job, slots, least)
         past.whole_since = (past.whole_since or now) if whole else None
-        past.partial_since = (past.partial_since or now) if slots and not whole else None
+        # Where all that is left is a member that has succeeded, nobody waits in vain on room that others need.
+        past.partial_since = (past.partial_since or now) if slots and holds and not whole else None
 
     def look(self) -> None:
         """Look at what time alone makes wrong; to be called every second or so."""
