@@ -93,9 +93,14 @@ def plan_of_a_hopeless_gang_kept() -> list[Patch]:
 
 def hold_and_wait() -> list[Patch]:
     """6 (coscheduling #117, Koordinator #872): a released gang keeps the members that it has bound."""
-    from policy import desired
 
-    return [(desired, "_releases", lambda snapshot, concerned: iter(()))]
+    def suspensions(snapshot: Any, concerned: Any) -> Any:
+        return (order for order in _SUSPENSIONS(snapshot, concerned) if not order.suspend)
+
+    return [(desired, "_releases", lambda snapshot, concerned: iter(())), (desired, "_suspensions", suspensions)]
+
+
+_SUSPENSIONS = desired._suspensions
 
 
 def stale_spec_while_scaling() -> list[Patch]:
@@ -122,9 +127,9 @@ class _Unconditional:
 def repaired_gang_starves() -> list[Patch]:
     """8 (Volcano #5805): a gang that lost members is not looked at again."""
     from policy import step
-    from policy.systems.kod2 import Pass
+    from policy.systems.elastic import ElasticPass
 
-    return [(step, "repair", lambda draft, now: []), (Pass, "_mend", lambda self: None),
+    return [(step, "repair", lambda draft, now: []), (ElasticPass, "mend", lambda self, offers: None),
             (settle, "_watch_over", lambda *_: [])]  # fmt: skip
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from extender.control import calls
 from extender.kube import jobs
 from extender.kube.jobkinds import TFJOB
+from extender.kube.progress import Told
 from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
-from policy.cluster.training import Report
 from policy.systems.oasis import execute
 from policy.systems.oasis import policy as oasis
 from policy.systems.specon import SpeCon
@@ -53,7 +53,7 @@ _JOB = progress.Progress._job
 
 def absurd_reports_taken() -> list[Patch]:
     """A body that cannot be read counts as progress."""
-    return [(progress, "_report", lambda body, now: Report(now, 0.0, 1.0))]
+    return [(progress, "read_told", lambda body: Told(metric=0.0, step=1, steps=1))]
 
 
 def one_worker_too_few() -> list[Patch]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.catching import catch, stands_for
-from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants import MUTANTS, switched_on
 
 RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| ", re.MULTILINE)
@@ -21,6 +21,13 @@ def test_a_mutant_is_caught(mutant: str) -> None:
     found = catch(mutant)
     print(found.row)
     assert found.seeds
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_can_be_switched_on(mutant: str) -> None:
+    """What it takes the place of is still there."""
+    with switched_on(mutant):
+        pass
 
 
 def test_the_table_of_defects_has_them_all_and_what_they_stand_for() -> None:
