@@ -134,4 +134,8 @@ def _rename(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, An
 
 
 def _cut(value: object) -> object:
-    return f"{value[:_LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > _LONGEST_TEXT else value
+    """Leave the middle out: of a traceback the end tells what went wrong, and the beginning who asked."""
+    if not isinstance(value, str) or len(value) <= _LONGEST_TEXT:
+        return value
+    head = _LONGEST_TEXT // 4
+    return f"{value[:head]} … {value[head - _LONGEST_TEXT :]}"

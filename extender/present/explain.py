@@ -55,7 +55,7 @@ def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str
 def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[ChangeView, ...]:
     """The smallest change of each kind that would admit the job now; dozens of decisions, so not on the event loop."""
     changes = unblock(snapshot, job.uid, policy, now)
-    return tuple(ChangeView(kind=change.kind.value, size=change.size, text=change.text) for change in changes)
+    return tuple(ChangeView(kind=change.kind, size=change.size, text=change.text) for change in changes)
 
 
 def _story(told: Explanation) -> dict[str, object]:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from policy.answers.changes import Kind
 from policy.cluster.resources import Resources
 from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
@@ -159,7 +160,7 @@ class AheadView(View):
 class ChangeView(View):
     """One change after which the policy admits the job now, proved on a copy of the ledger."""
 
-    kind: Literal["again", "wait", "min-workers", "utility", "target", "uncordon", "workers", "end", "nodes"]
+    kind: Kind
     size: float = Field(description="Seconds, workers, utility, nodes or jobs: as the kind says.")
     text: str
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from functools import partial
 from itertools import chain, combinations_with_replacement
 
@@ -28,7 +28,7 @@ MOST_STEPS = 12  # of value: a hundred times as much
 MOST_SLOTS = 100
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What is changed."""
 
     AGAIN = "again"

@@ -56,6 +56,18 @@ def test_no_text_can_forge_a_line_or_steer_a_terminal(stream: io.StringIO) -> No
     assert json.loads(line)["msg"].startswith("a\n{")
 
 
+def test_a_long_traceback_keeps_its_end(stream: io.StringIO) -> None:
+    pipe = logs.set_up("info", stream)
+    try:
+        raise ZeroDivisionError("begin " + 5000 * "x" + " and why")
+    except ZeroDivisionError:
+        logging.getLogger("x").exception("it failed")
+    (line,) = lines(pipe, stream)
+    assert line["exception"].startswith("Traceback")
+    assert line["exception"].endswith(" and why")
+    assert len(line["exception"]) < 4200
+
+
 def test_a_long_text_is_cut(stream: io.StringIO) -> None:
     pipe = logs.set_up("info", stream)
     logging.getLogger("x").warning("%s", "a" * 100_000)

@@ -1,6 +1,7 @@
 """REST: what people, the CLI and the controller are told, and how a wrong request is answered."""
 
 import asyncio
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,11 @@ from fastapi import FastAPI
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.present.views import amounts, quantity
+from extender.present.views import ChangeView, amounts, quantity
 from extender.routes import rest
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
+from policy.answers.changes import Kind
 from policy.cluster.actions import Admit, Effect, Resize
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
@@ -219,6 +221,13 @@ async def test_what_would_admit_a_job_now_is_told_to_whoever_asks_for_it() -> No
     assert (await service.ask("/explain/team/big"))["unblock"] is None
     changes = (await service.ask("/explain/team/big?unblock=true"))["unblock"]
     assert [(change["kind"], change["text"]) for change in changes] == [("nodes", "add 2 nodes like n1")]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_change_can_be_told(kind: Kind) -> None:
+    told = ChangeView(kind=kind, size=1, text="do it").model_dump_json()
+    assert json.loads(told)["kind"] == f"{kind}"
+    assert ChangeView.model_validate_json(told).kind is kind
 
 
 async def test_room_that_a_finished_job_holds_is_shown_wherever_people_look() -> None:
