@@ -17,7 +17,8 @@ def left_with(policy: str, done: float | None, **parameters: float) -> World:
     assert world.gang("a").workers == 1
     if done is not None:
         for at, share in ((50.0, done / 2), (100.0, done)):
-            world.do(Reported("job-a", Report(START + at, done=share)))
+            world.now = START + at
+            world.do(Reported("job-a", Report(world.now, done=share)))
     world.now = START + 100.0
     world.see(node("n1", cpu=4))
     return world
