@@ -28,6 +28,7 @@ from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi, load_configuration
+from extender.kube.fields import digits
 from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
@@ -146,8 +147,6 @@ class Live:
             self.ledger.queue(*events)
         elif batch.kind == "end":
             self.ledger.step(*events, *self._unlisted(batch))
-            if batch.resource == PODS:
-                self.ledger.listed(batch.listed, _version(batch))
         else:
             self.ledger.post(*events)
         if self.synced and not self.ledger.snapshot.synced:
@@ -160,9 +159,9 @@ class Live:
         """
         if batch.resource != PODS:
             return []
-        until = _version(batch)
+        self.ledger.listed(batch.listed, digits(batch.resource_version))
         known = self.ledger.snapshot.pods
-        return [PodGone(uid) for uid, pod in known.items() if uid not in batch.listed and pod.version <= until]
+        return [PodGone(uid) for uid, pod in known.items() if self.ledger.lacks(uid, pod.version)]
 
     def rest(self) -> FastAPI:
         """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""
@@ -221,10 +220,6 @@ class Live:
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
             tasks.create_task(self.lease.run(lambda leading: self.ledger.step(Led(leading))))
             tasks.create_task(self.page.history.run())
-
-
-def _version(batch: Batch) -> int:
-    return int(batch.resource_version) if batch.resource_version.isdecimal() else 0
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -153,9 +153,14 @@ def condition(status: object, kind: str) -> dict[str, Any]:
 def whole(item: object, key: str) -> int:
     """The integer under the key (a resourceVersion is a string of digits), else 0."""
     value = item.get(key) if isinstance(item, dict) else None
-    if isinstance(value, str) and len(value) <= _LONGEST and value.isascii() and value.isdigit():
-        return int(value)
+    if isinstance(value, str):
+        return digits(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MOST else 0
+
+
+def digits(value: str) -> int:
+    """The number of a text of digits, as a resourceVersion is one, else 0."""
+    return int(value) if len(value) <= _LONGEST and value.isascii() and value.isdigit() else 0
 
 
 def seconds(item: object, key: str) -> float:

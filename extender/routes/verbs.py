@@ -22,7 +22,7 @@ from extender.http.limits import App, Receive, Scope, Send
 from extender.http.server import disconnected
 from extender.http.strict import RequestError
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused
-from extender.kube.fields import part, text
+from extender.kube.fields import digits, part, text
 from extender.kube.translate import Translator
 from extender.kubescheduler import wire
 from extender.state.ledger import Ledger
@@ -158,8 +158,7 @@ class Verbs:
     def _offer(self, args: wire.ExtenderArgs) -> Offer:
         """The plan against what kube-scheduler offers; where it misses, the gang is planned anew, a few times."""
         uid = args.pod.uid
-        version = args.pod.resource_version
-        if self._ledger.was_deleted(uid, int(version) if version.isdecimal() else 0):
+        if self._ledger.was_deleted(uid, digits(args.pod.resource_version)):
             return Offer(reason=Reason.POD_GONE)
         self._see(args)
         offer = filter_pod(self._ledger.snapshot, uid, args.node_names)

@@ -99,8 +99,12 @@ class Ledger:
         ``version``: its resourceVersion as the asker has it, where he says it. After a restart we know the deleted by
         what a list of a later version lacks.
         """
-        lacked = 0 < version <= self._listed_until and uid not in self._listed
-        return uid in self._gone or (lacked and uid not in self.snapshot.pods)
+        lacked = version > 0 and self.lacks(uid, version) and uid not in self.snapshot.pods
+        return uid in self._gone or lacked
+
+    def lacks(self, uid: str, version: int) -> bool:
+        """Whether the last list is at least as new as that version of the pod, and has no such pod: so it is gone."""
+        return version <= self._listed_until and uid not in self._listed
 
     def tells_of(self, job_uid: str) -> bool:
         """Whether a fact that waits may complete the job's gang: the job itself, or a pod of it that is not known."""
