@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,19 @@ def inventory(plane: ControlPlane) -> dict[Name, str]:
             meta = item["metadata"]
             found[what, meta.get("namespace", ""), meta["name"]] = _content(item)
     return found
+
+
+def settled(plane: ControlPlane, still: float = 3.0, limit: float = 60) -> dict[Name, str]:
+    """The inventory once nothing has changed for ``still`` seconds: a control plane goes on writing after its start."""
+    end = time.monotonic() + limit
+    seen, since = inventory(plane), time.monotonic()
+    while time.monotonic() - since < still:
+        assert time.monotonic() < end, f"the control plane still writes after {limit} s"
+        time.sleep(0.5)
+        now = inventory(plane)
+        if now != seen:
+            seen, since = now, time.monotonic()
+    return seen
 
 
 def _collections(plane: ControlPlane) -> list[tuple[str, str, str]]:
