@@ -18,11 +18,15 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import BANDWIDTH, NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
+from policy.placement.gang import barred
 from policy.placement.grow import leaving
 from policy.placement.room import Room
 from policy.systems.oasis.schedule import Plan, Shift, taken
 from policy.systems.oasis.workload import POOL
 from policy.systems.queue import Feasible, bar
+
+NOT_FREE = Verdict(Reason.NO_ROOM, "its planned nodes are not free yet")
+NOT_OFFERED = Verdict(Reason.NODE_NOT_OFFERED, "its planned nodes are asked for again in a moment")
 
 
 @dataclass
@@ -127,6 +131,7 @@ class Slotwork:
                 free[node] = free[node] + requests
         sizes = {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
         placed: Counter[tuple[str, str]] = Counter()
+        refused = barred(self.snapshot, job)
 
         def put(role: str, node: str) -> bool:
             if node in free:
@@ -142,8 +147,9 @@ class Slotwork:
         for role in sizes:
             wanted = [node for node, count in sorted(shift.on(role).items()) for _ in range(count)]
             there = sum(1 for slot in kept if slot.role == role)
+            places = [node for node in (*wanted, *self._open(job, role)) if node in free and node not in refused]
             for _ in range(shift.count(role) - there):
-                if not any(put(role, node) for node in (*wanted, *self._open(job, role)) if node in free):
+                if not any(put(role, node) for node in places):
                     return None
         made = Shift(shift.slot, tuple((role, node, count) for (role, node), count in sorted(placed.items())))
         self.plans[job.uid] = plan.put(made)
@@ -151,14 +157,14 @@ class Slotwork:
         return made
 
     def _open(self, job: Job, role: str) -> list[str]:
-        """Nodes that take the role at all, by name."""
-        found = job.role(role)
+        """Nodes that take the role at all, by name, but those that kube-scheduler did not offer lately."""
+        found, refused = job.role(role), barred(self.snapshot, job)
         constraints = found.constraints if found else ANYWHERE
         pool = PS if role == PS else WORKER
         return [
             name
             for name, (node, _) in self.ground.items()
-            if node.labels.get(POOL, pool) == pool and accepts(node, constraints)
+            if name not in refused and node.labels.get(POOL, pool) == pool and accepts(node, constraints)
         ]
 
     def _fits(self, node: str, requests: Resources, free: Resources) -> bool:
@@ -177,17 +183,22 @@ class Slotwork:
             return
         nodes = self._assign(shift, {})
         if not self._take(job, nodes):
-            other = None if self._freeing() else self._elsewhere(job, shift)
+            other = None if self._too_early(job) else self._elsewhere(job, shift)
             if other is None:
-                self.verdicts[job.uid] = Verdict(Reason.NO_ROOM, "its planned nodes are not free yet")
+                refused = not barred(self.snapshot, job).isdisjoint(nodes.values())
+                self.verdicts[job.uid] = NOT_OFFERED if refused else NOT_FREE
                 return
             nodes = other
         servers = shift.count(PS) if job.ps_elastic else None
         self.actions.append(Admit(job.uid, shift.workers, nodes, ps=servers))
 
-    def _freeing(self) -> bool:
-        """Whether room is on its way to be free, so that the plan may only be a moment early."""
-        return any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
+    def _too_early(self, job: Job) -> bool:
+        """Whether the plan may only be a moment early: room is on its way, or kube-scheduler has not seen it free yet.
+
+        A node that it does not offer twice in a row it has something against.
+        """
+        soon = any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
+        return soon or self.snapshot.gang(job.uid).misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
         """Reality differs from the plans: any nodes that have the room."""
@@ -219,7 +230,9 @@ class Slotwork:
         return {slot: spare[slot.role].pop(0) for slot in self._slots(shift) if slot not in kept}
 
     def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
-        """Charge these members' room, or nothing where some of it is not free now."""
+        """Charge these members' room, or nothing where some of it is not free now, or was not offered lately."""
+        if not barred(self.snapshot, job).isdisjoint(nodes.values()):
+            return False
         trial = self._room.branch()
         for slot, node in nodes.items():
             requests = demand(job, slot, self.snapshot.member(job.uid, slot))

@@ -17,7 +17,7 @@ from policy.systems.oasis.policy import Pass
 from policy.systems.oasis.prices import Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan
 from policy.systems.oasis.workload import POOL
-from tests.builders import START, JobBuilder, NodeGone, PodGone, State, World, job, members, node
+from tests.builders import START, JobBuilder, NodeGone, NodeNotOffered, PodGone, State, World, job, members, node
 
 SLOT = 1000.0
 WORTH = Utility(100.0, 0.1, 20.0)
@@ -238,6 +238,39 @@ def test_a_job_that_starts_beside_its_plan_again_stays_for_the_slot_and_does_not
     assert (made.state("a"), made.state("b")) == (State.RUNNING, State.RUNNING)
     made.pass_time(SLOT)
     assert (made.state("a"), made.state("b")) == (State.PAUSED, State.PAUSED)
+
+
+def test_a_planned_node_that_is_not_offered_is_asked_for_again_in_a_moment_and_not_in_the_same_step() -> None:
+    made = world("n1", "n2")
+    made.submit(trains("a", 8))
+    assert set(made.plan("a").values()) == {"n1"}
+    made.do(NodeNotOffered("uid-a-ps-0", "n1"))
+    assert (made.state("a"), made.reason("a")) == (State.WAITING, "PlannedNodeNotOffered")
+    made.pass_time(0.5)
+    assert made.state("a") is State.WAITING
+    made.pass_time(0.6)
+    assert (made.state("a"), set(made.plan("a").values())) == (State.PLANNED, {"n1"})
+
+
+def test_a_planned_node_that_is_not_offered_twice_is_left_for_another_one() -> None:
+    made = world("n1", "n2")
+    made.submit(trains("a", 8))
+    made.do(NodeNotOffered("uid-a-ps-0", "n1"))
+    made.pass_time(1.1)
+    made.do(NodeNotOffered("uid-a-ps-0", "n1"))
+    assert (made.state("a"), set(made.plan("a").values())) == (State.PLANNED, {"n2"})
+
+
+def test_a_restarted_worker_is_not_put_where_its_node_was_not_offered() -> None:
+    made = world(node("n1", cpu=6), node("n2", cpu=6), node("n3", cpu=6))
+    run(made, one := trains("a", 12, most=4))
+    lost = max(made.gang("a").nodes)
+    made.do(PodGone(made.snapshot.members["job-a"][lost]))
+    made.see(made.fresh(members(one.replicas(4).done())[-1]))
+    for _ in range(2):
+        refused = made.gang("a").nodes[lost]
+        made.do(NodeNotOffered(made.snapshot.members["job-a"][lost], refused))
+        assert made.gang("a").nodes.get(lost) != refused
 
 
 def test_a_running_job_without_a_plan_gets_one() -> None:
