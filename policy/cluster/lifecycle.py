@@ -58,6 +58,8 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.MIGRATING, Move.COMPLETE): State.RUNNING,
     (State.MIGRATING, Move.LOSE): State.REPAIRING,
     (State.MIGRATING, Move.RELEASE): State.RELEASING,
+    # Withdrawn while all its old members are gone and no successor is bound.
+    (State.MIGRATING, Move.GIVE_UP): State.WAITING,
     (State.REPAIRING, Move.COMPLETE): State.RUNNING,
     (State.REPAIRING, Move.RELEASE): State.RELEASING,
     (State.REPAIRING, Move.GONE): State.WAITING,

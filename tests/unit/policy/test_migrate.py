@@ -268,6 +268,15 @@ def test_a_job_that_is_withdrawn_is_released(change: dict[str, bool]) -> None:
     assert (world.state("a"), cpu(world, "n2")) == (State.RELEASING, 0)
 
 
+@pytest.mark.parametrize("change", [{"suspended": True}, {"deleting": True}])
+def test_a_job_that_is_withdrawn_between_its_nodes_queues_again(change: dict[str, bool]) -> None:
+    """Simulation seed 100587: a person suspends it when its old pods have gone and no new one is bound."""
+    world = moved(running(), "n2")
+    world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
+    world.see(PAIR.with_(**change))
+    assert (world.state("a"), cpu(world, "n2")) == (State.WAITING, 0)
+
+
 def test_a_job_that_ends_on_the_way_is_complete() -> None:
     world = moved(running(), "n2")
     world.end(PAIR)
