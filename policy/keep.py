@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
 from policy.cluster.index import Index, News
 from policy.cluster.kinds import deadline

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from policy.cluster.frozen import quick
 from policy.cluster.model import PS, WORKER, Slot
 
 
@@ -23,6 +24,7 @@ class State(Enum):
     COMPLETED = "completed"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Gang:
     """What Kohort intends for one job.

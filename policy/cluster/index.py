@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, Protocol
 
 from policy.cluster.capacity import Capacity
 from policy.cluster.filing import is_filed, refiled
+from policy.cluster.frozen import quick, replace
 from policy.cluster.gang import Gang
 from policy.cluster.kinds import KINDS, MOMENTS, Case, is_orphan, keeps
 from policy.cluster.layered import copied
@@ -87,6 +88,7 @@ class News:
 NOWHERE = Capacity({}, {}, {})
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Index:
     """Job uids in order, by what is to be done about them; a job may be under several.

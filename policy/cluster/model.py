@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from policy.cluster.frozen import quick
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.training import Training
 
@@ -102,6 +103,7 @@ class Role:
     unsupported: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Job:
     """A training job as its API object states it.
@@ -215,6 +217,7 @@ class Phase(Enum):
     FAILED = "Failed"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod. ``job_uid`` and ``slot`` are set for a member of a job that opted in; other pods only take room.

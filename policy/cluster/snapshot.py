@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from policy.cluster.frozen import quick
 from policy.cluster.gang import Gang, State
 from policy.cluster.index import Index
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
@@ -54,6 +55,7 @@ class Rules:
     resizes_per_minute: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that a decision may look at."""

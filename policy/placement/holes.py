@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
 from policy.cluster.model import ANYWHERE, WORKER, Job, Phase, Slot
 from policy.cluster.snapshot import Snapshot, demand

@@ -6,11 +6,11 @@ Start a gang, shrink others for it, mend one that has lost members, grow what ru
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.damping import MINUTE, resizes_left
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict

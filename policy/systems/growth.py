@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
+from policy.cluster.frozen import replace
 from policy.cluster.training import Goal, Report
 
 ABSURD = 1e12  # no loss function of a training that works returns more

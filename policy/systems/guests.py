@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from policy.cluster.actions import Action, Admit, Decision, Remember
+from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Parts

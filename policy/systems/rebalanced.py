@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from policy.cluster.actions import Action, Decision
+from policy.cluster.frozen import replace
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Keeps, Parts, Policy, next_moment
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from policy.cluster.actions import Action, Decision, Migrate, Remember
+from policy.cluster.frozen import replace
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot

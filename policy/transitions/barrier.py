@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from policy.cluster import events
 from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Node, Pod, Slot, queued

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policy.cluster import damping
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Reject, Remember, Resize
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.lifecycle import Move
 from policy.cluster.reasons import Reason, Verdict
 from policy.transitions.gangs import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policy.cluster.actions import Effect
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.reasons import Reason
 from policy.transitions.gangs import give_up, job_of, refuse_held, rules_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from policy.cluster.actions import Bind, Effect, RefuseBind, Released
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.lifecycle import Move, next_state
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot

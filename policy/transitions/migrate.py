@@ -7,10 +7,9 @@ suspended by us meanwhile: its operator would take pods that somebody else delet
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policy.cluster.actions import Migrate
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod, Slot

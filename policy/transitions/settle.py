@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import WORKER, Job, Slot, queued, releasing

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
 from policy.cluster.model import Slot
 from policy.cluster.snapshot import Snapshot

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
+from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.resources import NOTHING

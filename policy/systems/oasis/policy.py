@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
+from policy.cluster.frozen import replace
 from policy.cluster.gang import State
 from policy.cluster.model import WORKER, Job, Node, lives
 from policy.cluster.reasons import Reason, Verdict

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from policy.cluster.frozen import replace
 from policy.cluster.model import WORKER
 from policy.cluster.resources import Resources
 from policy.systems.oasis.workload import Work
