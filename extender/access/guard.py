@@ -19,11 +19,9 @@ from starlette.routing import compile_path
 from extender.access.reviews import GROUP, RESOURCE, VERB, BusyError, Rights, Tokens, UnansweredError, User
 from extender.access.sight import EVERYTHING, KEY, Caller, Sight
 from extender.http.limits import App, Receive, Scope, Send
-from extender.present.views import ProblemView
+from extender.present.views import FORWARDED_HEADER, ProblemView
 
 PROBLEM: Final = "application/problem+json"
-FORWARDED: Final = "x-kohort-authorization"
-"""The token's header behind the API server's proxy, which takes ``Authorization`` for itself and hands nothing on."""
 RETRY_SECONDS: Final = 5
 FOLLOWS: Final = "this replica does not lead, or not yet, and knows of no decisions; try again: another one answers"
 T = TypeVar("T")
@@ -116,7 +114,7 @@ class Access:
         if scheme.lower() != "bearer" or not token.strip():
             raise DeniedError(
                 401, "Unauthorized", f"no token; send Authorization: Bearer TOKEN, {self._allowed} (through the API "
-                f"server's proxy, which keeps that header, {FORWARDED})"
+                f"server's proxy, which keeps that header, {FORWARDED_HEADER})"
             )  # fmt: skip
         user = await self._tokens.owner(token.strip())
         if user is None:
@@ -177,7 +175,7 @@ class Guard:
         if rule is Rule.OPEN:
             return
         headers = Headers(scope=scope)
-        caller = await self._access.caller(headers.get("authorization") or headers.get(FORWARDED, ""))
+        caller = await self._access.caller(headers.get("authorization") or headers.get(FORWARDED_HEADER, ""))
         if namespace := parameters.get("namespace"):
             caller = await caller.into(namespace)
             if not caller.sight.sees(namespace):

@@ -21,8 +21,6 @@ from extender.config.settings import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
-FORWARDED: Final = "X-Kohort-Authorization"
-"""The API server's proxy takes Authorization for itself: the token for the service goes beside it."""
 SECONDS: Final = 30.0
 TRIES: Final = 8
 AGAIN_SECONDS: Final = 0.5
@@ -91,11 +89,12 @@ def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
 
 
 def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object, view: type[View]) -> View:
-    for _ in range(TRIES):
-        where, status, answer = _answer(reach, method, path, query, body)
+    where, status, answer = _answer(reach, method, path, query, body)
+    for _ in range(TRIES - 1):
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
         time.sleep(AGAIN_SECONDS)  # behind a Service another replica may answer, the one that leads
+        where, status, answer = _answer(reach, method, path, query, body)
     if status != HTTPStatus.OK:
         raise CliError(_refusal(where, status, answer))
     try:
@@ -158,9 +157,10 @@ async def _by_proxy(reach: Reach, method: str, path: str, query: Mapping[str, st
     """Through the API server that the kubeconfig names. NoProxyError where that leads nowhere."""
     from extender.kube.api import SERVICES, ClusterError, Ref
     from extender.kube.user import connect, proxy_path
+    from extender.present.views import FORWARDED_HEADER
 
     namespace, name, port = service_of(reach.service)
-    headers = {FORWARDED: f"Bearer {reach.token}"} if reach.token else {}
+    headers = {FORWARDED_HEADER: f"Bearer {reach.token}"} if reach.token else {}
     try:
         async with await connect(reach.kubeconfig, reach.context) as api:
             url = proxy_path(Ref(SERVICES, namespace, name), port, path)

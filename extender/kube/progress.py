@@ -11,9 +11,8 @@ from typing import Final
 
 import msgspec
 
-from policy.cluster.training import AHEAD_SECONDS, Report
+from policy.cluster.training import AHEAD_SECONDS, MOST_VALUE, Report
 
-MOST_METRIC: Final = 1e15
 LONGEST: Final = 1024  # characters of the annotation
 
 
@@ -41,8 +40,8 @@ def read_told(body: bytes) -> Told:
 
 def report_of(told: Told, now: float) -> Report | None:
     """The report; None where only ``saved`` is told. ``now``: when it came. Raises ToldError."""
-    if told.metric is not None and not abs(told.metric) <= MOST_METRIC:
-        raise ToldError(f"metric: {told.metric} is not allowed; allowed: a number up to {MOST_METRIC:g}")
+    if told.metric is not None and not abs(told.metric) <= MOST_VALUE:
+        raise ToldError(f"metric: {told.metric} is not allowed; allowed: a number up to {MOST_VALUE:g}")
     if told.time is not None and not 0 < told.time <= now + AHEAD_SECONDS:
         raise ToldError(f"time: {told.time} is not allowed; allowed: seconds since the epoch, up to now ({now:.0f})")
     done = None

@@ -17,8 +17,6 @@ from msgspec import Raw, Struct
 
 from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
 
-MIN_SCORE: Final = 0  # MinExtenderPriority
-MAX_SCORE: Final = 10  # MaxExtenderPriority
 _NULL: Final = Raw(b"null")
 
 

@@ -18,6 +18,8 @@ from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 CLIENT_HEADER: Final = "X-Kohort-Client"
 CONTROLLER: Final = "controller"
 """In that header: only the controller's questions count as its sign of life."""
+FORWARDED_HEADER: Final = "x-kohort-authorization"
+"""The API server's proxy takes Authorization for itself: the token for the service goes beside it."""
 
 _BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _IN_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")

@@ -54,7 +54,7 @@ class Past:
         self.lost_at = -1e9
         self.whole_since: float | None = None
         self.committed = -1e9  # when a complete gang's bindings were last sent
-        self.turns: list[tuple[float, int]] = []  # changes of replicas by us: when, to how many
+        self.turns: list[tuple[float, int]] = []  # changes of replicas by us while it runs: when, to how many
         self.moves = 0  # times that it was suspended by us although it was whole
         self.suspended_at = -1e9  # when the job was last suspended, by whomever
         self.begun_by_others = False  # another scheduler has bound a member: whether the job runs is decided by that
@@ -405,7 +405,10 @@ class Witness(Watcher):
         if line.who == "controller" and ref.resource == TFJOBS:
             job = self.world.store.job_named(ref.namespace, ref.name)
             if job is not None:
-                self._past[job.uid].turns.append((loop_time(), job.spec.workers))
+                past = self._past[job.uid]
+                if not self.bound(job.uid):
+                    past.turns.clear()  # nothing runs: a plan is made and given up, nobody is resized
+                past.turns.append((loop_time(), job.spec.workers))
 
     def answered(self, uid: str, node: str, error: str) -> None:
         """S7: bind answers success exactly where the pod is on that node."""
@@ -446,7 +449,7 @@ class Witness(Watcher):
     # -- at the end ------------------------------------------------------------------------------
 
     def turns(self) -> None:
-        """L3: no job is resized to and fro once nothing happens; OASiS's schedules may say so."""
+        """L3: no running job is resized to and fro once nothing happens; OASiS's schedules may say so."""
         if self.policy == "oasis":
             return
         assert self.calm_since is not None
@@ -454,7 +457,7 @@ class Witness(Watcher):
             sizes = [workers for at, workers in past.turns if at >= self.calm_since]
             steps = [after - before for before, after in pairwise(sizes) if after != before]
             turned = sum(1 for one, two in pairwise(steps) if (one > 0) is not (two > 0))
-            if turned > 3:
+            if turned > 2:
                 job = self.world.store.jobs.get(uid)
                 self.violated("L3", f"{job.key if job else uid} was resized {sizes} in the calm")
 

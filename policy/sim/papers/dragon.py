@@ -65,12 +65,6 @@ def _share_scaling(rows: Sequence[Row]) -> float:
     return mean("scaling/dragon")(rows) / mean("elapsed/kubeflow")(rows)
 
 
-def _below_locality(what: str, paper: str) -> Bar:
-    measure = {"elapsed": "elapsed", "running": "run", "waiting": "wait"}[what]
-    claim = f"{what}, DRAGON below locality-only"
-    return Bar(claim, cut(f"{measure}/dragon", f"{measure}/locality"), at_least=0.01, unit="%", paper=paper)
-
-
 TABLE_1 = Experiment(
     name="dragon-table-1",
     system="dragon",
@@ -142,8 +136,6 @@ TABLE_1 = Experiment(
 )
 
 # -- a hundred jobs --------------------------------------------------------------------------------
-
-MEASURES = ("elapsed", "run", "wait")
 
 
 def hundred(seed: int, policy: Policy = DRAGON) -> Row:

@@ -13,7 +13,6 @@ from policy.sim.traces.checks import checked
 from policy.sim.traces.reading import FieldError, Line, Table, read
 from policy.sim.traces.scale import elastic, sampled, to_load, work
 
-COLUMNS = ("timestamp", "duration", "num_gpus")
 NODES = 1000
 LOAD = 0.9
 CONTENTION = 0.1

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.access.guard import FORWARDED
 from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
 from extender.app import VERBS_PREFIX
+from extender.present.views import FORWARDED_HEADER
 from extender.routes.verbs import VERBS
 from policy.cluster.events import Led
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, HandClock, Server, client, cluster, job
@@ -73,7 +73,7 @@ async def test_the_schedulers_verbs_are_not_here(made: Cluster, server: Server, 
 
 async def test_behind_the_api_servers_proxy_the_token_comes_in_another_header(made: Cluster, server: Server) -> None:
     async with client(made, server, "") as asking:
-        answer = await asking.get("/v1/jobs", headers={FORWARDED: "Bearer token-ann"})
+        answer = await asking.get("/v1/jobs", headers={FORWARDED_HEADER: "Bearer token-ann"})
     assert [one["name"] for one in answer.json()["jobs"]] == ["mine"]
 
 
