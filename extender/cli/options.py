@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from extender.cli.errors import CliError, errors
-from extender.cli.service import DEFAULT_SERVER, DEFAULT_SERVICE, Reach
+from extender.cli.service import DEFAULT_SERVER, Reach
+from extender.cli.through import DEFAULT_SERVICE
 
 WATCH_SECONDS: Final = 2.0
 
@@ -53,7 +54,7 @@ class Asked:
     def reach(self) -> Reach:
         """How to reach the service and the cluster."""
         return Reach(
-            self.server or "", self.service or DEFAULT_SERVICE, self.kubeconfig or "", self.context or "",
+            self.server or "", self.service or "", self.kubeconfig or "", self.context or "",
             self.token_file, self.ca_file,
         )  # fmt: skip
 
@@ -84,7 +85,7 @@ class Asked:
 
 
 SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
-SERVICE_HELP: Final = f"The Service that the API server hands requests to; default {DEFAULT_SERVICE}."
+SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
 PLACE: Final = "NAMESPACE/NAME:PORT"
 TOKEN_HELP: Final = "File with a token for the service: kubectl create token NAME --audience kohort.dev."
 CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."

@@ -1,26 +1,26 @@
-"""Asks the service's REST, directly or through the API server's proxy, and says what to do where that fails."""
+"""Asks the service's REST, directly or through the API server, and says what to do where that fails."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from extender.cli.errors import CliError
+from extender.cli.through import NoWayError, Question, read
+from extender.cli.through import ask as through
 from extender.config.settings import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
-DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 SECONDS: Final = 30.0
 TRIES: Final = 8
 AGAIN_SECONDS: Final = 0.5
@@ -31,13 +31,13 @@ View = TypeVar("View", bound=BaseModel)
 class Reach:
     """How the service and the cluster are reached.
 
-    server: a URL of the service; empty: by kubeconfig, through the API server's proxy, else on this machine.
-    service: NAMESPACE/NAME:PORT of its Service. kubeconfig, context: empty for those in force. token_file: with a token
-    for the service. ca_file: of its certificate.
+    server: a URL of the service; empty: by kubeconfig, through the API server, else on this machine. service:
+    NAMESPACE/NAME:PORT of its Service; empty: see `through`. kubeconfig, context: empty for those in force. token_file:
+    with a token for the service. ca_file: of its certificate.
     """
 
     server: str = ""
-    service: str = DEFAULT_SERVICE
+    service: str = ""
     kubeconfig: str = ""
     context: str = ""
     token_file: Path | None = None
@@ -55,10 +55,6 @@ class Reach:
         if not found or any(sign.isspace() for sign in found):
             raise CliError(f"--token-file: {self.token_file} holds no token; allowed: one token, and nothing else", 2)
         return found
-
-
-class NoProxyError(Exception):
-    """The service cannot be asked through an API server; why."""
 
 
 def check_server(url: str) -> str:
@@ -80,21 +76,21 @@ def path_of(*parts: str) -> str:
 
 def ask(reach: Reach, path: str, query: Mapping[str, str], view: type[View]) -> View:
     """GET and read; CliError with the service's own words, or with how to reach it."""
-    return _exchange(reach, "GET", path, query, None, view)
+    return _exchange(reach, Question("GET", path, query), view)
 
 
 def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
     """POST as JSON and read; CliError as above."""
-    return _exchange(reach, "POST", path, {}, body, view)
+    return _exchange(reach, Question("POST", path, {}, body), view)
 
 
-def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object, view: type[View]) -> View:
-    where, status, answer = _answer(reach, method, path, query, body)
+def _exchange(reach: Reach, question: Question, view: type[View]) -> View:
+    where, status, answer = _answer(reach, question)
     for _ in range(TRIES - 1):
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
         time.sleep(AGAIN_SECONDS)  # behind a Service another replica may answer, the one that leads
-        where, status, answer = _answer(reach, method, path, query, body)
+        where, status, answer = _answer(reach, question)
     if status != HTTPStatus.OK:
         raise CliError(_refusal(where, status, answer))
     try:
@@ -103,38 +99,36 @@ def _exchange(reach: Reach, method: str, path: str, query: Mapping[str, str], bo
         raise CliError(f"what answers at {where} is not Kohort, or of another version; check --server") from None
 
 
-def _answer(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[str, int, bytes]:
+def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
     """Where it was asked, the status and the body."""
     import httpx  # a process that only serves does without it
 
     if reach.server:
         server = check_server(reach.server)
         try:
-            return server, *_direct(reach, server, method, path, query, body)
+            return server, *_direct(reach, server, question)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service at {server} ({error})")) from None
     try:
-        return f"Service {reach.service}", *asyncio.run(_by_proxy(reach, method, path, query, body))
-    except NoProxyError as why:
+        return asyncio.run(through(reach.kubeconfig, reach.context, reach.service, reach.token, question))
+    except NoWayError as why:
         try:
-            return DEFAULT_SERVER, *_direct(reach, DEFAULT_SERVER, method, path, query, body)
+            return DEFAULT_SERVER, *_direct(reach, DEFAULT_SERVER, question)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service: {why}; nor at {DEFAULT_SERVER} ({error})")) from None
 
 
-def _direct(
-    reach: Reach, server: str, method: str, path: str, query: Mapping[str, str], body: object
-) -> tuple[int, bytes]:
+def _direct(reach: Reach, server: str, question: Question) -> tuple[int, bytes]:
     import httpx
 
-    url, token = httpx.URL(f"{server}{path}"), reach.token
+    url, token = httpx.URL(f"{server}{question.path}"), reach.token
     if token and url.scheme != "https" and not is_loopback(url.host):
         raise CliError(f"--server: {server!r} is not allowed with --token-file; allowed: an https:// URL", 2)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         answer = httpx.request(
-            method, url, params=dict(query), json=body, headers=headers, timeout=SECONDS, trust_env=False,
-            verify=_verified(reach),
+            question.method, url, params=dict(question.query), json=question.body, headers=headers, timeout=SECONDS,
+            trust_env=False, verify=_verified(reach),
         )  # fmt: skip
     except httpx.TimeoutException:
         raise CliError(
@@ -153,49 +147,6 @@ def _verified(reach: Reach) -> ssl.SSLContext | bool:
         raise CliError(f"--ca-file: {reach.ca_file} is no certificate (PEM): {error}; give another file", 2) from None
 
 
-async def _by_proxy(reach: Reach, method: str, path: str, query: Mapping[str, str], body: object) -> tuple[int, bytes]:
-    """Through the API server that the kubeconfig names. NoProxyError where that leads nowhere."""
-    from extender.kube.api import SERVICES, ClusterError, Ref
-    from extender.kube.user import connect, proxy_path
-    from extender.present.views import FORWARDED_HEADER
-
-    namespace, name, port = service_of(reach.service)
-    headers = {FORWARDED_HEADER: f"Bearer {reach.token}"} if reach.token else {}
-    try:
-        async with await connect(reach.kubeconfig, reach.context) as api:
-            url = proxy_path(Ref(SERVICES, namespace, name), port, path)
-            status, answer = await api.exchange(method, url, query, body, headers)
-    except ClusterError as error:
-        why = "no usable kubeconfig" if error.reason == "Credentials" else "the API server cannot be reached"
-        raise NoProxyError(f"{why} ({error.message})") from None
-    said = _read(answer)
-    if said.get("kind") == "Status":  # the API server speaks, not Kohort
-        if status in (401, 403):
-            raise CliError(
-                f"the API server refuses: {said.get('message')}; ask its administrator for the right to "
-                f"get and create services/proxy of {name} in {namespace}, or name the service with --server"
-            )
-        raise NoProxyError(f"the API server says: {said.get('message')}")
-    return status, answer
-
-
-def service_of(text: str) -> tuple[str, str, str]:
-    """NAMESPACE/NAME:PORT in its three parts; CliError where it is none."""
-    namespace, slash, rest = text.partition("/")
-    name, colon, port = rest.partition(":")
-    if not (slash and colon and namespace and name and port) or "/" in rest:
-        raise CliError(f"--service: {text!r} is not allowed; allowed: NAMESPACE/NAME:PORT, as {DEFAULT_SERVICE}", 2)
-    return namespace, name, port
-
-
-def _read(answer: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(answer)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _unreachable(what: str) -> str:
     return (
         f"cannot reach {what}.\n"
@@ -207,7 +158,7 @@ def _unreachable(what: str) -> str:
 
 def _refusal(where: str, status: int, answer: bytes) -> str:
     """The service's own words, which say what is allowed."""
-    told = _read(answer)
+    told = read(answer)
     if status == HTTPStatus.UNAUTHORIZED:
         return f"{told.get('detail') or 'the service wants a token'}; name a file that holds one with --token-file"
     for field in ("message", "detail"):

@@ -14,7 +14,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -98,7 +98,7 @@ class KubeApi:
         self._chance = chance
         self._turns = asyncio.Semaphore(writes_at_once)
 
-    async def __aenter__(self) -> KubeApi:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -156,24 +156,6 @@ class KubeApi:
             if error.status == 404:
                 return None
             raise
-
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Any = None,
-        headers: Mapping[str, str] = NO_HEADERS,
-    ) -> tuple[int, bytes]:
-        """Send one request as it is and return status and body, whatever they say; ClusterError where none came."""
-        try:
-            async with self._clock.timeout(self._deadline):
-                response = await self._open(method, path, query, body, more=headers)
-                return response.status, await self._body(response)
-        except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", answers.text(error)) from error
 
     async def _open_watch(self, path: str, query: dict[str, str]) -> aiohttp.ClientResponse:
         """Send a watch and await its head, which the API server sends at once."""

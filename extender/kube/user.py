@@ -5,22 +5,75 @@ from __future__ import annotations
 import logging
 import os
 import random
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
 
+import aiohttp
 from kubernetes.aio.config import list_kube_config_contexts
 
 from extender.clock import Clock
-from extender.kube import answers
-from extender.kube.api import Ref
-from extender.kube.client import KubeApi, load_configuration
+from extender.kube import answers, portforward
+from extender.kube.api import PODS, ClusterError, Ref
+from extender.kube.client import NO_HEADERS, KubeApi, load_configuration
 
 SECONDS = 10.0  # for one call
 
 
-async def connect(kubeconfig: str = "", context: str = "") -> KubeApi:
+class UserApi(KubeApi):
+    """What a person asks beyond what Kohort itself does: requests as they are, and ports of pods."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> tuple[int, bytes]:
+        """Send one request as it is and return status and body, whatever they say; ClusterError where none came."""
+        try:
+            async with self._clock.timeout(self._deadline):
+                response = await self._open(method, path, query, body, more=headers)
+                return response.status, await self._body(response)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+
+    async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
+        """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.
+
+        Raises ClusterError: 403 where the right is lacking (get and create pods/portforward), 0 where no answer came.
+        """
+        path = answers.path(PODS, pod.namespace, pod.name, "portforward")
+        _, url, headers, _, _ = await self._client.param_serialize(
+            "GET", path, query_params=[("ports", str(port))], header_params={}, auth_settings=["BearerToken"]
+        )
+        rest = self._client.rest_client
+        rest.pool_manager = rest.pool_manager or rest._create_pool_manager()
+        try:
+            async with (
+                self._clock.timeout(seconds),
+                rest.pool_manager.ws_connect(
+                    url, headers=headers, protocols=(portforward.PROTOCOL,), proxy=rest.proxy
+                ) as socket,
+            ):
+                return await portforward.exchange(socket, request)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {seconds:g} s") from None
+        except aiohttp.WSServerHandshakeError as error:  # the client hands no body of a refusal on
+            why = HTTPStatus(error.status).phrase if error.status in list(HTTPStatus) else str(error.status)
+            raise ClusterError(error.status, why.replace(" ", ""), f"port {port} of pod {pod.name}: {why}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+
+
+async def connect(kubeconfig: str = "", context: str = "") -> UserApi:
     """The API server of that file and context, else of KUBECONFIG or the default file. Raises ClusterError."""
     logging.getLogger("kubernetes").setLevel(logging.ERROR)  # what is wrong is told by the error
     configuration = await load_configuration(_file(kubeconfig), context)
-    return KubeApi(configuration, deadline=SECONDS, clock=Clock(), chance=random.Random())
+    return UserApi(configuration, deadline=SECONDS, clock=Clock(), chance=random.Random())
 
 
 def namespace_of(kubeconfig: str = "", context: str = "") -> str:

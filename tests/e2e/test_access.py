@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,16 +20,22 @@ import trustme
 import yaml
 
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
-from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
+from tests.controlplane.kohort import CHECKOUT, HOSTNAME, Kohort, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.e2e.asking import metric
 from tests.e2e.gangs import nodes_of, submit, until
+from tests.e2e.kubelet import kubelet
 from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]
 COMPONENT = CHECKOUT / "manifests" / "components" / "api"
 BLUE, RED, SYSTEM = "team-blue", "team-red", "kohort-system"
 REVIEW_SECONDS = 1.0
+OWN = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+RESTRICTED: Json = {
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    "containers": [{"name": "extender", "image": "none", "securityContext": OWN}],
+}
 
 
 def own_address() -> str:
@@ -185,13 +192,9 @@ def test_the_command_line_brings_the_token(people: People) -> None:
 def serve_through_a_service(people: People) -> None:
     """The component's Service, and behind it a pod that has our address: the API server calls pods alone."""
     meta = {"name": "kohort", "namespace": SYSTEM}
-    safe = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    spec = {
-        "schedulerName": "nobody", "securityContext": safe,
-        "containers": [{"name": "c", "image": "none", "securityContext": own}],
-    }  # fmt: skip
-    people.plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    people.plane.apply(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": RESTRICTED | {"schedulerName": "nobody"}}
+    )
     status = {"phase": "Running", "podIP": people.host, "podIPs": [{"ip": people.host}]}
     people.plane.kubectl(
         "patch", "pod", "kohort", "-n", SYSTEM, "--subresource=status", "-p", json.dumps({"status": status})
@@ -235,6 +238,82 @@ def test_through_the_api_servers_proxy_the_token_counts_and_not_who_opened_the_p
     assert "blue-waits" in said
     assert "red-" not in said, "the kubeconfig is the cluster admin's, the token is not"
     assert not reached(people, f"{proxy}/v1/jobs"), "whoever opens the proxy is nobody to Kohort"
+
+
+RIGHTS = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: forwards, namespace: kohort-system}
+rules:
+  - {apiGroups: [""], resources: [pods], verbs: [list]}
+  - {apiGroups: [""], resources: [pods/portforward], verbs: [get, create]}
+  - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: forwards, namespace: kohort-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: forwards}
+subjects: [{kind: User, name: ann, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: lists, namespace: kohort-system}
+rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: lists, namespace: kohort-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: lists}
+subjects: [{kind: User, name: bob, apiGroup: rbac.authorization.k8s.io}]
+"""
+
+
+def stand_on_a_node(people: People, port: int) -> None:
+    """The Deployment's pods on a node whose kubelet is at that port; who leads is neither the first nor the last."""
+    plane, node = people.plane, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "theirs"}}
+    address = {"type": "InternalIP", "address": LOOPBACK}
+    plane.api.create("/api/v1/nodes", node)
+    plane.kubectl(
+        "patch", "node", "theirs", "--subresource=status", "-p",
+        json.dumps({"status": {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}}),
+    )  # fmt: skip
+    labels = {"app.kubernetes.io/name": "kohort", "app.kubernetes.io/component": "scheduler"}
+    spec = RESTRICTED | {"nodeName": "theirs"}
+    for name in ("another", HOSTNAME, "other"):
+        meta = {"name": name, "namespace": SYSTEM, "labels": labels}
+        plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        running = json.dumps({"status": {"phase": "Running"}})
+        plane.kubectl("patch", "pod", name, "-n", SYSTEM, "--subresource=status", "-p", running)
+
+
+def asks(people: People, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``kohort`` with a kubeconfig of a client certificate: there is no token that could be sent anywhere."""
+    kubeconfig = people.plane.layout.pki.user_kubeconfig(people.plane.url, user)
+    command = [sys.executable, "-m", "extender", *arguments, "--kubeconfig", str(kubeconfig)]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+
+def test_as_installed_a_kubeconfig_and_the_right_to_forward_ports_are_enough(people: People) -> None:
+    target = urlsplit(people.kohort.url).port
+    assert target is not None
+    with kubelet(HOSTNAME, 8900, target, people.plane.workdir) as port:
+        stand_on_a_node(people, port)
+        assert 'User "eve" cannot list resource "pods"' in asks(people, "eve", "queue").stderr
+        people.plane.apply(RIGHTS)
+        told = ""
+
+        def said(user: str, what: str) -> bool:  # the API server reads rights through a cache
+            nonlocal told
+            found = asks(people, user, "queue", "-o", "json")
+            told = found.stdout + found.stderr
+            return what in told
+
+        until(lambda: said("ann", "red-waits"), "the queue", 60, lambda: told)
+        until(lambda: said("bob", "the right to get and create pods/portforward"), "refused", 60, lambda: told)
+        manifest = people.plane.workdir / "new.json"
+        manifest.write_text(json.dumps(TFJob(BLUE, "new", workers=1, worker_cpu="100m").manifest()))
+        question = asks(people, "ann", "what-if", "-f", str(manifest))
+        assert "new" in question.stdout, question.stderr
 
 
 def test_a_right_that_is_taken_away_ends_the_stream_and_the_answers(people: People) -> None:

@@ -18,12 +18,16 @@ from extender.cli import commands
 from tests.unit.cli.bodies import ANSWERS, TFJOB, WHAT_IF
 
 PROXY = "/api/v1/namespaces/kohort-system/services/https:kohort:8900/proxy"
+NO_PODS = "/api/v1/namespaces/kohort-system/pods"
 JOB_PATH = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/mnist"
 Json = dict[str, Any]
 
 
 class Server(ThreadingHTTPServer):
-    """asked: what was asked. job: the one job. hurdles: statuses with which the next writes are refused."""
+    """asked: what was asked. job: the one job. hurdles: statuses with which the next writes are refused.
+
+    cluster: other objects, by path. forwards: the status for whoever wants a port of a pod forwarded.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -36,6 +40,8 @@ class Server(ThreadingHTTPServer):
         self.proxied: Json | None = None
         self.headers: list[dict[str, str]] = []
         self.followers = 0
+        self.cluster: Json = {NO_PODS: {"kind": "PodList", "items": []}}
+        self.forwards = 404
 
     @property
     def url(self) -> str:
@@ -53,6 +59,10 @@ class Handler(BaseHTTPRequestHandler):
         elif self.server.followers:
             self.server.followers -= 1
             self._say(503, {"detail": "this replica does not lead", "status": 503})
+        elif self.path.endswith("/portforward?ports=8900"):
+            self._say(self.server.forwards, {"kind": "Status", "code": self.server.forwards})
+        elif (found := self.server.cluster.get(self.path.partition("?")[0])) is not None:
+            self._say(found.get("code", 200), found)
         elif self.path == JOB_PATH:
             self._say(200, self.server.job)
         elif self.path.startswith("/apis/"):

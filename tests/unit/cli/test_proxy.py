@@ -1,4 +1,4 @@
-"""The service is found by kubeconfig, through the API server's proxy, else on this machine."""
+"""With a token, or a Service that is named, it is reached by kubeconfig through the API server's proxy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from typer.testing import Result
 from tests.unit.cli.conftest import PROXY, Server
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOHORT_CLI_SERVICE", "kohort-system/kohort:8900")
 
 
 def test_questions_go_through_the_api_server(by_kubeconfig: Run, server: Server) -> None:
@@ -54,6 +59,15 @@ def test_without_that_service_it_is_looked_for_on_this_machine(
     assert 'services "kohort" not found; nor at http://127.0.0.1:1' in found.stderr
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
     assert by_kubeconfig("jobs").exit_code == 0
+
+
+def test_a_token_alone_names_the_service(
+    by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("KOHORT_CLI_SERVICE")
+    (tmp_path / "token").write_text("for-kohort")
+    assert by_kubeconfig("--token-file", str(tmp_path / "token"), "jobs").exit_code == 0
+    assert server.asked == [f"{PROXY}/v1/jobs"]
 
 
 def test_an_unusable_kubeconfig_is_told(by_kubeconfig: Run, monkeypatch: pytest.MonkeyPatch) -> None:

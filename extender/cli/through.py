@@ -1,0 +1,154 @@
+"""Ways to the service through the API server that the kubeconfig names.
+
+Without a token: a forwarded port of the pod that leads, whose REST is on its loopback. The API server knows who asks,
+by whatever credentials, and asks for the right itself. With a token, or where a Service is named: by the proxy to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from extender.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from extender.kube.user import UserApi
+
+DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
+NAMESPACE: Final = "kohort-system"
+LABELS: Final = "app.kubernetes.io/name=kohort,app.kubernetes.io/component=scheduler"
+PORT: Final = 8900
+ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # of the default, of the overlay shared-scheduler
+SECONDS: Final = 30.0
+
+
+class NoWayError(Exception):
+    """The service cannot be asked through an API server; why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request of the service's REST."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: object = None
+
+    @property
+    def written(self) -> bytes:
+        """As HTTP/1.1, for a connection of its own."""
+        body = b"" if self.body is None else json.dumps(self.body).encode()
+        target = f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+        head = (
+            f"{self.method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nAccept: application/json\r\n"
+            f"Connection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+
+async def ask(kubeconfig: str, context: str, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
+    """Where it was asked, the status and the body. NoWayError where that leads nowhere, CliError where it is refused.
+
+    service: NAMESPACE/NAME:PORT; empty: the pod that leads, or with a token the default one.
+    """
+    from extender.kube.api import ClusterError
+    from extender.kube.user import connect
+
+    try:
+        async with await connect(kubeconfig, context) as api:
+            if service or token:
+                return await _by_proxy(api, service or DEFAULT_SERVICE, token, question)
+            return await _by_forward(api, question)
+    except ClusterError as error:
+        why = "no usable kubeconfig" if error.reason == "Credentials" else "the API server cannot be reached"
+        raise NoWayError(f"{why} ({error.message})") from None
+
+
+async def _by_proxy(api: UserApi, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
+    """To the Service."""
+    from extender.kube.api import SERVICES, Ref
+    from extender.kube.user import proxy_path
+    from extender.present.views import FORWARDED_HEADER
+
+    namespace, name, port = service_of(service)
+    headers = {FORWARDED_HEADER: f"Bearer {token}"} if token else {}
+    url = proxy_path(Ref(SERVICES, namespace, name), port, question.path)
+    status, answer = await api.exchange(question.method, url, question.query, question.body, headers)
+    said = read(answer)
+    if said.get("kind") == "Status":  # the API server speaks, not Kohort
+        if status in (401, 403):
+            raise CliError(
+                f"the API server refuses: {said.get('message')}; ask its administrator for the right to "
+                f"get and create services/proxy of {name} in {namespace}, or name the service with --server"
+            )
+        raise NoWayError(f"the API server says: {said.get('message')}")
+    return f"Service {service}", status, answer
+
+
+async def _by_forward(api: UserApi, question: Question) -> tuple[str, int, bytes]:
+    """To the loopback of the pod that leads, or of any where that is not known."""
+    from extender.kube.api import PODS, ClusterError, Ref
+
+    pod = await _leader(api)
+    try:
+        return f"pod {pod}", *await api.ask_pod(Ref(PODS, NAMESPACE, pod), PORT, question.written, SECONDS)
+    except ClusterError as error:
+        if error.status in (401, 403):
+            raise _refused(error.message, "get and create pods/portforward") from None
+        raise CliError(
+            f"the API server cannot forward port {PORT} of pod {pod} in {NAMESPACE}: {error.message}; see "
+            f"`kubectl -n {NAMESPACE} get pods`, or name the service with --server"
+        ) from None
+
+
+async def _leader(api: UserApi) -> str:
+    """The name of the pod that leads, as the Leases say, else of one that runs."""
+    from extender.kube.answers import path
+    from extender.kube.api import LEASES, PODS, ClusterError, Ref
+
+    query = {"labelSelector": LABELS, "fieldSelector": "status.phase=Running"}
+    status, answer = await api.exchange("GET", path(PODS, NAMESPACE), query)
+    said = read(answer)
+    if status in (401, 403):
+        raise _refused(str(said.get("message")), "list pods")
+    names = sorted(str(pod["metadata"]["name"]) for pod in said.get("items") or ())
+    if not names:
+        raise NoWayError(f"no pod of Kohort runs in {NAMESPACE} there")
+    for election in ELECTIONS if len(names) > 1 else ():
+        try:
+            lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}
+        except ClusterError:
+            continue  # a pod that follows says so itself
+        holder = str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
+        if holder in names:
+            return holder
+    return names[0]
+
+
+def _refused(said: str, right: str) -> CliError:
+    return CliError(
+        f"the API server refuses: {said}; ask its administrator for the right to {right} in {NAMESPACE}, or for one "
+        "to Kohort's Service and a token (--token-file), or name the service with --server"
+    )
+
+
+def service_of(text: str) -> tuple[str, str, str]:
+    """NAMESPACE/NAME:PORT in its three parts; CliError where it is none."""
+    namespace, slash, rest = text.partition("/")
+    name, colon, port = rest.partition(":")
+    if not (slash and colon and namespace and name and port) or "/" in rest:
+        raise CliError(f"--service: {text!r} is not allowed; allowed: NAMESPACE/NAME:PORT, as {DEFAULT_SERVICE}", 2)
+    return namespace, name, port
+
+
+def read(answer: bytes) -> dict[str, Any]:
+    """The JSON object in an answer; empty where it holds none."""
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
