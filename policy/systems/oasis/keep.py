@@ -17,7 +17,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Utility
 from policy.cluster.written import MOST_ROWS, SpoiltError, number, resources, rows, table, truth, whole, word
 from policy.systems.base import Parts
-from policy.systems.oasis.schedule import Book, Layout, Plan, Seen, Shift
+from policy.systems.oasis.schedule import Book, Layout, Plan, Refusal, Seen, Shift
 from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
@@ -34,8 +34,8 @@ def write_book(book: Book) -> Mapping[str, Json]:
 
 def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book:
     """The book of these parts; a job whose part is spoilt is one that nothing was decided about."""
-    plans, rejected, seen = dict[str, Plan](), dict[str, str](), dict[str, Seen]()
-    slot, righted, refused_in = -1, set[str](), dict[str, int]()
+    plans, rejected, seen = dict[str, Plan](), dict[str, Refusal](), dict[str, Seen]()
+    slot, righted = -1, set[str]()
     for uid, part in parts.items():
         if name not in part:
             continue
@@ -50,13 +50,11 @@ def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book
             continue
         if found.plan is not None:
             plans[uid] = found.plan
-        elif found.rejected:
-            rejected[uid] = found.rejected
-            if found.refused is not None:
-                refused_in[uid] = found.refused
+        elif found.refusal.why:
+            rejected[uid] = found.refusal
         if found.righted == found.slot:
             righted.add(uid)
-    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)), refused_in)
+    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)))
 
 
 class _Entry:
@@ -65,8 +63,8 @@ class _Entry:
     def __init__(self, job: Job, part: Mapping[str, Any]) -> None:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
         self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
-        self.rejected = word(part.get("rejected", ""), LONGEST_TEXT)
-        self.refused = whole(part["refused"], MOST_SLOT) if "refused" in part else None
+        refused_in = whole(part["refused"], MOST_SLOT) if "refused" in part else None
+        self.refusal = Refusal(word(part.get("rejected", ""), LONGEST_TEXT), refused_in)
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
         self.righted = self.slot if truth(part.get("righted", False)) else None
 
@@ -75,10 +73,10 @@ def _write_entry(book: Book, uid: str) -> Json:
     entry: Json = {}
     if uid in book.plans:
         entry |= {"slot": book.slot, "plan": _write_plan(book.plans[uid])}
-    if uid in book.rejected:
-        entry["rejected"] = book.rejected[uid][:LONGEST_TEXT]
-        if uid in book.refused_in:
-            entry["refused"] = book.refused_in[uid]
+    if refusal := book.rejected.get(uid):
+        entry["rejected"] = refusal.why[:LONGEST_TEXT]
+        if refusal.slot is not None:
+            entry["refused"] = refusal.slot
     if uid in book.seen:
         entry["seen"] = _write_seen(book.seen[uid])
     if uid in book.righted:

@@ -25,7 +25,7 @@ from policy.systems.oasis.keep import read_book, write_book
 from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Planner, Quote, Window, hopeless, seen_of
 from policy.systems.oasis.prices import Floor, Pricing, usable
-from policy.systems.oasis.schedule import MEMORY, Book, Plan, Seen, Shift
+from policy.systems.oasis.schedule import MEMORY, Book, Plan, Refusal, Seen, Shift
 from policy.systems.oasis.workload import Work, work_of
 from policy.systems.queue import Feasible, bar
 
@@ -102,7 +102,7 @@ class Oasis:
         if not isinstance(book, Book):
             return memory
         plans = {uid: plan for uid, plan in book.plans.items() if uid != job_uid}
-        rejected = {uid: why for uid, why in book.rejected.items() if uid != job_uid}
+        rejected = {uid: one for uid, one in book.rejected.items() if uid != job_uid}
         return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected)}
 
     def window(self, now: float) -> Window:
@@ -125,8 +125,7 @@ class Pass:
         self.window = policy.window(now)
         self.nodes: list[tuple[Node, Resources]] = usable(snapshot)
         self.plans = {uid: plan for uid, plan in self.book.plans_at(self.slot).items() if self._lives(uid)}
-        self.rejected = {uid: why for uid, why in self.book.rejected_by(self.slot).items() if self._lives(uid)}
-        self.refused_in = {uid: slot for uid, slot in self.book.refused_in.items() if uid in self.rejected}
+        self.rejected = {uid: one for uid, one in self.book.rejected_by(self.slot).items() if self._lives(uid)}
         self.seen = self.book.seen
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
@@ -160,14 +159,13 @@ class Pass:
         )  # fmt: skip
         orders.run()
         verdicts = {**self._told(), **self.verdicts, **orders.verdicts}
-        refused_in = {uid: self.refused_in[uid] for uid in self.rejected if uid in self.refused_in}
         righted = tuple(sorted(orders.righted))
-        book = Book(self.plans, self.rejected, self.seen, self.slot, ground, righted, refused_in)
+        book = Book(self.plans, self.rejected, self.seen, self.slot, ground, righted)
         remember = [Remember(MEMORY, book)] if book != self.book else []
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 
     def _told(self) -> dict[str, Verdict]:
-        return {uid: Verdict(Reason.REJECTED, why) for uid, why in self.rejected.items()}
+        return {uid: Verdict(Reason.REJECTED, one.why) for uid, one in self.rejected.items()}
 
     @cached_property
     def planner(self) -> Planner:
@@ -209,7 +207,7 @@ class Pass:
         self.plans[job.uid] = quote.plan
 
     def _reject(self, job: Job, why: str) -> None:
-        self.rejected[job.uid], self.refused_in[job.uid] = why, self.slot
+        self.rejected[job.uid] = Refusal(why, self.slot)
         self.actions.append(Reject(job.uid, Reason.REJECTED, why))
 
     def _why(self, quote: Quote) -> str:

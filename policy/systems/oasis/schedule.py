@@ -101,30 +101,36 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a job was rejected, and the slot in which; None where that is not known any more."""
+
+    why: str
+    slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Book:
     """OASiS's memory.
 
-    plans, rejected, seen: by job uid; a rejection's text; submitted jobs of the window, for the bounds of the prices.
+    plans, rejected, seen: by job uid; seen: submitted jobs of the window, for the bounds of the prices.
     slot: whose beginning was dealt with last. ground: the usable nodes and what they had for jobs at that time.
     righted: jobs that were paused in this slot to start again where their plan has them.
-    refused_in: by uid of a rejected job the slot in which that was decided; nothing of one of which it is not known.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
-    rejected: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, Refusal] = field(default_factory=dict)
     seen: Mapping[str, Seen] = field(default_factory=dict)
     slot: int = -1
     ground: tuple[tuple[str, Resources], ...] = ()
     righted: tuple[str, ...] = ()
-    refused_in: Mapping[str, int] = field(default_factory=dict)
 
-    def rejected_by(self, slot: int) -> Mapping[str, str]:
+    def rejected_by(self, slot: int) -> Mapping[str, Refusal]:
         """The refusals that stand in that slot.
 
         One of a later slot was made by a clock that has been set back since: the job's value was counted as of too late
         a time, so it is decided about anew.
         """
-        return {uid: why for uid, why in self.rejected.items() if self.refused_in.get(uid, slot) <= slot}
+        return {uid: one for uid, one in self.rejected.items() if one.slot is None or one.slot <= slot}
 
     def plans_at(self, slot: int) -> Mapping[str, Plan]:
         """The plans in that slot. Where it is one before the book's, the clock was set back, and they move along.
