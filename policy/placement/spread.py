@@ -8,7 +8,8 @@ from heapq import heapify, heappop, heapreplace
 from itertools import groupby
 from operator import itemgetter
 
-from policy.cluster.model import Slot
+from policy.cluster.model import Constraints, Slot
+from policy.cluster.resources import Resources
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask
 from policy.placement.room import Room
@@ -22,13 +23,17 @@ def spread(room: Room, ask: Ask, ties: str = "") -> dict[Slot, str] | None:
 
     ``room`` is not changed. ``ties``: what the chance among equal nodes hangs on; else the first by name.
     """
+    groups = [
+        (requests, constraints, [slot for slot, _, _ in group])
+        for (requests, constraints), group in groupby(ask.members(), key=itemgetter(1, 2))
+    ]
+    if not all(_holds(room, requests, constraints, ask, len(slots)) for requests, constraints, slots in groups):
+        return None
     trial, nodes, siblings = room.branch(), dict[Slot, str](), Counter[str]()
-    for (requests, constraints), group in groupby(ask.members(), key=itemgetter(1, 2)):
-        slots = [slot for slot, _, _ in group]
-        fitting = (name for name in trial.fitting(requests) if name not in ask.barred)
-        names = [name for name in fitting if accepts(room.nodes[name], constraints)]
-        if sum(requests.how_many(trial.free(name)) or len(slots) for name in names) < len(slots):
+    for requests, constraints, slots in groups:
+        if nodes and not _holds(trial, requests, constraints, ask, len(slots)):
             return None
+        names = [name for name in trial.fitting(requests) if _takes(room, name, constraints, ask)]
 
         def rank(name: str, slot: Slot) -> tuple[int, float, int, str]:
             drawn = chance(f"{ties}/{slot}/{name}") if ties else 0
@@ -48,6 +53,23 @@ def spread(room: Room, ask: Ask, ties: str = "") -> dict[Slot, str] | None:
             else:
                 heappop(heap)
     return nodes
+
+
+def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, wanted: int) -> bool:
+    """Whether the nodes together take so many equal members."""
+    for alike in room.alike(requests):
+        each = requests.how_many(alike.free) or wanted  # a request of nothing
+        for name in alike.names:
+            if _takes(room, name, constraints, ask):
+                wanted -= each
+                if wanted <= 0:
+                    return True
+    return False
+
+
+def _takes(room: Room, name: str, constraints: Constraints, ask: Ask) -> bool:
+    """Whether the node accepts such a member of the gang; room is not looked at."""
+    return name not in ask.barred and accepts(room.nodes[name], constraints)
 
 
 def _free_share(room: Room, name: str) -> float:

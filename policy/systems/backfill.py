@@ -19,6 +19,7 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.gang import Ask, ask_of, charge
+from policy.placement.misfits import misfits
 from policy.placement.room import Room
 from policy.placement.spread import spread
 from policy.systems.queue import asked_workers, queue
@@ -53,12 +54,13 @@ class Pass:
         """Give each job what it asks for, or say why not."""
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
-        misfits: set[Ask] = set()
+        known = misfits(self._snapshot, FifoBackfill.__name__)
+        crowded_out: set[Ask] = set()  # what found no room beside those that were started before it
         for job in found.ready:
             ask = ask_of(self._snapshot, job, asked_workers(job))
-            nodes = None if ask in misfits else spread(self._room, ask)
+            nodes = None if ask in known or ask in crowded_out else spread(self._room, ask)
             if nodes is None:
-                misfits.add(ask)
+                (crowded_out if self._actions else known).add(ask)
                 verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
                 if self._head is None:
                     self._head, self._reserved = job, self._reservation(ask)

@@ -9,7 +9,7 @@ SpeCon's paper calls the default scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,10 +19,11 @@ from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, barred, charge, place
+from policy.placement.misfits import misfits
 from policy.placement.room import Room, idlest
 from policy.placement.spread import chance, spread
 from policy.systems.evenly import admit_evenly
-from policy.systems.queue import asked_workers, queue
+from policy.systems.queue import asked_workers, next_return, queue
 
 
 class Retry(Enum):
@@ -104,7 +105,11 @@ class KubeflowSpread:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start what fits, oldest first."""
-        return first_come(snapshot, now, self._spread, backfill=self.backfill)
+        return first_come(self, snapshot, now, self._spread, backfill=self.backfill)
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float:
+        """When a back-off ends."""
+        return next_return(snapshot, now)
 
     def _spread(self, room: Room, ask: Ask, job: Job) -> dict[Slot, str] | None:
         return spread(room, ask, f"{self.seed}/{job.uid}" if self.seed else "")
@@ -121,7 +126,11 @@ class LocalityOnly:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start what fits, oldest first."""
-        return first_come(snapshot, now, lambda room, ask, _: place(room, ask), backfill=True)
+        return first_come(self, snapshot, now, lambda room, ask, _: place(room, ask), backfill=True)
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float:
+        """When a back-off ends."""
+        return next_return(snapshot, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,11 @@ class Fifo:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start from the oldest on, until one does not fit."""
-        return first_come(snapshot, now, lambda room, ask, _: spread(room, ask), backfill=False)
+        return first_come(self, snapshot, now, lambda room, ask, _: spread(room, ask), backfill=False)
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float:
+        """When a back-off ends."""
+        return next_return(snapshot, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +168,27 @@ class RoundRobin:
 Placement = Callable[[Room, Ask, Job], dict[Slot, str] | None]
 
 
-def first_come(snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
-    """Whole jobs in order of arrival, at the workers they ask for; not ``backfill``: nobody passes the oldest one."""
+def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
+    """Whole jobs in order of arrival, at the workers they ask for; not ``backfill``: nobody passes the oldest one.
+
+    ``name``: what the placement hangs on.
+    """
     found = queue(snapshot, now)
     verdicts, actions = dict(found.barred), list[Action]()
     room, head = Room.of(snapshot), None
-    misfits: set[Ask] = set()
+    known = misfits(snapshot, name)
+    crowded_out: set[Ask] = set()  # what found no room beside those that were started before it
     for job in found.ready:
         if head is not None and not backfill:
             verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)
             continue
         ask = ask_of(snapshot, job, asked_workers(job))
-        nodes = None if ask in misfits else placement(room, ask, job)
+        nodes = None if ask in known or ask in crowded_out else placement(room, ask, job)
         if nodes is not None:
             charge(room, ask, nodes)
             actions.append(Admit(job.uid, ask.workers, nodes))
         else:
             head = head or job
-            misfits.add(ask)
+            (crowded_out if actions else known).add(ask)
             verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
     return Decision(tuple(actions), verdicts)

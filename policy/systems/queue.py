@@ -80,6 +80,11 @@ def queue(snapshot: Snapshot, now: float) -> Queue:
     return Queue(tuple(snapshot.jobs[uid] for _, _, uid in entries), barred)
 
 
+def next_return(snapshot: Snapshot, now: float) -> float:
+    """The first moment from ``now`` on at which a job that backs off may be considered again; infinite without one."""
+    return min((at for at in snapshot.index.rests.values() if at >= now), default=math.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """Waiting jobs with the same demand and mark: if one finds no room, those behind it find none.
