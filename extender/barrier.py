@@ -58,7 +58,8 @@ class Barrier:
         self._leader = leader
         self._held: dict[str, asyncio.Future[str]] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
-        self._asking: set[asyncio.Task[None]] = set()  # about bindings whose answer was lost
+        self._asking: dict[str, asyncio.Task[None]] = {}  # by uid: about a binding whose answer was lost
+        self._lost_at: dict[str, float] = {}  # the same uids: when the last such answer was lost (monotonic)
         self._closed = False
         ledger.carry_with(self.carry)
 
@@ -138,24 +139,33 @@ class Barrier:
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {outcome.reason}")
-                self._ledger.post(BindRefused(bind.uid, outcome.message))
+                # An earlier binding of the pod, whose answer was lost, may still land.
+                lost = bind.uid in self._lost_at
+                self._ledger.post(BindUnknown(bind.uid) if lost else BindRefused(bind.uid, outcome.message))
             case Unknown():
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
                 self._ledger.post(BindUnknown(bind.uid))
-                task = asyncio.create_task(self._find_out(bind))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
+                self._lost(bind)
+
+    def _lost(self, bind: Bind) -> None:
+        self._lost_at[bind.uid] = self._ledger.clock.monotonic()
+        if bind.uid not in self._asking:
+            task = self._asking[bind.uid] = asyncio.create_task(self._find_out(bind))
+            task.add_done_callback(lambda _: self._found_out(bind.uid))
+
+    def _found_out(self, uid: str) -> None:
+        del self._asking[uid], self._lost_at[uid]
 
     async def _find_out(self, bind: Bind) -> None:
         """Ask the API server for the pod until it tells what came of a binding; the watch may be slower, or stalled."""
         clock = self._ledger.clock
-        sent, (pause, longest) = clock.monotonic(), LOOK_SECONDS
+        pause, longest = LOOK_SECONDS
         while True:
             await clock.sleep(pause)
             if not self._is_open(bind):
                 return
             pause = min(2 * pause, longest)
-            landed = clock.monotonic() - sent >= LANDED_SECONDS
+            landed = self._must_have_landed(bind.uid)
             try:
                 pod = await self._api.get(Ref(PODS, bind.namespace, bind.name))
             except ClusterError:
@@ -168,17 +178,20 @@ class Barrier:
             if node := text(part(pod, "spec"), "nodeName"):
                 self._ledger.post(BindDone(bind.uid, node))
                 return
-            if landed:
+            if landed and self._must_have_landed(bind.uid):
                 self._ledger.post(BindRefused(bind.uid, "the binding was never made"))
                 return
 
+    def _must_have_landed(self, uid: str) -> bool:
+        """Whether none of the pod's bindings can still be carried out, a later one included."""
+        over = self._ledger.clock.monotonic() - self._lost_at[uid] >= LANDED_SECONDS
+        return over and uid not in self._flying.values()
+
     def _is_open(self, bind: Bind) -> bool:
-        """Whether the outcome is still unknown, and no later binding of the pod is on its way."""
+        """Whether the outcome is still unknown."""
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
-        if pod is None or bind.uid in self._flying.values():
-            return False
-        return bind.uid in snapshot.gang(pod.job_uid).in_flight
+        return pod is not None and bind.uid in snapshot.gang(pod.job_uid).in_flight
 
     def _costs(self, bind: Bind) -> dict[str, str]:
         """What makes the highest index go first where the controller has no order of its own."""
@@ -197,7 +210,7 @@ class Barrier:
         if waiting:
             with suppress(LedgerStoppedError):  # its tick has raised what stopped it
                 self._ledger.step(*map(BindDropped, waiting))
-        for task in tuple(self._asking):
+        for task in tuple(self._asking.values()):
             task.cancel()
         while self._flying:
             await asyncio.wait(self._flying)

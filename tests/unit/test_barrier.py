@@ -259,6 +259,30 @@ async def test_what_came_of_a_lost_binding_is_read_back_also_if_the_watch_stalls
     assert stage.gang(A).state is (State.RUNNING if landed else State.BINDING)
 
 
+@pytest.mark.parametrize("landed", [True, False], ids=["made", "never made"])
+@virtual
+async def test_a_refusal_is_not_the_last_word_about_an_earlier_binding_whose_answer_was_lost(landed: bool) -> None:
+    """Simulation seed 100872: the second binding of a pod is refused while the first is still on its way."""
+    stage = Stage()
+    pods = stage.submit(A)
+    stage.api.answers["a-worker-1"] = Unknown("timed out")
+    where = stage.planned(pods[2])
+    before = stage.ledger.snapshot.free(where)
+    _ = [call(stage, member) for member in pods]
+    await later()
+    stage.api.shows(pods[2], node="")
+    stage.api.answers["a-worker-1"] = Refused(429, "TooManyRequests", "later")
+    again = call(stage, pods[2])
+    await later()
+    assert again.result().startswith(FAILED)
+    stage.ledger.step(Led(False))
+    assert (set(stage.gang(A).in_flight), stage.ledger.snapshot.free(where)) == ({pods[2].uid}, before)
+    stage.api.shows(pods[2], node=where if landed else "")
+    await later(20)
+    assert dict(stage.gang(A).in_flight) == {}
+    assert stage.ledger.snapshot.pods[pods[2].uid].node == (where if landed else "")
+
+
 @virtual
 async def test_k_of_n_refused_leaves_the_others_bound_and_the_refused_free_to_come_again() -> None:
     stage = Stage()
