@@ -101,7 +101,8 @@ class Witness(Watcher):
                 jobs.add(found.owner)
                 self._slots[found.uid] = found.owner, found.slot
                 if found.node:
-                    nodes.add(found.node)
+                    if found.uid not in self.bound_on:
+                        nodes.add(found.node)  # a node that has shrunk under its pods may stay too full for long
                     self._pod_bound(found, change.verb)
             elif isinstance(found, JobObject):
                 jobs.add(found.uid)
