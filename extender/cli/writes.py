@@ -157,7 +157,7 @@ def suspension(found: Found, *, on: bool) -> Change:
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
-    written = _written(found, ".".join(("spec", *kind.suspend_at)), before, on)
+    written = _written(found, kind.suspended_by, before, on)
     return written, None if before == on else kind.suspend_patch(on)
 
 

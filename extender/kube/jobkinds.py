@@ -108,6 +108,11 @@ class JobKind:
         """Whether a job of the kind can be suspended."""
         return bool(self.suspend_at)
 
+    @property
+    def suspended_by(self) -> str:
+        """The field that suspends a job, for people; empty where the kind has none."""
+        return ".".join(("spec", *self.suspend_at)) if self.suspends else ""
+
     def workers_patch(self, workers: int) -> Json:
         """The merge patch that sets the number of workers."""
         if self.counts:

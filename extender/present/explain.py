@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from extender.kube.jobkinds import KINDS
 from extender.present.history import history_view
 from extender.present.jobs import expected_view, job_detail
 from extender.present.views import (
@@ -23,6 +24,7 @@ from policy.answers.foresee import foresee
 from policy.answers.standing import grounds
 from policy.answers.unblock import unblock
 from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
@@ -35,7 +37,7 @@ def explain_view(
     base = dict(job_detail(snapshot, job, policy, now))
     if told is None:
         return ExplainView(**base)
-    return ExplainView(**base, **_story(told), history=history_view(snapshot, entries, job))
+    return ExplainView(**base, **_story(told, job), history=history_view(snapshot, entries, job))
 
 
 def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
@@ -58,9 +60,9 @@ def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> t
     return tuple(ChangeView(kind=change.kind, size=change.size, text=change.text) for change in changes)
 
 
-def _story(told: Explanation) -> dict[str, object]:
+def _story(told: Explanation, job: Job) -> dict[str, object]:
     return {
-        "mend": told.mend,
+        "mend": _resume(job) if told.reason is Reason.SUSPENDED else told.mend,
         "arithmetic": told.arithmetic,
         "needs": tuple(
             NeedView(role=need.role, members=need.members, requests=amounts(need.requests)) for need in told.needs
@@ -73,6 +75,12 @@ def _story(told: Explanation) -> dict[str, object]:
         "nodes": tuple(_room(node) for node in told.nodes),
         "held": held_views(told.held),
     }
+
+
+def _resume(job: Job) -> str:
+    """What lets it go on: the field differs by kind."""
+    kind = KINDS.get(job.kind)
+    return f"set {kind.suspended_by} to false, as `kohort resume {job.key}` does" if kind is not None else ""
 
 
 def _room(node: NodeRoom) -> NodeRoomView:

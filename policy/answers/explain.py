@@ -18,7 +18,7 @@ from policy.systems.base import Policy
 MENDS: dict[Reason, str] = {
     Reason.INVALID: "correct the field that is named; the job is taken up again at once",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
-    Reason.SUSPENDED: "set spec.runPolicy.suspend to false",
+    Reason.SUSPENDED: "kohort resume lets it go on; kohort explain names the field",
     Reason.WAITING_FOR_PODS: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
     Reason.NO_ROOM: "wait for a job to end, ask for less, or add nodes; kohort explain tells what would admit it now",
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",

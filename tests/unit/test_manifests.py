@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extender.access.reviews import GROUP, RESOURCE, VERB
-from extender.cli.through import DEFAULT_SERVICE
+from extender.cli.through import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESPACE, PORT
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
@@ -122,12 +122,32 @@ def test_verbs_have_no_port_and_network_reaches_health_ports_only() -> None:
     assert rule["podSelector"]["matchLabels"].items() <= POD["metadata"]["labels"].items()
 
 
+def test_the_command_line_looks_for_the_pods_and_the_leases_that_are_there() -> None:
+    labels = POD["metadata"]["labels"]
+    assert dict(pair.split("=") for pair in LABELS.split(",")).items() <= labels.items()
+    assert (DEPLOYMENT["metadata"]["namespace"], SETTINGS.server.port) == (NAMESPACE, PORT)
+    overlay = ROOT / "manifests" / "overlays" / "shared-scheduler"
+    elected = [one["metadata"]["name"] for one in documents(overlay / "lease.yaml") if one["kind"] == "Lease"]
+    assert (SETTINGS.lease.name, *elected) == ELECTIONS
+
+
+def test_the_journal_is_kept_where_it_can_be_written_and_is_bounded() -> None:
+    given = {one["name"]: one["value"] for one in CONTAINERS["extender"]["env"]}
+    mount = next(
+        one for one in CONTAINERS["extender"]["volumeMounts"] if one["mountPath"] == given["KOHORT_JOURNAL__FOLDER"]
+    )
+    volume = next(one for one in POD["spec"]["volumes"] if one["name"] == mount["name"])
+    assert not mount.get("readOnly")
+    bound = int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
+    kept = SETTINGS.journal.files * SETTINGS.journal.file_bytes
+    assert kept * 4 <= bound, "the state before the steps of each file comes on top"
+
+
 def test_mounted_files_are_those_that_the_commands_read() -> None:
     for container in CONTAINERS.values():
         read = next(re.sub(r"^--config=", "", part) for part in container["command"] if "/etc/" in part)
         folder, name = read.rsplit("/", 1)
-        (mount,) = container["volumeMounts"]
-        assert mount["mountPath"] == folder
+        (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == folder)
         volume = next(one for one in POD["spec"]["volumes"] if one["name"] == mount["name"])
         assert name in OBJECTS[f"ConfigMap {volume['configMap']['name']}"]["data"]
 
@@ -147,7 +167,7 @@ def test_pod_is_restricted() -> None:
     for key in ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "initContainers", "ephemeralContainers"):
         assert key not in spec
     assert all("hostPort" not in port for container in CONTAINERS.values() for port in container["ports"])
-    assert [volume for volume in spec["volumes"] if set(volume) != {"name", "configMap"}] == []
+    assert {kind for volume in spec["volumes"] for kind in volume} == {"name", "configMap", "emptyDir"}
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS.keys())

@@ -288,6 +288,15 @@ async def test_a_job_that_does_not_run_says_why(seen: Job, state: str, reason: s
     assert (found["state"], found["waits"]["reason"], found["waits"]["detail"]) == (state, reason, detail)
 
 
+MENDS = {"TFJob": "set spec.runPolicy.suspend to false", "Job": "set spec.suspend to false"}
+
+
+@pytest.mark.parametrize(("kind", "mend"), MENDS.items())
+async def test_what_lets_a_suspended_job_go_on_is_the_field_of_its_kind(kind: str, mend: str) -> None:
+    found = await Service(*CLUSTER, JobSeen(job("x", suspended=True, kind=kind)), Synced()).ask("/explain/team/x")
+    assert found["mend"] == f"{mend}, as `kohort resume team/x` does"
+
+
 async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None:
     found = await Service(JobSeen(A)).ask("/queue")
     assert found["jobs"][0]["waits"]["reason"] == "LedgerNotReady"
