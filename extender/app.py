@@ -35,6 +35,7 @@ from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
 from extender.leading.election import lease_of
+from extender.leading.term import Term
 from extender.observe import metrics
 from extender.page.history import History
 from extender.page.routes import Page
@@ -44,7 +45,7 @@ from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder
-from policy.cluster.events import Event, Led, PodGone, Synced
+from policy.cluster.events import Event, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import POD_BY_POD, make_policy
 from policy.systems.base import Policy, prices_of
@@ -121,6 +122,8 @@ class Live:
         )
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, one, clock, chance, optional=one not in NEEDED) for one in resources()]
+        job_kinds = {kind.resource for kind in KINDS.values()}
+        self.term = Term(self.ledger, [one for one in self.reflectors if one.resource in job_kinds])
         hindsight = Hindsight(self.ledger, lambda: self.settings)
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, hindsight)
         self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), hindsight)
@@ -147,6 +150,7 @@ class Live:
             self.ledger.queue(*events)
         elif batch.kind == "end":
             self.ledger.step(*events, *self._unlisted(batch))
+            self.term.read()
         else:
             self.ledger.post(*events)
         if self.synced and not self.ledger.snapshot.synced:
@@ -218,7 +222,7 @@ class Live:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run(self.deliver))
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
-            tasks.create_task(self.lease.run(lambda leading: self.ledger.step(Led(leading))))
+            tasks.create_task(self.lease.run(self.term.led))
             tasks.create_task(self.page.history.run())
 
 

@@ -12,6 +12,7 @@ This room knows versions and back-off; it must not know what the objects mean.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -91,12 +92,27 @@ class Reflector:
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None
+        self._absent = False  # there is nothing to list: the resource does not exist, or may not be read
+        self._asked = 0  # for a list of that moment, by `refresh`
+        self._read = 0  # the last of these that a whole list has answered
+        self._waiting: asyncio.Timeout | None = None  # for the next events of a watch
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a whole list was delivered that was begun after the last `refresh`."""
+        return self._absent or self._read == self._asked
+
+    def refresh(self) -> None:
+        """List anew, whatever the watch is doing: it may have gone silent, and nobody has noticed yet."""
+        self._asked += 1
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def run(self, deliver: Callable[[Batch], None]) -> None:
         """Deliver until cancelled; an exception out of ``deliver`` ends the loop: no event may be lost silently."""
         while True:
             try:
-                if not self._version:
+                while not self._version or not self.fresh:
                     await self._list(deliver)
                 await self._watch(deliver)
             except ClusterError as error:
@@ -105,12 +121,13 @@ class Reflector:
     async def _list(self, deliver: Callable[[Batch], None]) -> None:
         """Read page after page, and deliver each; then tell what vanished."""
         listed: dict[Key, str] = {}
-        version = ""
+        version, asked = "", self._asked
         async with aclosing(self._api.list_pages(self.resource)) as pages:
             async for items, version in pages:
                 self.last_seen = self._clock.monotonic()
                 if events := list(self._page(items, listed)):
                     deliver(Batch(self.resource, "page", events, version))
+        self._absent, self._read = False, asked
         self._end(listed, version, deliver)
         self._version = version
 
@@ -142,16 +159,20 @@ class Reflector:
                 self._take(events, deliver)
                 if self.last_seen - started >= self._times.settled_seconds:
                     self._failures = 0
-        if self._clock.monotonic() - started < self._times.settled_seconds:
+        if self.fresh and self._clock.monotonic() - started < self._times.settled_seconds:
             raise ClusterError(0, "Closed", "the watch ended at once")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
-        """Return the next events, None at the end; ClusterError when nothing came for too long."""
+        """Return the next events, None at the end or where a list is asked for; ClusterError after a long silence."""
         try:
-            async with self._clock.timeout(self._times.stall_seconds):
+            async with self._clock.timeout(self._times.stall_seconds) as self._waiting:
                 return await anext(batches, None)
         except TimeoutError:
+            if not self.fresh:
+                return None
             raise ClusterError(0, "Stalled", f"nothing for {self._times.stall_seconds:g} s") from None
+        finally:
+            self._waiting = None
 
     def _take(self, events: list[Json], deliver: Callable[[Batch], None]) -> None:
         """Deliver the changes that stand before an ERROR, then raise it."""
@@ -211,9 +232,10 @@ class Reflector:
 
     async def _await_resource(self, deliver: Callable[[Batch], None]) -> None:
         """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look again later."""
-        if self._known or not self.synced:
+        if self._known or not (self.synced and self.fresh):
+            self._absent = True
             self._end({}, "", deliver)
-        self._version = ""
+        self._absent, self._version = True, ""
         self.last_seen = self._clock.monotonic()
         self._failures = 0
         self._refused_since, self.forbidden = None, False
@@ -228,8 +250,9 @@ class Reflector:
         if not self.forbidden and now - self._refused_since >= self._times.forbidden_seconds:
             self.forbidden = True
             _log.warning("%s: may not be read, and is left out: %s", self.resource, error)
-            if not self.synced:
-                self._end({}, "", deliver)
+            waited, self._absent = not (self.synced and self.fresh), True
+            if waited:
+                self._end(self._known, "", deliver)
         wait = self._times.missing_seconds * self._chance.uniform(0.5, 1.0) if self.forbidden else self._backoff()
         await self._clock.sleep(wait)
 

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 Part = Literal["extender", "controller", "scheduler"]
 Middle = Literal["gang", "resize"]
 PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
+MIDDLES: Final[tuple[Middle, ...]] = ("gang", "resize")
 WORKER_CORES: Final = "2"
 WRITES = {"create", "patch", "delete"}
 FAULTS: Final = (
@@ -152,6 +153,20 @@ class Killer:
     middles: Middles
     kills: Counter[tuple[Part, str]] = field(default_factory=Counter)
     ready_seconds: list[float] = field(default_factory=list)
+
+    def rage(self, kills: int, rounds: int, chance: random.Random) -> None:
+        """Kill until each part has died so often in each middle, which does not always come when it is waited for.
+
+        A round kills each part once in each middle that it lacks.
+        """
+        for _ in range(rounds):
+            for part, middle in chance.sample(lacking := self.lacking(kills), len(lacking)):
+                self.kill(part, middle)
+                time.sleep(chance.uniform(0.0, 0.5))
+
+    def lacking(self, kills: int) -> list[tuple[Part, Middle]]:
+        """What has been killed less often than that, and in the middle of what."""
+        return [(part, middle) for part in PARTS for middle in MIDDLES if self.kills[part, middle] < kills]
 
     def kill(self, part: Part, wanted: Middle) -> None:
         """One kill in the middle of that, or of whatever there is after a few seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.storm import (
     FAULTS,
+    MIDDLES,
     PARTS,
     WORKER_CORES,
     Arrivals,
@@ -67,11 +69,13 @@ def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def storm(
-    plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, kills: int, unfinished: int, seed: int = SEED
-) -> int:
-    """So many kills of each part, half of them in mid-gang, half in mid-resize; then rest, and the accounts.
+    plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, *, kills: int, rounds: int, unfinished: int,
+    seed: int,
+) -> tuple[int, Killer]:  # fmt: skip
+    """So many kills of each part in mid-gang, as many in mid-resize, in so many rounds; then rest, and the accounts.
 
-    Returns how many faults the API server's clients met.
+    Returns how many faults the API server's clients met, and the killer. How soon the extender is ready again is told
+    and not judged, for that goes by the load of the machine: benchmarks/rebuild and test_restart.py measure it.
     """
     chance, before = random.Random(seed), proxy.injected.total()
     standing = [
@@ -84,10 +88,7 @@ def storm(
     with Observer(plane, space) as observer:
         proxy.inject(*FAULTS)
         arrivals.start()
-        for number in range(kills):
-            for part in chance.sample(PARTS, len(PARTS)):
-                killer.kill(part, "resize" if number % 2 else "gang")
-                time.sleep(chance.uniform(0.0, 0.5))
+        killer.rage(kills, rounds, chance)
         arrivals.stop()
         proxy.heal()
         jobs = [*standing, *arrivals.jobs]
@@ -100,7 +101,8 @@ def storm(
         partial = max(observer.partial_seconds(job.name, job.ps + (job.least or job.workers)) for job in jobs)
         print(f"seed {seed}: {len(jobs)} jobs, {len(ends['Succeeded'])} succeeded, {len(ends['Failed'])} failed; "
               f"at rest {took:.1f} s after the last fault; longest partly bound {partial:.1f} s\n"
-              f"kills: {dict(killer.kills)}; extender ready again within {max(killer.ready_seconds):.1f} s\n"
+              f"kills: {dict(killer.kills)}; extender ready again after {median(killer.ready_seconds):.1f} s, "
+              f"at most {max(killer.ready_seconds):.1f} s\n"
               f"{proxy.injected.total()} API faults of {proxy.served} requests: {dict(_by_kind(proxy))}")  # fmt: skip
         cores = {(job.name, role): int(cpu) for job in jobs for role, cpu in (("ps", "1"), ("worker", job.worker_cpu))}
         assert overcommitted(observer.sightings, cores, CORES) == []
@@ -111,10 +113,9 @@ def storm(
     assert ends["Failed"] == []
     assert set(ends["Succeeded"]) == {job.name for job in arrivals.jobs}
     assert names <= knows(kohort, space)
-    _assert_middles(killer, kills)
     until(lambda: not left_behind(plane, space), "the ended jobs' pods gone", QUIET_LIMIT)
     _assert_rebuilt_is_fresh(kohort, space)
-    return proxy.injected.total() - before
+    return proxy.injected.total() - before, killer
 
 
 def _by_kind(proxy: FaultProxy) -> dict[str, int]:
@@ -123,14 +124,6 @@ def _by_kind(proxy: FaultProxy) -> dict[str, int]:
         kind = what.split(" ")[0]
         kinds[kind] = kinds.get(kind, 0) + count
     return kinds
-
-
-def _assert_middles(killer: Killer, kills: int) -> None:
-    """The storm was one: enough kills of each part, most of them in the middle of something."""
-    for part in PARTS:
-        of_part = {middle: count for (killed, middle), count in killer.kills.items() if killed == part}
-        assert sum(of_part.values()) == kills
-        assert of_part.get("", 0) <= kills / 2, of_part
 
 
 def _assert_rebuilt_is_fresh(kohort: Kohort, space: str) -> None:
@@ -156,14 +149,18 @@ def _settled(kohort: Kohort, space: str) -> Json:
 
 @pytest.mark.timeout(150, func_only=True)
 def test_a_short_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
-    assert storm(plane, proxy, kohort, space, kills=2, unfinished=12) >= 20
+    faults, killer = storm(plane, proxy, kohort, space, kills=1, rounds=1, unfinished=12, seed=SEED)
+    assert faults >= 20
+    assert killer.kills.total() == len(PARTS) * len(MIDDLES)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1500, func_only=True)
+@pytest.mark.timeout(3600, func_only=True)
 @pytest.mark.parametrize("seed", [SEED, *MORE_SEEDS])
 def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, seed: int) -> None:
-    assert storm(plane, proxy, kohort, space, kills=20, unfinished=16, seed=seed) >= 400
+    faults, killer = storm(plane, proxy, kohort, space, kills=20, rounds=80, unfinished=16, seed=seed)
+    assert faults >= 400
+    assert killer.lacking(20) == [], killer.kills
 
 
 @pytest.mark.soak

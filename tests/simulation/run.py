@@ -59,7 +59,7 @@ class Report:
     calm: float = 0.0
     compared: int = 0
     policy: str = ""
-    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader
+    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader, schedules compared
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
@@ -214,6 +214,8 @@ class Simulation:
                 self.witness.violated("ledger", broken_rule)
             self.witness.check_order(extender)
         self.witness.check_ledger(extender)
+        if self.witness.policy == "oasis":
+            self.witness.memory.stepped(extender)
 
     def _count(self, effect: Effect) -> None:
         match effect:
@@ -261,6 +263,7 @@ class Simulation:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
         self.did["report"] = self.training.taken
+        self.did["schedule"] = self.witness.memory.schedules
         return self._report(began, calm)
 
     def spawn(self, part: Coroutine[Any, Any, None]) -> None:

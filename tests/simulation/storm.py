@@ -106,6 +106,7 @@ class Storm:
     def _jump(self, role: str) -> str:
         process = self._chance.choice([process for process in self._sim.processes if process.role == role])
         process.jump(self._chance.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
+        self._sim.witness.jumped = True
         return f"{process.name} {process.offset:+g} s"
 
     # -- leadership ------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
+from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Witness(Watcher):
         self._past: dict[str, Past] = defaultdict(Past)
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
+        self.jumped = False  # whether a wall clock has been set anew
+        self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
     def violated(self, rule: str, what: str) -> None:
         """Note a violation once."""
@@ -137,6 +140,7 @@ class Witness(Watcher):
 
     def _job_changed(self, job: JobObject) -> None:
         past = self._past[job.uid]
+        self.memory.see(job, excepted=past.begun_by_others or broken(job))
         if job.suspended or job.phase.ended:
             past.suspended_at = loop_time()
         if not past.minimums or past.minimums[-1][1] != job.spec.min_workers:

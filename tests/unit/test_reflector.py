@@ -309,6 +309,63 @@ async def test_what_was_read_before_the_right_was_taken_away_stays_known() -> No
     assert (run.reflector.forbidden, run.reflector.last_seen) == (True, run.clock.time - run.clock.slept[-1])
 
 
+class PatientClock(VirtualClock):
+    """Lets a silent watch be silent."""
+
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        return asyncio.timeout(seconds)
+
+
+async def test_a_list_that_is_asked_for_does_not_wait_for_a_silent_watch() -> None:
+    run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [[HANG]])
+    run.reflector._clock = PatientClock()
+    listed = asyncio.Event()
+
+    def deliver(batch: Batch) -> None:
+        run.batches.append(batch)
+        listed.set()
+
+    task = asyncio.create_task(run.reflector.run(deliver))
+    async with asyncio.timeout(20):
+        await listed.wait()
+        await asyncio.sleep(0.05)  # until it waits for what does not come
+        assert run.api.asked == ["list", "watch 10"]
+        run.reflector.refresh()
+        assert not run.reflector.fresh
+        with pytest.raises(StoppedError):
+            await task
+    assert run.api.asked == ["list", "watch 10", "list", "watch 20"]
+    assert run.reflector.fresh
+    assert run.told[2:] == [("page", [event("MODIFIED", pod("a", 11))], "20"), ("end", [], "20")]
+
+
+async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> None:
+    run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [])
+    fresh: list[bool] = []
+
+    def deliver(batch: Batch) -> None:
+        if batch.resource_version == "10" and batch.kind == "page":
+            run.reflector.refresh()
+        fresh.append(run.reflector.fresh)
+
+    await run.until_stopped(deliver)
+    assert run.api.asked == ["list", "list", "watch 20"]
+    assert fresh == [False, False, False, True]
+
+
+async def test_what_does_not_exist_is_read_and_what_may_not_be_read_is_left_out() -> None:
+    """Nobody waits for a list of it."""
+    missing: Script = [ClusterError(404, "NotFound")]
+    for scripts, optional in (([missing], False), ([FORBIDDEN] * 20, True)):
+        run = Run(scripts, [], TFJOBS, optional=optional)
+        run.reflector.refresh()
+        fresh: list[bool] = []
+        await run.until_stopped(lambda batch, run=run, fresh=fresh: fresh.append(run.reflector.fresh))  # type: ignore[misc]
+        assert fresh == [True]
+        run.reflector.refresh()
+        assert run.reflector.fresh
+
+
 JUNK: list[Any] = [None, 7, "x", [], {}, {"metadata": None}, {"metadata": []}, {"metadata": {"name": ""}}]
 
 

@@ -1,0 +1,146 @@
+"""What a policy has decided for good outlives every restart (S9), as far as the job objects tell.
+
+The texts are read here anew, without the code that writes them. Excepted are jobs that somebody else has begun, that
+their user has suspended, or whose bounds could not be read for a while: about these a policy may decide anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from extender.kube.jobkinds import MEMORY
+from policy.sim.objects import JobObject
+from tests.simulation.clocks import loop_time
+from tests.simulation.scenario import PARAMETERS
+
+if TYPE_CHECKING:
+    from tests.simulation.processes import Extender
+
+SLOT_SECONDS: Final = float(PARAMETERS["oasis"]["slot_seconds"])
+HORIZON: Final = int(PARAMETERS["oasis"]["horizon"])
+Part = Any
+"""What one policy has written of a job: OASiS an object, SpeCon a list; None where it has written nothing."""
+
+
+class Remembered:
+    """Compares each text with the one before it. ``jumped``: whether a wall clock has been set anew in this run."""
+
+    def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
+        self.schedules = 0  # that were compared over a restart
+        self._violated = violated
+        self._jumped = jumped
+        self._texts: dict[str, Mapping[str, Part]] = {}  # by uid, as the API has them
+        self._excepted: set[str] = set()
+        self._led: dict[str, bool] = {}
+        self._before: tuple[int, object] = (-1, None)  # slot and room of the nodes at the last decision
+        self._wanted: Mapping[str, str] = {}  # the texts as they were to be then
+
+    def see(self, job: JobObject, excepted: bool) -> None:
+        """A job's object has changed. ``excepted``: it may be decided about anew."""
+        if excepted or (job.suspended and not job.released) or job.phase.ended:
+            self._excepted.add(job.uid)
+        old, new = self._texts.get(job.uid, {}), json.loads(job.spec.annotations.get(MEMORY) or "{}")
+        self._texts[job.uid] = new
+        if job.uid in self._excepted or old == new:
+            return
+        for policy, rule in RULES.items():
+            if policy in old:
+                for what in rule(old[policy], new.get(policy), self._jumped()):
+                    self._violated(f"{job.key}: {what}")
+
+    def stepped(self, extender: Extender) -> None:
+        """A process has made a step: where it has just begun to decide, its schedules are those of the objects.
+
+        Only where it is the same slot, the nodes have the same room as at the last decision, and all of that was
+        written down: else plans may change, because they do not fit any more, or do not fit one another.
+        """
+        began, self._led[extender.name] = not self._led.get(extender.name), extender.leads
+        book: Any = extender.live.ledger.snapshot.memory.get("oasis")
+        if not extender.leads or book is None:
+            return
+        now = (book.slot, book.ground)
+        if began and now == self._before and all(self._is_written(*wanted) for wanted in self._wanted.items()):
+            self._compare(extender, book.slot)
+        self._before, self._wanted = now, extender.live.ledger.snapshot.texts
+
+    def _is_written(self, job_uid: str, text: str) -> bool:
+        uid = job_uid.partition("/")[2]
+        return uid in self._excepted or uid not in self._texts or json.loads(text) == self._texts[uid]
+
+    def _compare(self, extender: Extender, slot: int) -> None:
+        snapshot = extender.live.ledger.snapshot
+        known = {job.uid.partition("/")[2]: job for job in snapshot.jobs.values()}
+        for uid in self._texts.keys() & known.keys() - self._excepted:
+            job, told = known[uid], self._texts[uid].get("oasis", {})
+            if told.get("slot") != slot or "plan" not in told or json.loads(job.memory or "{}") != self._texts[uid]:
+                continue  # not admitted, or of another slot, or the newest text has not come to it yet
+            planned = schedule(told["plan"], slot + 1)
+            if not all(job.min_workers <= workers(layout) <= job.max_workers for layout in planned.values()):
+                continue  # its user has changed the bounds
+            self.schedules += 1
+            kept = json.loads(snapshot.texts.get(job.uid, "{}")).get("oasis", {}).get("plan")
+            if kept is None or (kept[1], schedule(kept, slot + 1)) != (told["plan"][1], planned):
+                self._violated(f"{job.key}: {told['plan']} became {kept} at a restart in slot {slot}")
+
+
+def schedule(plan: list[Any], first: int) -> dict[int, list[Any]]:
+    """From that slot on, by slot: role, node and count of each part."""
+    _, _, nodes, runs = plan
+    return {
+        slot: sorted((role, nodes[at], count) for role, at, count in layout)
+        for start, times, layout in runs
+        for slot in range(start, start + times)
+        if slot >= first
+    }
+
+
+def workers(layout: list[Any]) -> int:
+    """Of one slot."""
+    return sum(count for role, _, count in layout if role == "worker")
+
+
+def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
+    """A refusal stands, word by word: its payoff, its price. Who was admitted stays so, and counts for the prices."""
+    new = new or {}
+    if "rejected" in old:
+        # A refusal of a slot that has not come yet is of a clock that was ahead and was set back.
+        set_back = jumped and new.get("refused", new.get("slot", 0)) < old.get("refused", 0)
+        if not set_back and any(old.get(key) != new.get(key) for key in ("rejected", "refused")):
+            yield f"its refusal {old['rejected']!r} became {new}"
+        return
+    if "plan" in old and "plan" not in new:
+        yield f"it was admitted, and now is not: {new}"
+    elif "plan" in old and old["plan"][0] != new["plan"][0]:
+        yield f"it was admitted as {old['plan'][0]}, and now as {new['plan'][0]}"
+    if "seen" in old and old["seen"] != new.get("seen") and not ("seen" not in new and (jumped or _aged(old["seen"]))):
+        yield f"what the prices keep of it was {old['seen']}, and now is {new.get('seen')}"
+
+
+def _aged(seen: list[Any]) -> bool:
+    """Whether the bounds of the prices need not count it any more."""
+    return loop_time() // SLOT_SECONDS - float(seen[0]) >= HORIZON
+
+
+def specon(old: Part, new: Part, jumped: bool) -> Iterator[str]:
+    """A job is moved once in its life; how far its metric came is not forgotten, how fast it grows by a move only."""
+    if new is None:
+        yield f"its growth {old} is forgotten"
+        return
+    first, best, growth, moves = _told(old)
+    first_now, best_now, growth_now, moves_now = _told(new)
+    moved_back = any(before and not now for before, now in zip(moves, moves_now, strict=True))
+    lost = growth is not None and growth_now is None and moves == moves_now
+    worse = best is not None and (best_now is None or best_now > best)
+    if moved_back or lost or worse or (first is not None and first != first_now):
+        yield f"its growth {old} became {new}"
+
+
+def _told(written: list[Any]) -> tuple[Any, Any, Any, tuple[bool, bool]]:
+    """E at first, the least E, G, and whether Algorithms 2 and 3 have moved it."""
+    _, _, first, best, _, _, growth, _, moved, balanced = written
+    return first, best, growth, (moved, balanced)
+
+
+RULES: Final[Mapping[str, Callable[[Part, Part, bool], Iterator[str]]]] = {"oasis": oasis, "specon": specon}
