@@ -79,7 +79,10 @@ class ReplicaOrder:
 
 @dataclass(frozen=True, slots=True)
 class SuspendOrder:
-    """Suspend a job so that its operator deletes the pods, or let it go on; ``version`` as in ReplicaOrder."""
+    """Suspend a job so that its operator deletes the pods, or let it go on; ``version`` as in ReplicaOrder.
+
+    ps: so many from now on; None leaves them. They change only while the job is suspended and has no pods.
+    """
 
     uid: str
     namespace: str
@@ -87,6 +90,7 @@ class SuspendOrder:
     kind: str
     suspend: bool
     version: int
+    ps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +296,8 @@ def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOr
     for job, gang in concerned:
         if releasing(job):
             if not any(pod.slot or pod.holds_room for pod in _pods_of(snapshot, job.uid)):
-                yield _suspend_order(job, suspend=False)
-        elif queued(job) and job.suspends and _has_room_to_give_up(snapshot, gang):
+                yield _suspend_order(job, suspend=False, servers=_other_ps(job, gang))
+        elif queued(job) and job.suspends and (_has_room_to_give_up(snapshot, gang) or _other_ps(job, gang)):
             yield _suspend_order(job, suspend=True)
 
 
@@ -303,8 +307,14 @@ def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
     return gang.state in GIVES_ROOM_UP and any(pod.holds_room for pod in _pods_of(snapshot, gang.job_uid))
 
 
-def _suspend_order(job: Job, *, suspend: bool) -> SuspendOrder:
-    return SuspendOrder(job.uid, job.namespace, job.name, job.kind, suspend, job.version)
+def _other_ps(job: Job, gang: Gang) -> int | None:
+    """The ps that the job is to ask for before it starts, where it asks for another number now."""
+    waits = gang.state in (State.WAITING, State.PAUSED)
+    return gang.ps_next if waits and job.ps_restarts and gang.ps_next != job.servers else None
+
+
+def _suspend_order(job: Job, *, suspend: bool, servers: int | None = None) -> SuspendOrder:
+    return SuspendOrder(job.uid, job.namespace, job.name, job.kind, suspend, job.version, servers)
 
 
 def _releases(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:

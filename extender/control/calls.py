@@ -198,7 +198,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
     if kind is None or not kind.suspends:
         return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} are not suspended")
     mark = {"metadata": {"annotations": {RELEASED: "true" if order.suspend else None, **_by(leader)}}}
-    patch = {**mark, **kind.suspend_patch(order.suspend)}
+    patch = {**mark, **kind.suspend_patch(order.suspend, order.ps if kind.ps_restarts else None)}
     ref = Ref(kind.resource, order.namespace, order.name)
     return await api.patch(ref, patch, uid=order.uid, resource_version=str(order.version))
 

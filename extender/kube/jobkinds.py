@@ -20,7 +20,7 @@ from extender.kube.api import (
     Json,
     Resource,
 )
-from policy.cluster.model import WORKER
+from policy.cluster.model import PS, WORKER
 
 MIN_WORKERS: Final = "kohort.dev/min-workers"
 MAX_WORKERS: Final = "kohort.dev/max-workers"
@@ -30,6 +30,7 @@ REPORTS: Final = "kohort.dev/reports"
 PROGRESS: Final = "kohort.dev/progress"
 MEMORY: Final = "kohort.dev/memory"
 MIGRATABLE: Final = "kohort.dev/migratable"
+ELASTIC_PS: Final = "kohort.dev/elastic-ps"
 RELEASED: Final = "kohort.dev/released"
 WAKE: Final = "kohort.dev/wake"
 CHECKPOINT: Final = "kohort.dev/checkpoint"
@@ -70,6 +71,8 @@ class JobKind:
     scale: workers are set by the scale subresource, which holds no annotations.
     suspend_at: the field that makes its controller delete the job's pods without ending the job; empty: it has none,
     and a user stops such a job by no replicas.
+    ps_restarts: the number of ps may change while the job is suspended. While it runs no kind allows it: the operator
+    takes a running ps that is removed for a failure, and its processes are told all ps when they start.
     ends: the conditions that tell that it has ended. cost: its controller removes pods by their deletion cost.
     """
 
@@ -90,6 +93,7 @@ class JobKind:
     workers: int = 1
     scale: bool = False
     suspend_at: tuple[str, ...] = ()
+    ps_restarts: bool = False
     ends: tuple[str, ...] = ()
     cost: bool = False
 
@@ -119,12 +123,16 @@ class JobKind:
             return {"spec": dict.fromkeys(self.counts, workers)}
         return {"spec": {self.replicas_at: {self.worker: {"replicas": workers}}}}
 
-    def suspend_patch(self, suspend: bool) -> Json:
-        """The merge patch that suspends a job, or lets it go on."""
-        value: object = suspend
-        for name in reversed(("spec", *self.suspend_at)):
-            value = {name: value}
-        return value if isinstance(value, dict) else {}
+    def suspend_patch(self, suspend: bool, servers: int | None = None) -> Json:
+        """The merge patch that suspends a job, or lets it go on, with so many ps where that is said."""
+        *above, last = self.suspend_at
+        spec: Json = {last: suspend}
+        for name in reversed(above):
+            spec = {name: spec}
+        if servers is not None:
+            key = next(key for key, role in self.roles.items() if role == PS)
+            spec |= {self.replicas_at: {key: {"replicas": servers}}}
+        return {"spec": spec}
 
 
 RUN_POLICY: Final = ("runPolicy", "suspend")
@@ -142,6 +150,7 @@ TFJOB: Final = JobKind(
     why_fixed="the operator fails a TFJob of which a running worker is removed",
     one_by_one=True,
     suspend_at=RUN_POLICY,
+    ps_restarts=True,
     ends=ENDED,
 )
 

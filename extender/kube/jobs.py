@@ -5,6 +5,7 @@ A job is known by ``namespace/uid``, so that no object of one namespace can name
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -25,14 +26,24 @@ from extender.kube.fields import (
     whole_number,
 )
 from extender.kube.groups import GROUP, GroupKind, group_named
-from extender.kube.jobkinds import MEMORY, MIGRATABLE, PROGRESS, RELEASED, REPORTS, TRAINING, UTILITY, JobKind
+from extender.kube.jobkinds import (
+    ELASTIC_PS,
+    MEMORY,
+    MIGRATABLE,
+    PROGRESS,
+    RELEASED,
+    REPORTS,
+    TRAINING,
+    UTILITY,
+    JobKind,
+)
 from extender.kube.membership import controller, kind_of
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.progress import noted
 from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of
 from extender.kube.training import read_training
-from policy.cluster.model import WORKER, Job, Role
-from policy.cluster.training import Report, read_reports
+from policy.cluster.model import PS, WORKER, Job, Role
+from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000
 
@@ -124,6 +135,7 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
         return replace(bare, roles=roles)
     bounds = read_bounds(notes, spec, kind, roles)
     workers = sum(role.replicas for role in roles if role.name == WORKER)
+    training = read_training(notes[TRAINING]) if _written(notes, TRAINING) else None
     return replace(
         bare,
         roles=roles,
@@ -133,8 +145,9 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
         min_stated=bounds.min_stated,
         max_stated=bounds.max_stated,
         utility=_utility(notes.get(UTILITY)),
-        training=read_training(notes[TRAINING]) if _written(notes, TRAINING) else None,
+        training=training,
         migratable=_truth(notes, MIGRATABLE),
+        ps_restarts=_elastic_ps(notes, bare, kind, roles, training),
         reported=max((report.at for report in reports_of(item)), default=0.0),
         elastic=(bounds.least, bounds.most) != (workers, workers),
     )
@@ -160,6 +173,17 @@ def _truth(notes: Json, name: str) -> bool:
     if written not in ("", "true", "false"):
         raise ObjectError(name, written, "true or false")
     return written == "true"
+
+
+def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], training: Training | None) -> bool:
+    """Whether the job says that it may be started again with another number of ps, and how many it needs."""
+    if not _truth(notes, ELASTIC_PS):
+        return False
+    if not (kind.ps_restarts and bare.suspends and any(role.name == PS for role in roles)):
+        raise ObjectError(ELASTIC_PS, "true", "false: only a TFJob that has ps can be started again with others")
+    if training is None or training.workers_per_ps == math.inf:
+        raise ObjectError(ELASTIC_PS, "true", f"false, or workerGigabits and psGigabits in {TRAINING}, to count ps by")
+    return True
 
 
 def _role(one: Asked, scheduler_name: str) -> Role:

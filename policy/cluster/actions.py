@@ -31,7 +31,8 @@ class Resize:
 
     ``on_behalf_of``: the job uid that a shrink frees room for. ``waits_for``: pods whose room the nodes take over.
     ``ps``: as in Admit. No workers at all is a pause: its members are released and it holds no room until it is
-    admitted again; meanwhile it is among the jobs that wait, and the policy says why.
+    admitted again; meanwhile it is among the jobs that wait, and the policy says why. With ``ps`` its object asks for
+    so many before it goes on; one that has no members may be told that alone.
     """
 
     job_uid: str

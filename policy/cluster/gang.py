@@ -32,6 +32,7 @@ class Gang:
     nodes: the planned node of each slot, bound members included; its room is charged from the moment of planning.
     workers: how many workers the job was given (0 while it waits or is paused).
     ps: how many ps it was given, where the policy schedules them; None: as many as the job object asks for.
+    ps_next: how many ps its object is to ask for before it starts again, where that changes only while it is suspended.
     least: the minimum of workers under which it was bound; a user who raises the minimum does not break what runs.
     whole: whether its members are bound together or not at all; only the baseline fifo-pod has gangs that are not.
     waits_for: uids, sorted, of pods that must be gone before the plan's nodes are handed out (room being freed).
@@ -53,6 +54,7 @@ class Gang:
     nodes: Mapping[Slot, str] = field(default_factory=dict)
     workers: int = 0
     ps: int | None = None
+    ps_next: int | None = None
     least: int = 0
     whole: bool = True
     waits_for: Collection[str] = ()

@@ -101,7 +101,7 @@ def _unsettled(case: Case) -> bool:
         return False
     asked = job.worker.replicas if job.worker else 0
     if gang.state is State.WAITING:
-        return asked < job.min_workers
+        return asked < job.min_workers or gang.ps_next is not None
     if asked != gang.workers or gang.ps is not None:
         return True
     return any(not (pod.node or pod.ended or pod.terminating) for pod in case.pods)

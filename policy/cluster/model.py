@@ -113,8 +113,9 @@ class Job:
     ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
     which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
-    ``ps_elastic``: its ps may come and go; else it holds all that it asks for whenever it runs. ``reported``: time of
-    the newest report that its object holds, 0 where it holds none. ``memory``: what a policy wrote there of this job;
+    ``ps_elastic``: its ps may come and go while it runs; ``ps_restarts``: their number may change while it is
+    suspended; else it holds all that it asks for whenever it runs. ``reported``: time of the newest report that its
+    object holds, 0 where it holds none. ``memory``: what a policy wrote there of this job;
     ``holds_notes``: it has an object of its own that we can write such annotations on.
     ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
     ``one_by_one``: its operator can remove only one running worker at a time. ``replaced``: its pods are created anew
@@ -136,6 +137,7 @@ class Job:
     migratable: bool = False
     elastic: bool = False
     ps_elastic: bool = False
+    ps_restarts: bool = False
     one_by_one: bool = True
     replaced: bool = True
     reported: float = 0.0
@@ -163,6 +165,17 @@ class Job:
             if role.name == WORKER:
                 return role
         return None
+
+    @property
+    def servers(self) -> int:
+        """The ps that its object asks for."""
+        found = self.role(PS)
+        return found.replicas if found else 0
+
+    @property
+    def ps_varies(self) -> bool:
+        """Whether it may have other numbers of ps in other slots."""
+        return self.ps_elastic or self.ps_restarts
 
     @property
     def rigid(self) -> tuple[Role, ...]:

@@ -38,7 +38,7 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
         case Admit():
             _admit(draft, action, now)
         case Resize(workers=0):
-            return _pause(draft, action.job_uid, now)
+            return _pause(draft, action, now)
         case Resize():
             _resize(draft, action, now)
         case Migrate():
@@ -64,17 +64,20 @@ def _admit(draft: Draft, action: Admit, now: float) -> None:
     patience = rules.freeing_seconds if action.waits_for else rules.plan_seconds
     move(
         draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
-        workers=action.workers, ps=action.ps, least=job.min_workers if job else 0, whole=action.whole,
+        workers=action.workers, ps=action.ps, ps_next=None, least=job.min_workers if job else 0, whole=action.whole,
         waits_for=action.waits_for, retried=False,
         deadline=now + patience if action.whole else None,
     )  # fmt: skip
 
 
-def _pause(draft: Draft, job_uid: str, now: float) -> list[Effect]:
+def _pause(draft: Draft, action: Resize, now: float) -> list[Effect]:
     """The plan goes; the controller releases the members; what is in flight keeps its room until it is known."""
-    gang = draft.gang(job_uid)
+    gang = draft.gang(action.job_uid)
+    if not gang.admitted:
+        draft.put_gang(replace(gang, ps_next=action.ps))
+        return []
     deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
-    move(draft, cleared(gang), Move.PAUSE, admitted_at=gang.admitted_at, deadline=deadline)
+    move(draft, cleared(gang), Move.PAUSE, admitted_at=gang.admitted_at, deadline=deadline, ps_next=action.ps)
     return refuse_held(gang, Reason.PAUSED)
 
 

@@ -29,6 +29,8 @@ ANNOTATIONS: Final = {
                            "number that was asked for with its first resize."),
     jobkinds.UTILITY: ("job", "you", "A factor on the job's weight, above 0. Default 1."),
     jobkinds.TRAINING: ("job", "you", "What the job says of its training, as YAML; for `oasis` and `specon`."),
+    jobkinds.ELASTIC_PS: ("TFJob", "you", "`true`: the job may be started again, from its checkpoint, with as many ps "
+                          "as `oasis` plans for a slot. Needs `workerGigabits` and `psGigabits`."),
     jobkinds.MIGRATABLE: ("job", "you", "`true`: the job may be moved whole, since it goes on from a checkpoint."),
     jobkinds.PROGRESS: ("job", "you", "How far training is, where it cannot report over the network: JSON with "
                         "`metric`, `step`, `steps` and `time` (seconds since the epoch)."),

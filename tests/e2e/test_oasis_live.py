@@ -21,6 +21,7 @@ Json = dict[str, Any]
 SLOT = 20
 IN_TIME = 5.0  # seconds after a slot's start
 MEMORY = "kohort.dev/memory"
+Counts = dict[int, tuple[int, int]]  # ps and workers by slot
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +51,12 @@ def price_lines(kohort: Kohort) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("kohort_price")]
 
 
-def submit(plane: ControlPlane, job: TFJob, worker_slots: int, value: float = 100.0, slot: int = SLOT) -> TFJob:
+def submit(
+    plane: ControlPlane, job: TFJob, worker_slots: int, value: float = 100.0, slot: int = SLOT, more: str = ""
+) -> TFJob:
     """A job of so many worker-slots, and what it is worth to finish it."""
     curve = f"{{value: {value:.9f}, steepness: 0.1, target: 10}}"
-    training = f"{{chunks: {worker_slots}, secondsPerBatch: {slot}, utility: {curve}}}"
+    training = f"{{chunks: {worker_slots}, secondsPerBatch: {slot}, utility: {curve}{more}}}"
     manifest = job.manifest()
     manifest["metadata"]["annotations"]["kohort.dev/training"] = training
     plane.api.create(TFJOBS.format(namespace=job.namespace), manifest)
@@ -65,13 +68,13 @@ def text(plane: ControlPlane, job: TFJob) -> str:
     return str(notes.get(MEMORY, ""))
 
 
-def schedule(plane: ControlPlane, job: TFJob) -> dict[int, int]:
-    """Workers by slot, as the job's object has them; empty while nothing was decided about it."""
+def schedule(plane: ControlPlane, job: TFJob, of: str = "worker") -> dict[int, int]:
+    """Members of that role by slot, as the job's object has them; empty while nothing was decided about it."""
     part = json.loads(text(plane, job) or "{}").get("oasis", {})
     found = {}
     for first, times, layout in part["plan"][3] if "plan" in part else ():
         for slot in range(first, first + times):
-            found[slot] = sum(count for role, _, count in layout if role == "worker")
+            found[slot] = sum(count for role, _, count in layout if role == of)
     return found
 
 
@@ -80,10 +83,36 @@ def decided(plane: ControlPlane, job: TFJob) -> dict[int, int]:
     return schedule(plane, job)
 
 
+def running(plane: ControlPlane, job: TFJob, role: str) -> list[Json]:
+    """Pods of that role that run now."""
+    found = (pod for pod in pods(plane, job.namespace, job.name) if pod["status"].get("phase") == "Running")
+    return [pod for pod in found if pod["metadata"]["labels"]["training.kubeflow.org/replica-type"] == role]
+
+
 def workers(plane: ControlPlane, job: TFJob) -> int:
     """Workers that run now."""
-    running = (pod for pod in pods(plane, job.namespace, job.name) if pod["status"].get("phase") == "Running")
-    return sum(1 for pod in running if pod["metadata"]["labels"]["training.kubeflow.org/replica-type"] == "worker")
+    return len(running(plane, job, "worker"))
+
+
+def running_counts(plane: ControlPlane, job: TFJob) -> tuple[int, int]:
+    """Ps and workers that run now."""
+    return len(running(plane, job, "ps")), workers(plane, job)
+
+
+def as_counted(plane: ControlPlane, planned: list[tuple[TFJob, Counts]], slot: int) -> bool:
+    return all(running_counts(plane, job) == counts[slot] for job, counts in planned)
+
+
+def has_failed(plane: ControlPlane, job: TFJob) -> bool:
+    """Whether its operator has taken anything for a failure."""
+    return any(one["type"] in ("Failed", "Restarting") for one in plane.api.get(job.path)["status"]["conditions"])
+
+
+def told_ps(plane: ControlPlane, job: TFJob) -> set[int]:
+    """How many ps each of its running workers knows of."""
+    specs = (pod["spec"]["containers"][0]["env"] for pod in running(plane, job, "worker"))
+    configs = (json.loads(one["value"]) for env in specs for one in env if one["name"] == "TF_CONFIG")
+    return {len(config["cluster"]["ps"]) for config in configs}
 
 
 def sleep_until(slot: int) -> None:
@@ -129,6 +158,45 @@ def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, spa
         planned = {job: schedule(plane, job) for job in (second, third)}
         took = {slot: as_planned(plane, kohort, planned, slot) for slot in range(start + 1, start + 5)}
         print({slot - start: round(seconds, 1) for slot, seconds in took.items()})
+
+
+@pytest.mark.timeout(170, func_only=True)
+def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(plane: ControlPlane, space: str) -> None:
+    """Two workers need a ps, and there is a slot with four workers beside one with one.
+
+    One job may be started again with another number of ps, and comes with a wrong one. The other keeps those that it
+    asks for, in each slot in which it runs. To the operator nothing has failed.
+    """
+    with fresh_kohort(plane, settings(SLOT), "oasis-ps") as kohort:
+        if time.time() % SLOT > 0.4 * SLOT:
+            sleep_until(int(time.time() // SLOT) + 1)
+        start = int(time.time() // SLOT)
+        time.sleep(max(0.0, start * SLOT + 1.5 - time.time()))
+        job = partial(TFJob, space, workers=4, least=1, most=4, worker_cpu="500m")
+        varies, holds = job("varies", ps=3, notes={"elastic-ps": "true"}), job("holds", ps=2)
+        planned: list[tuple[TFJob, Counts]] = []
+        for one in (varies, holds):
+            submit(plane, one, 5, more=", workerGigabits: 1, psGigabits: 2")
+            shifts = decided(plane, one)
+            assert sorted(shifts.values()) == [1, 4]
+            assert set(shifts) == {start + 1, start + 2}
+            servers = schedule(plane, one, "ps")
+            planned.append((one, {slot: (servers[slot], shifts[slot]) for slot in shifts}))
+        asked, fixed = (counts for _, counts in planned)
+        assert (set(asked.values()), set(fixed.values())) == ({(1, 1), (2, 4)}, {(2, 1), (2, 4)})
+        kept: list[set[str]] = []
+        # When its plan is over a job goes on as it is, so there is time for the last slot's counts.
+        for slot, seconds in ((start + 1, SLOT - 2.0), (start + 2, 60.0)):
+            sleep_until(slot)
+            began = time.monotonic()
+            wanted = f"ps and workers {asked[slot]} and {fixed[slot]}"
+            until(partial(as_counted, plane, planned, slot), f"{wanted} in slot {slot - start}", seconds)
+            print(f"{wanted} after {time.monotonic() - began:.1f} s")
+            assert told_ps(plane, varies) == {asked[slot][0]}
+            kept.append({pod["metadata"]["uid"] for pod in running(plane, holds, "ps")})
+        assert kept[0] == kept[1]
+        assert not any(has_failed(plane, one) for one, _ in planned)
+        until(lambda: job_view(kohort, varies)["state"] == "running", "the job runs", 20)
 
 
 @pytest.mark.timeout(170, func_only=True)

@@ -214,6 +214,16 @@ def test_the_gate_stays_as_it_is_while_nobody_may_decide() -> None:
 
 WRITES = {
     "release: delete with the pod's uid": (Release(PodOrder("u", "team", "p")), ("delete", "team", "p", "u")),
+    "suspend off, with another number of ps, in one write": (
+        Suspend(SuspendOrder("u", "team", "j", "TFJob", False, 42, 3)),
+        (
+            "patch", Ref(TFJOBS, "team", "j"),
+            {
+                "metadata": {"annotations": {RELEASED: None}},
+                "spec": {"runPolicy": {"suspend": False}, "tfReplicaSpecs": {"PS": {"replicas": 3}}},
+            }, "", "u", "42",
+        ),
+    ),
     "suspend: with our mark, in one write": (
         Suspend(SuspendOrder("u", "team", "j", "TFJob", True, 42)),
         (

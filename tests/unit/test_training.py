@@ -81,6 +81,33 @@ def test_migratable_is_true_or_false(value: object) -> None:
     assert "kohort.dev/migratable" in seen(tfjob(notes={"kohort.dev/migratable": value})).invalid
 
 
+BANDWIDTHS = "{workerGigabits: 1, psGigabits: 2}"
+
+
+def test_ps_may_vary_where_the_job_says_so_and_how_many_it_needs() -> None:
+    notes = {"kohort.dev/training": BANDWIDTHS, "kohort.dev/elastic-ps": "true"}
+    job = seen(tfjob(notes=notes))
+    assert (job.ps_restarts, job.ps_elastic, job.invalid) == (True, False, "")
+    assert not seen(tfjob(notes={"kohort.dev/training": BANDWIDTHS})).ps_restarts
+
+
+@pytest.mark.parametrize(
+    ("training", "flag", "roles", "told"),
+    [
+        ("", "true", ("PS", "Worker"), "workerGigabits and psGigabits"),
+        ("workerGigabits: 1", "true", ("PS", "Worker"), "workerGigabits and psGigabits"),
+        (BANDWIDTHS, "yes", ("PS", "Worker"), "true or false"),
+        (BANDWIDTHS, "true", ("Worker",), "a TFJob that has ps"),
+    ],
+)
+def test_what_is_wrong_with_elastic_ps_is_named(training: str, flag: str, roles: tuple[str, ...], told: str) -> None:
+    item = tfjob(notes={"kohort.dev/training": training, "kohort.dev/elastic-ps": flag})
+    item["spec"]["tfReplicaSpecs"] = {role: item["spec"]["tfReplicaSpecs"][role] for role in roles}
+    invalid = seen(item).invalid
+    assert invalid.startswith("kohort.dev/elastic-ps")
+    assert told in invalid
+
+
 def test_min_available_that_annotations_overrule_is_not_judged() -> None:
     run = {"schedulingPolicy": {"minAvailable": 5}}
     item = tfjob(notes={"kohort.dev/min-workers": "1", "kohort.dev/max-workers": "4"}, run=run)

@@ -60,7 +60,8 @@ class Slotwork:
                 self._direct(job, gang, shift)
             elif shift is None or not within(job, shift):
                 self.verdicts[uid] = self._pausing(uid)
-            else:
+                self._equip(job, gang, self.plans[uid].after(self.slot))
+            elif not self._equip(job, gang, shift):
                 self._start(job, shift)
 
     def _planned_free(self) -> dict[str, Resources]:
@@ -84,11 +85,14 @@ class Slotwork:
 
     def _direct(self, job: Job, gang: Gang, shift: Shift | None) -> None:
         if shift is None:
-            if self.plans[job.uid].after(self.slot) is not None:
-                self._pause(job.uid)
+            if (later := self.plans[job.uid].after(self.slot)) is not None:
+                self._pause(job, later)
             return  # past its plan: it goes on as it is until it ends or is planned anew
         if gang.state is State.MIGRATING or not within(job, shift):
             return  # a user's new bounds hold in this slot, and the next ones are planned under them
+        if _lacks_ps(job, shift):
+            self._pause(job, shift)
+            return
         counts = self._counts(job, shift)
         kept = {slot: node for slot, node in gang.nodes.items() if slot.index < counts.get(slot.role, 0)}
         if not _within(kept, shift):
@@ -111,13 +115,14 @@ class Slotwork:
         """
         if job.uid not in self.righted:
             self.righted.add(job.uid)
-            self._pause(job.uid)
+            self._pause(job, shift)
         elif shift.workers < gang.workers:
             self.actions.append(Resize(job.uid, shift.workers, ps=gang.ps))
 
-    def _pause(self, uid: str) -> None:
-        self.actions.append(Resize(uid, 0))
-        self.verdicts[uid] = self._pausing(uid) if self.plans[uid].at(self.slot) is None else Verdict(Reason.PAUSED)
+    def _pause(self, job: Job, until: Shift) -> None:
+        """Until that slot; where it has other ps then, they are given while it is suspended."""
+        self.actions.append(Resize(job.uid, 0, ps=until.count(PS) if _lacks_ps(job, until) else None))
+        self.verdicts[job.uid] = self._pausing(job.uid) if until.slot > self.slot else Verdict(Reason.PAUSED)
 
     def _counts(self, job: Job, shift: Shift) -> dict[str, int]:
         return {role.name: shift.count(role.name) for role in job.roles}
@@ -175,6 +180,16 @@ class Slotwork:
         return requests.fits(free)
 
     # -- jobs that have none ---------------------------------------------------------------------
+
+    def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> bool:
+        """Whether it has to ask for another number of ps before it starts in that slot; it is told so once."""
+        if shift is None or not _lacks_ps(job, shift):
+            return False
+        servers = shift.count(PS)
+        if gang.ps_next != servers:
+            self.actions.append(Resize(job.uid, 0, ps=servers))
+        self.verdicts.setdefault(job.uid, Verdict(Reason.PAUSED, f"it is given {servers} ps before it starts"))
+        return True
 
     def _start(self, job: Job, shift: Shift) -> None:
         verdict = bar(self.snapshot, job, self.now, self._could)
@@ -248,6 +263,11 @@ def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
     have = Counter((slot.role, node) for slot, node in kept.items())
     places = {(role, node): count for role, node, count in shift.layout}
     return all(count <= places.get(place, 0) for place, count in have.items())
+
+
+def _lacks_ps(job: Job, shift: Shift) -> bool:
+    """Whether the slot has another number of ps than the job asks for, and it can have them after a restart."""
+    return job.ps_restarts and shift.count(PS) != job.servers
 
 
 def within(job: Job, shift: Shift) -> bool:

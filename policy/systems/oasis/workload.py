@@ -94,7 +94,8 @@ def _parts(job: Job, training: Training) -> list[Part]:
         if role.name == WORKER or (role.name == PS and training.all_reduce and job.ps_elastic):
             continue
         bandwidth = training.ps_bandwidth if role.name == PS else 0.0
-        fixed = None if role.name == PS and job.ps_elastic else role.replicas
+        varies = role.name == PS and job.ps_varies and not training.all_reduce
+        fixed = None if varies else role.replicas
         parts.append(Part(role.name, _with_bandwidth(role.requests, bandwidth), role.constraints, fixed))
     return parts
 
