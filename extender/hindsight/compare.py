@@ -56,7 +56,7 @@ def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
         steps=sum(len(batch) for _, batch in hours),
         asked=along.beside.asked,
         differing=along.differing,
-        counts=_counts(along.beside),
+        counts={whose: dict(sorted(verbs.items())) for whose, verbs in along.beside.counts.items()},
         differences=tuple(_difference(one) for one in reversed(along.differences)),
         courses={"as_recorded": along.course(), "recorded": again, "other": otherwise},
     )
@@ -137,15 +137,6 @@ def _course(policy: str, started: int, ended: int, moments: Sequence[LoadView]) 
         mean_used={name: fmean(one.used.get(name, 0.0) for one in moments) for name in names},
         moments=tuple(moments),
     )
-
-
-def _counts(beside: Beside) -> dict[str, dict[str, int]]:
-    """By whose they are, then by what is done."""
-    found: dict[str, dict[str, int]] = {"recorded": {}, "other": {}}
-    for name, number in sorted(beside.counts.items()):
-        whose, _, verb = name.partition(": ")
-        found[whose][verb] = number
-    return found
 
 
 def _difference(one: Difference) -> DifferenceView:

@@ -68,7 +68,7 @@ def again(path: Path) -> Replayed:
     return Replayed(count, decisions, tuple(departures), stopped)
 
 
-def beside(path: Path, other: Policy) -> tuple[int, list[Otherwise], Counter[str]]:
+def beside(path: Path, other: Policy) -> tuple[int, list[Otherwise], dict[str, Counter[str]]]:
     """Steps at which a decision was asked for, those at which the other one differs, and how often each does what.
 
     The state follows the record, so the question is: given this very cluster, what would the other policy do now?

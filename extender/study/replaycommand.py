@@ -32,9 +32,7 @@ def beside(path: Path, policy: str, most: int, json_file: str | None) -> None:
     decided, found, counts = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
     if json_file is not None:
         differences = [replay.as_json(one) for one in found]
-        files.write_json_to(
-            json_file, {"decided": decided, "counts": dict(sorted(counts.items())), "steps": differences}
-        )
+        files.write_json_to(json_file, {"decided": decided, "counts": counts, "steps": differences})
     if json_file == "-":
         return
     to = out()
@@ -46,4 +44,5 @@ def beside(path: Path, policy: str, most: int, json_file: str | None) -> None:
     if len(found) > most:
         to.print(f"and {len(found) - most} more; see --most")
     to.print(f"asked {decided} times: {policy} differs {len(found)} times")
-    to.print("; ".join(f"{what} {count}" for what, count in sorted(counts.items())))
+    for whose, verbs in counts.items():
+        to.print(f"{whose}: {', '.join(f'{verb} {count}' for verb, count in sorted(verbs.items())) or 'nothing'}")

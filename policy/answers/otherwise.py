@@ -39,7 +39,7 @@ class Difference:
 class Beside:
     """A policy that decides as ``policy`` does and asks ``other`` about the same states; it remembers for itself.
 
-    asked: decisions so far; counts: actions by who would take them (``recorded: start``, ``other: start``).
+    asked: decisions so far; counts: actions by who would take them (``recorded``, ``other``), then by verb.
     differences: those that are new since they were last taken.
     """
 
@@ -47,7 +47,7 @@ class Beside:
     other: Policy
     memory: dict[str, object] = field(default_factory=dict)
     asked: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {"recorded": Counter(), "other": Counter()})
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -62,8 +62,8 @@ class Beside:
         self.memory |= {action.key: action.value for action in answer.actions if isinstance(action, Remember)}
         self.asked += 1
         mine, its = told(snapshot, decision), told(snapshot, answer)
-        self.counts.update(f"recorded: {action.verb}" for action in mine)
-        self.counts.update(f"other: {action.verb}" for action in its)
+        self.counts["recorded"].update(action.verb for action in mine)
+        self.counts["other"].update(action.verb for action in its)
         if mine != its:
             self.differences.append(Difference(now, mine, its))
         return decision

@@ -76,7 +76,7 @@ def test_another_policy_is_asked_about_the_same_state(journal: Path) -> None:
     assert "  - start default/job-0" in result.output
     assert "  + start default/job-0" in result.output
     found = json.loads(kohort("replay", str(journal), "--policy", "kubeflow-spread", "--json", "-").output)
-    assert found["counts"]["recorded: resize"] > 0
+    assert found["counts"]["recorded"]["resize"] > 0
     assert "other: resize" not in found["counts"]
 
 
