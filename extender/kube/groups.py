@@ -6,7 +6,7 @@ A group is a rigid gang: nobody adds or removes its pods for us. Adding a kind o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from extender.kube.api import Resource
@@ -44,7 +44,7 @@ VOLCANO: Final = GroupKind(
     role_at=((*ANNOTATIONS, "volcano.sh/task-spec"), ROLE),
 )
 
-# Kubernetes' own (feature GenericWorkload): beta from 1.37, v1alpha2 in 1.36.
+# Kubernetes' own (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2, which says the same.
 NATIVE_NAME: Final = ("spec", "schedulingGroup", "podGroupName")
 NATIVE: Final = GroupKind(
     Resource("scheduling.k8s.io", "v1beta1", "podgroups"),
@@ -52,7 +52,8 @@ NATIVE: Final = GroupKind(
     least_at=("schedulingPolicy", "gang", "minCount"),
     role_at=(ROLE,),
 )
-GROUPS: Final = (NATIVE, COSCHEDULING, VOLCANO)
+NATIVE_ALPHA: Final = replace(NATIVE, resource=Resource("scheduling.k8s.io", "v1alpha2", "podgroups"))
+GROUPS: Final = (NATIVE, NATIVE_ALPHA, COSCHEDULING, VOLCANO)
 
 
 def group_named(pod: Mapping[str, Any]) -> tuple[GroupKind, str] | None:

@@ -39,13 +39,17 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one control plane keeps what it needs. features: gates of the API server and the schedulers."""
+    """Where one control plane keeps what it needs.
+
+    features: gates of the API server and the schedulers. runtime: API versions to switch on (--runtime-config).
+    """
 
     workdir: Path
     binaries: Binaries
     pki: Pki
     ports: Ports
     features: str = ""
+    runtime: str = ""
 
     @property
     def url(self) -> str:
@@ -104,7 +108,8 @@ class Layout:
             "--authorization-mode=RBAC",
             f"--disable-admission-plugins={DISABLED_ADMISSION}",
             "--allow-privileged=true",
-            *(self._features(), "--runtime-config=scheduling.k8s.io/v1beta1=true") * bool(self.features),
+            *(self._features(),) * bool(self.features),
+            *(f"--runtime-config={self.runtime}",) * bool(self.runtime),
         )
 
     def kwok(self, kubeconfig: Path) -> Sequence[str]:

@@ -57,17 +57,19 @@ class ControlPlane:
         on_start: Callable[[Process], None] = lambda process: None,
         version: str = KUBERNETES_VERSION,
         features: str = "",
+        runtime: str = "",
     ) -> ControlPlane:
         """Start etcd, the API server, KWOK with ``nodes``, and what else is asked for; return when all are ready.
 
         Builds the binaries first if the cache lacks them. ``workdir`` (else a folder that goes away at the end) takes
         data and logs. ``detached`` processes outlive this one. ``on_start`` is told of each process as it starts.
-        ``version``: of the API server and the schedulers; ``features``: their gates, as ``--feature-gates`` takes them.
+        ``version``: of the API server and the schedulers; ``features``: their gates, as ``--feature-gates`` takes them;
+        ``runtime``: API versions to switch on, as ``--runtime-config`` takes them.
         Raises ControlPlaneError when something does not come up, with the end of its log.
         """
         binaries = build(recipes_of(version))
         for attempt in range(1, START_TRIES + 1):
-            plane = cls._prepare(binaries, workdir, detached, on_start, features)
+            plane = cls._prepare(binaries, workdir, detached, on_start, (features, runtime))
             try:
                 plane._bring_up(nodes, operator, controller_manager)
             except BaseException as error:
@@ -86,11 +88,11 @@ class ControlPlane:
         workdir: Path | None,
         detached: bool,
         on_start: Callable[[Process], None],
-        features: str,
+        switches: tuple[str, str],
     ) -> ControlPlane:
         directory = workdir or Path(tempfile.mkdtemp(prefix="kohort-controlplane-"))
         pki = Pki.create(directory / "pki")
-        layout = Layout(directory, binaries, pki, Ports.choose(), features)
+        layout = Layout(directory, binaries, pki, Ports.choose(), *switches)
         layout.logs.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(layout.etcd_data, ignore_errors=True)  # left by a run that was killed
         return cls(

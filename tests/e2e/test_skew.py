@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,34 @@ from tests.e2e.tfjobs import TFJob
 
 pytestmark = pytest.mark.skew
 Json = dict[str, Any]
-NATIVE = "GenericWorkload=true"
 CORES = 7
 
 
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Kubernetes' own gangs in one version: their gates, and the API that has them. 1.34 has none.
+
+    groups: whether pods name a PodGroup there; in 1.35 they name a place in a Workload, which was given up in 1.36.
+    """
+
+    gates: str
+    api: str
+    groups: bool = True
+
+
+NATIVE = {
+    KUBERNETES_VERSION: Native("GenericWorkload=true", "v1beta1"),
+    "v1.36.3": Native("GenericWorkload=true,GangScheduling=true", "v1alpha2"),
+    "v1.35.4": Native("GenericWorkload=true,GangScheduling=true", "v1alpha1", groups=False),
+}
+
+
 @contextmanager
-def cluster(workdir: Path, version: str, features: str = "") -> Iterator[tuple[ControlPlane, Kohort]]:
+def cluster(workdir: Path, version: str, native: Native | None = None) -> Iterator[tuple[ControlPlane, Kohort]]:
     shape = NodeShape(count=1, cpu=str(CORES))
-    with ControlPlane.start(shape, workdir=workdir, version=version, features=features) as plane:
+    gates = native.gates if native else ""
+    runtime = f"scheduling.k8s.io/{native.api}=true" if native else ""
+    with ControlPlane.start(shape, workdir=workdir, version=version, features=gates, runtime=runtime) as plane:
         plane.start_scheduler()
         kohort = start_kohort(plane, {"kod2": {"cooldown_seconds": 1}, "gate": "always"})
         try:
@@ -77,19 +98,23 @@ def test_the_main_flow(tmp_path: Path, version: str) -> None:
         print(f"\n{version}: the main flow passed, new pods {'gated' if gated else 'never gated'}")
 
 
-def test_the_main_flow_and_a_native_group_beside_kube_schedulers_own_gangs(tmp_path: Path) -> None:
-    with cluster(tmp_path, KUBERNETES_VERSION, NATIVE) as (plane, kohort), own_namespace(plane, "native") as space:
+@pytest.mark.parametrize(("version", "native"), NATIVE.items(), ids=NATIVE)
+def test_beside_kube_schedulers_own_gangs(tmp_path: Path, version: str, native: Native) -> None:
+    """The main flow, and a native group where pods name one."""
+    with cluster(tmp_path, version, native) as (plane, kohort), own_namespace(plane, "native") as space:
         main_flow(plane, kohort, space)
-        with own_namespace(plane, "group") as other:
-            native_group(plane, other)
+        if native.groups:
+            with own_namespace(plane, "group") as other:
+                native_group(plane, other, native.api)
         understood(kohort)
+        print(f"\n{version} with {native.gates}: passed{', and a native group starts whole' * native.groups}")
 
 
-def native_group(plane: ControlPlane, space: str) -> None:
-    groups = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{space}/podgroups"
+def native_group(plane: ControlPlane, space: str, version: str) -> None:
+    groups = f"/apis/scheduling.k8s.io/{version}/namespaces/{space}/podgroups"
     policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     group = {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "apiVersion": f"scheduling.k8s.io/{version}",
         "kind": "PodGroup",
         "metadata": {"name": "train"},
         "spec": policy,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, JOBSETS, PODS, STATEFULSETS, Resource
-from extender.kube.groups import COSCHEDULING, NATIVE, VOLCANO, GroupKind
+from extender.kube.groups import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
 from extender.kube.jobkinds import INDEXED_JOB, KINDS, STATEFULSET
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen
@@ -344,7 +344,9 @@ class Grouped:
         return {name: str(pod.slot) for name, pod in self.pods.items() if pod.job_uid == "team/g1"}
 
 
-@pytest.mark.parametrize("kind", [COSCHEDULING, VOLCANO, NATIVE], ids=["coscheduling", "volcano", "native"])
+@pytest.mark.parametrize(
+    "kind", [COSCHEDULING, VOLCANO, NATIVE, NATIVE_ALPHA], ids=["coscheduling", "volcano", "native", "native of 1.36"]
+)
 def test_a_group_is_a_rigid_gang_of_its_minimum(kind: GroupKind) -> None:
     grouped = Grouped(kind)
     grouped.sees("a")
