@@ -60,7 +60,10 @@ class Capacity:
         return Capacity.made(nodes, {name: self.free[name] for name in nodes})
 
     def after(self, nodes: Mapping[str, Node], taken: Mapping[str, Resources], changed: Iterable[str]) -> Capacity:
-        """The same once these nodes have changed, or what is taken from them."""
+        """The same once these nodes have changed, or what is taken from them; itself where it comes to the same."""
+        changed = [name for name in changed if not self._knows(name, nodes.get(name), taken)]
+        if not changed:
+            return self
         usable, free = self.nodes, copied(self.free)
         moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
@@ -77,6 +80,9 @@ class Capacity:
         if usable is nodes:
             usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
         return Capacity(usable, free, self._moved(moves))
+
+    def _knows(self, name: str, node: Node | None, taken: Mapping[str, Resources]) -> bool:
+        return node is self.nodes.get(name) and (node is None or self.free[name] == _rest(node, taken))
 
     def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> dict[Kind, tuple[str, ...]]:
         kinds = dict(self.kinds)

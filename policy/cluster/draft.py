@@ -248,7 +248,7 @@ class Draft:
             return
         for part, (node, resources) in old.items():
             if charge.get(part) != (node, resources):
-                self._shift("charged", node, NOTHING - resources)
+                self._shift("charged", node, resources, -1)
         for part, (node, resources) in charge.items():
             if old.get(part) != (node, resources):
                 self._shift("charged", node, resources)
@@ -258,12 +258,13 @@ class Draft:
         before = old if old is not None and old.holds_room and not old.opted_in else None
         after = new if new is not None and new.holds_room and not new.opted_in else None
         if before is not None:
-            self._shift("foreign", before.node, NOTHING - before.requests)
+            self._shift("foreign", before.node, before.requests, -1)
         if after is not None:
             self._shift("foreign", after.node, after.requests)
 
-    def _shift(self, name: str, node: str, change: Resources) -> None:
-        self._put_or_drop(name, node, self.read(name).get(node, NOTHING) + change)
+    def _shift(self, name: str, node: str, change: Resources, sign: int = 1) -> None:
+        taken: Resources = self.read(name).get(node, NOTHING)
+        self._put_or_drop(name, node, taken + change if sign > 0 else taken - change)
         (self._news.charged if name == "charged" else self._news.foreign).add(node)
 
 

@@ -128,7 +128,9 @@ KINDS: Mapping[str, Callable[[Case], bool]] = {
 
 def deadline(gang: Gang) -> float | None:
     """When its window or its plan ends, whichever is first."""
-    return min((at for at in (gang.window_ends, gang.deadline) if at is not None), default=None)
+    if gang.window_ends is None or gang.deadline is None:
+        return gang.deadline if gang.window_ends is None else gang.window_ends
+    return min(gang.window_ends, gang.deadline)
 
 
 MOMENTS: Mapping[str, Callable[[Case], float | None]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from itertools import chain
 from math import isqrt
 from typing import Any, TypeVar
 
@@ -93,7 +94,9 @@ class Layered(MutableMapping[K, V]):
         return self._len
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._lay_in())
+        """In order; nothing is laid in for who needs but the first few."""
+        base, over = self._layers
+        return chain((key for key in base if over.get(key) is not GONE), (key for key in over if key not in base))
 
     def keys(self) -> KeysView[K]:
         """All keys, in order."""

@@ -70,27 +70,25 @@ class Memo:
     def without(self, jobs: Collection[str]) -> Memo:
         """The same but for these jobs. Even where nothing is known of them yet: the two snapshots part here."""
         other = self._copy()
-        other._arranged = {}
         other._jobs = copied(self._jobs)
         for uid in jobs:
             other._jobs.pop(uid, None)
-        for question, (found, changed) in self._arranged.items():
-            if len(changed) > FEW + len(found.places):
-                continue  # nobody asks it any more
-            other._arranged[question] = found, changed.union(jobs)
+        other._arranged = {
+            question: (found, changed.union(jobs))
+            for question, (found, changed) in self._arranged.items()
+            if len(changed) <= FEW or len(changed) <= FEW + len(found.places)  # else nobody asks it any more
+        }
         return other
 
     def for_other_room(self, nodes: bool = False) -> Memo:
         """The same but for answers on the cluster without what runs; ``nodes``: and those that look at the nodes."""
         other = self._copy()
         other.empty = {}
-        if nodes:
-            other._arranged = {}
+        other._arranged = {} if nodes else dict(self._arranged)
         return other
 
     def _copy(self) -> Memo:
         other = Memo()
         other._jobs, other._tables, other.empty = self._jobs, self._tables, self.empty
-        other._arranged = dict(self._arranged)
         other.same = self.same if len(self.same) < self.MOST_SAME else {}
         return other

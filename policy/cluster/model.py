@@ -230,6 +230,9 @@ class Phase(Enum):
     FAILED = "Failed"
 
 
+ENDED = (Phase.SUCCEEDED, Phase.FAILED)
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Pod:
@@ -266,9 +269,9 @@ class Pod:
     @property
     def ended(self) -> bool:
         """Succeeded or failed: it holds no room any more (kube-scheduler frees on the phase, not on deletion)."""
-        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+        return self.phase in ENDED
 
     @property
     def holds_room(self) -> bool:
         """Bound and not ended; a terminating pod holds its room until it is gone."""
-        return bool(self.node) and not self.ended
+        return bool(self.node) and self.phase not in ENDED

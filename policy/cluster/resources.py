@@ -47,7 +47,7 @@ class Resources(_Hashed):
         try:
             return self._hash
         except AttributeError:
-            found = hash(tuple(sorted((name, amount) for name, amount in self.amounts.items() if amount)))
+            found = hash(frozenset([part for part in self.amounts.items() if part[1]]))
             object.__setattr__(self, "_hash", found)
             return found
 

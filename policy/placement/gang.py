@@ -154,10 +154,14 @@ def _first_to_take(room: Room, alike: Alike, ask: Ask) -> str | None:
 
 def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
     whole = ask.whole
-    fitting = ((_first_to_take(room, alike, ask), alike) for alike in room.alike(whole))
-    ranked = ((-_can_join(ask, alike), alike.idleness(whole), name) for name, alike in fitting if name is not None)
-    *_, best = min(ranked, default=(None,))
-    return {slot: best for slot, _, _ in ask.members()} if best is not None else None
+    fitting = [(_can_join(ask, alike), alike) for alike in room.alike(whole)]
+    for most in sorted({count for count, _ in fitting}, reverse=True):
+        roomiest = (alike for count, alike in fitting if count == most)
+        named = ((_first_to_take(room, alike, ask), alike) for alike in roomiest)
+        best = min(((alike.idleness(whole), name) for name, alike in named if name is not None), default=None)
+        if best is not None:
+            return {slot: best[1] for slot, _, _ in ask.members()}
+    return None
 
 
 def _can_join(ask: Ask, alike: Alike) -> int:

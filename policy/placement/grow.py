@@ -15,7 +15,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, barred, takes_all, worker_demand
-from policy.placement.room import Room
+from policy.placement.room import Room, idlest
 
 
 class Where(Enum):
@@ -159,12 +159,20 @@ def grow(
     """Nodes for more workers, up to the maximum and at most ``most``, as far as there is room; takes from its room."""
     requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
     target = job.max_workers if most is None else min(job.max_workers, gang.workers + most)
-    fitting = openings.of(requests)
-    home = bool(fitting) and _stays_home(snapshot, openings.room, job, where)
-    while fitting and gang.workers + len(added) < target:
-        nodes = {**gang.nodes, **added}
-        usable = [name for name in _home(nodes, where) if name in fitting] if home else fitting
-        node = _node_for_worker(snapshot, openings.room, job, nodes, usable)
+    fitting, room = openings.of(requests), openings.room
+    if not fitting:
+        return added
+    home, refused = _stays_home(snapshot, room, job, where), barred(snapshot, job)
+    constraints = job.worker.constraints if job.worker else ANYWHERE
+
+    def takes(name: str) -> bool:
+        return name in fitting and name not in refused and accepts(room.nodes[name], constraints)
+
+    while gang.workers + len(added) < target:
+        near = _near({**gang.nodes, **added}, servers_alone=home and where is Where.SERVERS)
+        node = _idlest_of(room, ([name for name in names if takes(name)] for names in near))
+        if node is None and not home:
+            node = idlest(room, requests, constraints, refused)
         if node is None:
             break
         added[Slot(WORKER, gang.workers + len(added))] = node
@@ -172,9 +180,16 @@ def grow(
     return added
 
 
-def _home(nodes: Mapping[Slot, str], where: Where) -> set[str]:
-    servers = {node for slot, node in nodes.items() if slot.role == PS} if where is Where.SERVERS else set[str]()
-    return servers or set(nodes.values())
+def _near(nodes: Mapping[Slot, str], *, servers_alone: bool) -> tuple[set[str], ...]:
+    """The ps's nodes, then those that host the job (KOD2 1b, Algorithm 3)."""
+    servers = {node for slot, node in nodes.items() if slot.role == PS}
+    return (servers,) if servers and servers_alone else (servers, set(nodes.values()))
+
+
+def _idlest_of(room: Room, groups: Iterable[list[str]]) -> str | None:
+    """The idlest node of the first of these groups that has any."""
+    names = next(filter(None, groups), [])
+    return names[0] if len(names) == 1 else min(names, key=lambda name: (-room.idleness(name), name), default=None)
 
 
 def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
@@ -186,17 +201,3 @@ def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
             break
         there[Slot(WORKER, index)] = pod.node
     return there
-
-
-def _node_for_worker(
-    snapshot: Snapshot, room: Room, job: Job, nodes: Mapping[Slot, str], fitting: Iterable[str]
-) -> str | None:
-    """The node for one more worker: the ps's, then those that host the job, then the idlest (KOD2 1b, Algorithm 3)."""
-    constraints = job.worker.constraints if job.worker else ANYWHERE
-    refused = barred(snapshot, job)
-    usable = [name for name in fitting if name not in refused and accepts(room.nodes[name], constraints)]
-    if not usable:
-        return None
-    servers = {node for slot, node in nodes.items() if slot.role == PS}
-    hosts = set(nodes.values())
-    return min(usable, key=lambda name: (name not in servers, name not in hosts, -room.idleness(name), name))

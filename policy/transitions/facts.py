@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from policy.cluster import events
 from policy.cluster.actions import Edited, Effect, RefuseBind
@@ -213,7 +214,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
 def _remember_gone(draft: Draft, uid: str, now: float) -> None:
     """A late filter call must not bring the pod back. Kept in order of time, so the old ones are in front."""
     gone = draft.edit("gone")
-    for old in [old for old, until in gone.items() if until <= now]:
+    for old in [*takewhile(lambda uid: gone[uid] <= now, gone)]:
         del gone[old]
     gone[uid] = now + REMEMBER_GONE_SECONDS
 

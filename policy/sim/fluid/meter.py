@@ -89,16 +89,22 @@ class Meter:
 
     def given(self, uid: str, workers: int, work: Work) -> None:
         """The job was given so many workers: a resize where it has computed with another number."""
-        record = self._records.setdefault(uid, Record())
+        record = self._record(uid)
         record.resizes += workers != record.workers and work.computed_at is not None
         record.workers = workers
 
     def moved(self, uid: str) -> None:
         """The job was migrated."""
-        self._records.setdefault(uid, Record()).moves += 1
+        self._record(uid).moves += 1
+
+    def _record(self, uid: str) -> Record:
+        found = self._records.get(uid)
+        if found is None:
+            found = self._records[uid] = Record()
+        return found
 
     def _hold(self, pod: Pod, sign: int) -> None:
-        record = self._records.setdefault(pod.job_uid, Record())
+        record = self._record(pod.job_uid)
         _add(record.held, pod.requests.amounts, sign)
         _add(self._now["held"], pod.requests.amounts, sign)
         if record.computing:
@@ -217,7 +223,7 @@ class _Free:
     def hold(self, node: str, requests: Resources, sign: int) -> None:
         """A pod took room there, or gave it back."""
         before = self._nodes.get(node, NOTHING)
-        self._change(node, before, before - requests.times(sign))
+        self._change(node, before, before - requests if sign > 0 else before + requests)
 
     def _change(self, node: str, before: Resources, after: Resources) -> None:
         self._nodes[node] = after
