@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,11 +23,15 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """``nodes``: usable ones, by name in order. ``free``: of each; ``kinds``: their names in order, by kind."""
+    """``nodes``: usable ones, by name in order. ``free``: of each; ``kinds``: their names in order, by kind.
+
+    ``misfits``: what was found to fit nowhere; it does not either as long as this is the room.
+    """
 
     nodes: Mapping[str, Node]
     free: Mapping[str, Resources]
     kinds: Mapping[Kind, tuple[str, ...]]
+    misfits: set[Hashable] = field(default_factory=set, compare=False, repr=False)
 
     @cached_property
     def most(self) -> Resources:
@@ -84,8 +88,8 @@ class Capacity:
     def _knows(self, name: str, node: Node | None, taken: Mapping[str, Resources]) -> bool:
         return node is self.nodes.get(name) and (node is None or self.free[name] == _rest(node, taken))
 
-    def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> dict[Kind, tuple[str, ...]]:
-        kinds = dict(self.kinds)
+    def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
+        kinds = copied(self.kinds)
         for kind, names in moves.items():
             if left := refiled(kinds.pop(kind, ()), names):
                 kinds[kind] = left

@@ -120,7 +120,13 @@ def barred(snapshot: Snapshot, job: Job) -> frozenset[str]:
 
 def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
     """A node for every member, or None. ``room`` is not changed."""
-    return _on_one_node(room, ask) or _on_few_nodes(room, ask)
+    misfits = room.misfits
+    if ask in misfits:
+        return None
+    nodes = _on_one_node(room, ask) or _on_few_nodes(room, ask)
+    if nodes is None:
+        misfits.add(ask)
+    return nodes
 
 
 def fits(room: Room, ask: Ask) -> bool:

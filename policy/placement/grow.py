@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -83,35 +83,12 @@ def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
     return found
 
 
-class Openings:
-    """Where there is room for one more worker of a kind, while room is only taken: asked once for each request."""
-
-    def __init__(self, room: Room) -> None:
-        self.room = room
-        self._fitting: dict[Resources, dict[str, None]] = {}
-
-    def of(self, requests: Resources) -> dict[str, None]:
-        """The nodes whose free room takes the request, by name in order."""
-        found = self._fitting.get(requests)
-        if found is None:
-            found = self._fitting[requests] = dict.fromkeys(self.room.fitting(requests))
-        return found
-
-    def take(self, node: str, requests: Resources) -> None:
-        """Charge the node."""
-        self.room.take(node, requests)
-        free = self.room.free(node)
-        for asked, nodes in self._fitting.items():
-            if node in nodes and not asked.fits(free):
-                del nodes[node]
-
-
-def could_grow(snapshot: Snapshot, openings: Openings, job: Job, gang: Gang, where: Where) -> bool:
+def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where) -> bool:
     """Whether ``grow`` may add anybody; where it is false now it stays so while room is only taken. Cheap."""
-    fitting = openings.of(worker_demand(snapshot, job))
-    if fitting and not (
-        fitting.keys().isdisjoint(gang.nodes.values()) and _stays_home(snapshot, openings.room, job, where)
-    ):
+    requests = worker_demand(snapshot, job)
+    if any(room.takes(node, requests) for node in dict.fromkeys(gang.nodes.values())):
+        return True
+    if not _stays_home(snapshot, room, job, where) and room.takes_anywhere(requests):
         return True
     return snapshot.member(job.uid, Slot(WORKER, gang.workers)) is not None
 
@@ -120,10 +97,9 @@ ROAMING = ""  # not a node's name: may grow on any
 LINGERING = None  # has a pod in the place of its next worker
 
 
-def growers(snapshot: Snapshot, openings: Openings, where: Where) -> set[str]:
+def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
     """Uids of the growing jobs of which ``could_grow`` may be true: all those near a node with room for a worker."""
-    found, memo = set[str](), snapshot.index.memo
-    growing, room = snapshot.index.growing, openings.room
+    found, memo, growing = set[str](), snapshot.index.memo, snapshot.index.growing
     if room.nodes is not snapshot.index.room.nodes:
         return set(growing)  # some are closed in this pass: what would be found out now is not to be remembered
 
@@ -141,10 +117,21 @@ def growers(snapshot: Snapshot, openings: Openings, where: Where) -> set[str]:
     near = memo.arranged(("growing jobs by node", where), by_node, lambda: growing)
     found.update(near.uids(LINGERING))
     for requests in memo.arranged("growing jobs by demand", by_demand, lambda: growing).groups:
-        fitting = openings.of(requests)  # type: ignore[arg-type]
-        for node in (ROAMING, *fitting) if fitting else ():
+        for node in _open_among(room, near.groups, requests):  # type: ignore[arg-type]
             found.update(near.uids(node))
     return found
+
+
+def _open_among(room: Room, homes: Mapping[Hashable, object], requests: Resources) -> Iterator[Hashable]:
+    """Those of the homes that take the request, found from the side that has fewer nodes to look at."""
+    kinds = list(room.alike(requests))
+    if not kinds:
+        return
+    yield ROAMING
+    if sum(alike.most for alike in kinds) < len(homes):
+        yield from (name for alike in kinds for name in alike.names if name in homes)
+    else:
+        yield from (name for name in homes if isinstance(name, str) and room.takes(name, requests))
 
 
 def _stays_home(snapshot: Snapshot, room: Room, job: Job, where: Where) -> bool:
@@ -154,19 +141,16 @@ def _stays_home(snapshot: Snapshot, room: Room, job: Job, where: Where) -> bool:
 
 
 def grow(
-    snapshot: Snapshot, openings: Openings, job: Job, gang: Gang, where: Where, most: int | None = None
+    snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where, most: int | None = None
 ) -> dict[Slot, str]:
     """Nodes for more workers, up to the maximum and at most ``most``, as far as there is room; takes from its room."""
     requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
     target = job.max_workers if most is None else min(job.max_workers, gang.workers + most)
-    fitting, room = openings.of(requests), openings.room
-    if not fitting:
-        return added
     home, refused = _stays_home(snapshot, room, job, where), barred(snapshot, job)
     constraints = job.worker.constraints if job.worker else ANYWHERE
 
     def takes(name: str) -> bool:
-        return name in fitting and name not in refused and accepts(room.nodes[name], constraints)
+        return room.takes(name, requests) and name not in refused and accepts(room.nodes[name], constraints)
 
     while gang.workers + len(added) < target:
         near = _near({**gang.nodes, **added}, servers_alone=home and where is Where.SERVERS)
@@ -176,7 +160,7 @@ def grow(
         if node is None:
             break
         added[Slot(WORKER, gang.workers + len(added))] = node
-        openings.take(node, requests)
+        room.take(node, requests)
     return added
 
 

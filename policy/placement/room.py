@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policy.cluster.capacity import Capacity
@@ -16,11 +16,12 @@ MOST_APART = 32
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Nodes with the same free room out of the same whole; ``names`` in order."""
+    """Nodes with the same free room out of the same whole; ``names`` in order, ``most`` of them or fewer."""
 
     free: Resources
     allocatable: Resources
     names: Iterable[str]
+    most: int
 
     def idleness(self, taken: Resources = NOTHING) -> float:
         """Free share of each, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
@@ -80,10 +81,23 @@ class Room:
     def __iter__(self) -> Iterator[str]:
         return iter(self.nodes)
 
+    @property
+    def misfits(self) -> set[Hashable]:
+        """What was found to fit nowhere here; of a room that has been changed nothing is remembered."""
+        return set() if self._changed else self._capacity.misfits
+
     def free(self, node: str) -> Resources:
         """What is free there; nothing on a node that takes nobody."""
         changed = self._changed.get(node)
         return self._capacity.free.get(node, NOTHING) if changed is None else changed
+
+    def takes(self, node: str, requests: Resources) -> bool:
+        """Whether the node can be used and has free room for the request."""
+        return node in self.nodes and requests.fits(self.free(node))
+
+    def takes_anywhere(self, requests: Resources) -> bool:
+        """Whether any node does."""
+        return any(True for alike in self.alike(requests) for _ in alike.names)
 
     def take(self, node: str, requests: Resources) -> None:
         """Charge the node."""
@@ -119,10 +133,10 @@ class Room:
         for kind, names in self._capacity.kinds.items():
             if requests.fits(kind.free):
                 left = (name for name in names if name not in changed) if changed else names
-                yield Alike(kind.free, kind.allocatable, left)
+                yield Alike(kind.free, kind.allocatable, left, len(names))
         for name, free in changed.items():
             if requests.fits(free):
-                yield Alike(free, self.nodes[name].allocatable, (name,))
+                yield Alike(free, self.nodes[name].allocatable, (name,), 1)
 
     def _gather(self) -> None:
         """Where most of the nodes have been touched, they too are asked by kind from now on."""
@@ -151,7 +165,7 @@ class Room:
 
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
         """Free share of the node, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
-        return Alike(self.free(node), self.nodes[node].allocatable, ()).idleness(taken)
+        return Alike(self.free(node), self.nodes[node].allocatable, (node,), 1).idleness(taken)
 
 
 def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.model import Job
@@ -19,7 +18,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Offer, one_by_one
-from policy.systems.elastic import ElasticPass, moments
+from policy.systems.elastic import ElasticPass, next_moment
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import Front, Line, asked_workers, line_up
 
@@ -98,9 +97,8 @@ class Dragon:
         acted = snapshot.memory.get(ACTED)
         if self.idle is Idle.NODE or not isinstance(acted, float):
             return now
-        urgent = (job.arrival + self.urgent_threshold for job in snapshot.waiting())
-        idle = (acted + self.idle_threshold,)
-        return min((at for at in chain(moments(snapshot), urgent, idle) if at >= now), default=math.inf)
+        idle = acted + self.idle_threshold
+        return min(next_moment(snapshot, now, self.urgent_threshold), idle if idle >= now else math.inf)
 
 
 class Pass(ElasticPass):

@@ -5,18 +5,22 @@ Start a gang, shrink others for it, mend one that has lost members, grow what ru
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from itertools import islice
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
+from policy.cluster.arranged import Place
 from policy.cluster.damping import MINUTE, resizes_left
+from policy.cluster.filing import is_filed
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import Openings, Where, all_sheds, could_grow, grow, growers, leaving
+from policy.placement.grow import Where, all_sheds, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
@@ -29,14 +33,29 @@ TURNS = 2
 TURN_SECONDS = 600.0
 
 
-def moments(snapshot: Snapshot) -> Iterator[float]:
-    """When time alone may change what any elastic pass does: a back-off ends, a turn or a resize is forgotten.
+def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float | None = None) -> float:
+    """When time alone may next change what an elastic pass does, now or later; inf: never.
 
-    Also past ones.
+    A back-off ends, a turn or a resize is forgotten, a job has waited for ``patience`` seconds, or it is ``cooldown``
+    seconds since a job was shrunk.
     """
-    yield from (snapshot.gang(job.uid).not_before for job in snapshot.waiting())
-    yield from (turn + TURN_SECONDS for gang in snapshot.gangs.values() for turn in gang.turns)
-    yield from (at + MINUTE for at in snapshot.resizes)
+
+    def places(uid: str) -> tuple[Place, ...]:
+        gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
+        moments = [turn + TURN_SECONDS for turn in gang.turns]
+        if job is not None and is_filed(snapshot.index.waiting, uid):
+            moments += (gang.not_before, job.arrival + patience)
+        if cooldown is not None and gang.grew is False and gang.scaled_at is not None:
+            moments.append(gang.scaled_at + cooldown)
+        return tuple(("moments", (at, uid)) for at in moments)
+
+    def everybody() -> set[str]:
+        return {*snapshot.gangs, *snapshot.index.waiting}
+
+    filed = snapshot.index.memo.arranged(("moments", patience, cooldown), places, everybody).groups.get("moments", ())
+    forgotten = (at + MINUTE for at in snapshot.resizes)
+    coming = (at for at, _ in islice(filed, bisect_left(filed, (now,)), None))
+    return min(next(coming, math.inf), *(at for at in forgotten if at >= now), math.inf)
 
 
 class ElasticPass:
@@ -212,9 +231,9 @@ class ElasticPass:
 
     def could_grow(self, where: Where) -> list[Job]:
         """The jobs that may find room for a worker, by uid: the others need not be asked whether they want one."""
-        openings, jobs = self._openings, self.snapshot.jobs
-        found = self.gangs.among(growers(self.snapshot, openings, where))
-        return [job for uid in found if could_grow(self.snapshot, openings, job := jobs[uid], self.gangs[uid], where)]
+        room, jobs = self.room, self.snapshot.jobs
+        found = self.gangs.among(growers(self.snapshot, room, where))
+        return [job for uid in found if could_grow(self.snapshot, room, job := jobs[uid], self.gangs[uid], where)]
 
     def yielding(self) -> Iterator[Job]:
         """The jobs that had workers beyond their minimum when this pass began, by uid."""
@@ -238,26 +257,20 @@ class ElasticPass:
 
     def grow_greedily(self, jobs: Iterable[Job], where: Where) -> None:
         """Each takes what it can up to its maximum, then the next one."""
-        openings = self._openings
         for job in jobs:
-            self._grow(job, openings, where)
+            self._grow(job, where)
 
     def grow_in_turns(self, jobs: Iterable[Job], where: Where) -> None:
         """One worker for each in turn, until a round adds none."""
-        openings, left = self._openings, list(jobs)
+        left = list(jobs)
         while left:
-            left = [job for job in left if self._grow(job, openings, where, most=1)]
+            left = [job for job in left if self._grow(job, where, most=1)]
 
-    @cached_property
-    def _openings(self) -> Openings:
-        """Growing is the last that a pass does: from now on room is only taken."""
-        return Openings(self.room)
-
-    def _grow(self, job: Job, openings: Openings, where: Where, most: int | None = None) -> bool:
+    def _grow(self, job: Job, where: Where, most: int | None = None) -> bool:
         gang, resized = self.gangs[job.uid], job.uid in self._grown
         if not resized and self._left <= 0:
             return False
-        added = grow(self.snapshot, openings, job, gang, where, most)
+        added = grow(self.snapshot, self.room, job, gang, where, most)
         if added:
             self._left -= not resized
             nodes = {**gang.nodes, **added}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Any
 
 from policy.cluster.actions import Decision
@@ -19,7 +19,7 @@ from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
-from policy.systems.elastic import ElasticPass, moments
+from policy.systems.elastic import ElasticPass, next_moment
 from policy.systems.queue import Front, Line, line_up
 
 SAME_WEIGHT = 1e-9
@@ -101,10 +101,7 @@ class Kod2:
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
         """When a job starves, a back-off or a cool-down ends, or a turn is forgotten."""
-        starved = (job.arrival + self.starve_limit for job in snapshot.waiting())
-        shrunk = (gang.scaled_at for gang in snapshot.gangs.values() if gang.grew is False)
-        rested = (at + self.cooldown for at in shrunk if at is not None)
-        return min((at for at in chain(moments(snapshot), starved, rested) if at >= now), default=math.inf)
+        return next_moment(snapshot, now, self.starve_limit, self.cooldown)
 
 
 def _largest(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:

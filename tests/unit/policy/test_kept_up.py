@@ -12,7 +12,7 @@ from policy.cluster.capacity import Capacity
 from policy.cluster.index import Index
 from policy.cluster.layered import SMALL, Layered, copied
 from policy.cluster.snapshot import Snapshot
-from policy.placement.grow import Openings, Where, growers
+from policy.placement.grow import Where, growers
 from policy.placement.room import Room
 from policy.sim.fluid.run import simulate
 from policy.sim.pods.service import Step
@@ -100,4 +100,4 @@ def lines(snapshot: Snapshot, now: float) -> object:
 
 
 def near(snapshot: Snapshot, where: Where) -> set[str]:
-    return growers(snapshot, Openings(Room.of(snapshot)), where)
+    return growers(snapshot, Room.of(snapshot), where)
