@@ -92,7 +92,7 @@ def _outcome(asked: Asked, experiment: Experiment, done: DoneRows, runner: Runne
 
     ours = rows()
     mutants: list[MutantOutcome] = [
-        papers.mutant_outcome(experiment, mutant, rows(mutant)) for mutant in _mutants(asked, experiment)
+        papers.mutant_outcome(experiment, mutant, ours, rows(mutant)) for mutant in _mutants(asked, experiment)
     ]
     seeds = tuple(_seeds(asked, experiment))
     return Outcome(experiment, seeds, tuple(ours), papers.judge(experiment.bars, ours), tuple(mutants))

@@ -13,7 +13,7 @@ import policy.sim.papers
 from extender.study.errors import refuse
 from extender.study.pool import Case
 from extender.study.rows import Row
-from policy.sim.papers.base import Bar, Experiment, Mutant
+from policy.sim.papers.base import Bar, Experiment, Mutant, beside
 
 
 @cache
@@ -117,10 +117,10 @@ def judge(bars: Iterable[Bar], rows: Sequence[Row]) -> tuple[Judged, ...]:
     return tuple(Judged(bar, bar.value(rows), bar.met(rows)) for bar in bars)
 
 
-def mutant_outcome(experiment: Experiment, mutant: Mutant, rows: Sequence[Row]) -> MutantOutcome:
-    """The bars that this mutant must miss, judged over its rows."""
+def mutant_outcome(experiment: Experiment, mutant: Mutant, own: Sequence[Row], rows: Sequence[Row]) -> MutantOutcome:
+    """The bars that this mutant must miss, judged over its rows; ``own``: the experiment's, of the same seeds."""
     bars = [bar for bar in experiment.bars if bar.claim in mutant.misses]
-    return MutantOutcome(mutant.name, judge(bars, rows))
+    return MutantOutcome(mutant.name, judge(bars, beside(own, rows)))
 
 
 def _bar(judged: Judged) -> dict[str, object]:

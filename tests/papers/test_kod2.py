@@ -41,7 +41,7 @@ def test_every_bar_is_met(experiment: Experiment) -> None:
 )
 def test_every_mutant_misses_its_bars(experiment: Experiment, variant: str) -> None:
     mutant = next(one for one in experiment.mutants if one.name == variant)
-    outcome = papers.mutant_outcome(experiment, mutant, rows(experiment.name, variant))
+    outcome = papers.mutant_outcome(experiment, mutant, rows(experiment.name), rows(experiment.name, variant))
     assert {judged.bar.claim for judged in outcome.bars} == set(mutant.misses)
     assert outcome.caught
 

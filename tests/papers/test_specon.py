@@ -11,7 +11,7 @@ import pytest
 from policy.cluster.invariants import promised_beyond, violations
 from policy.sim.fluid.run import simulate
 from policy.sim.papers import specon, speconmoves
-from policy.sim.papers.base import Experiment, Row
+from policy.sim.papers.base import Experiment, Row, beside
 from policy.sim.papers.speconworld import FIXED, MIXED, SETTINGS, Times, compare, run, trace_of
 from policy.sim.pods.service import Step
 from policy.systems.baselines import RoundRobin
@@ -128,5 +128,5 @@ def test_every_bar_and_every_mutant(experiment: Experiment) -> None:
     assert [bar.claim for bar in experiment.bars if not bar.met(found) and not bar.reason] == []
     bars = {bar.claim: bar for bar in experiment.bars}
     for mutant in experiment.mutants:
-        broken = [mutant.measure(seed) for seed in seeds]
+        broken = beside(found, [mutant.measure(seed) for seed in seeds])
         assert [claim for claim in mutant.misses if bars[claim].met(broken)] == [], mutant.name

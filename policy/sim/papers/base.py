@@ -34,7 +34,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """The same experiment with one mechanism switched off; ``misses``: claims of bars that it must miss."""
+    """The same experiment with one mechanism switched off; ``misses``: claims of bars that it must miss.
+
+    ``measure``: what the mechanism may change; the rest is as in the experiment's own row of that seed.
+    """
 
     name: str
     measure: Measure
@@ -59,6 +62,11 @@ class Experiment:
     mutants: tuple[Mutant, ...] = ()
     figure: Callable[[Sequence[Row], object], None] | None = None
     assumed: tuple[str, ...] = field(default_factory=tuple)
+
+
+def beside(own: Sequence[Row], changed: Sequence[Row]) -> list[dict[str, float]]:
+    """The rows of a mutant: the experiment's own, seed by seed, with what the mutant has measured in their place."""
+    return [{**row, **new} for row, new in zip(own, changed, strict=True)]
 
 
 def mean(measure: str) -> Callable[[Sequence[Row]], float]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, pstdev
 
-from policy.sim.papers.base import Bar, Experiment, Measure, Mutant, Row, mean
+from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean
 from policy.sim.papers.oasis_figures import draw_lateness, draw_load
 from policy.sim.papers.oasis_jobs import TESTBED_SLOTS, Draw, blind, testbed, trace
 from policy.sim.papers.oasis_optimum import SMALL
@@ -34,22 +33,23 @@ ASSUMED = (
 )
 
 
-@cache
-def _rival(name: str, jobs: int, seed: int) -> float:
-    return run(trace(Draw(jobs), seed), rivals()[name], SLOTS).utility
-
-
-def by_load(seed: int, policy: Callable[[int], Oasis], seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
-    """Total utility by number of jobs. ``seen``: the jobs as OASiS is told of them."""
+def by_load(seed: int, policy: Oasis, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> dict[str, float]:
+    """OASiS's total utility by number of jobs. ``seen``: the jobs as it is told of them."""
     row: dict[str, float] = {}
     for jobs in LOADS:
         drawn = trace(Draw(jobs), seed)
-        told = run(seen(drawn), policy(jobs), SLOTS)
+        told = run(seen(drawn), policy, SLOTS)
         row[f"oasis_{jobs}"] = told.utility if seen(drawn) == drawn else _truly(drawn, told)
-        for name in rivals():
-            if name != "dorm" or jobs in DORM_AT:
-                row[f"{name}_{jobs}"] = _rival(name, jobs, seed)
     return row
+
+
+def _rivals_by_load(seed: int) -> dict[str, float]:
+    return {
+        f"{name}_{jobs}": run(trace(Draw(jobs), seed), policy, SLOTS).utility
+        for jobs in LOADS
+        for name, policy in rivals().items()
+        if name != "dorm" or jobs in DORM_AT
+    }
 
 
 def _truly(drawn: Trace, told: Earned) -> float:
@@ -64,32 +64,23 @@ def _truly(drawn: Trace, told: Earned) -> float:
 
 def loads(seed: int) -> Row:
     """OASiS with the price ratio 1e4, and 2e3 for 400 jobs, against its rivals."""
-    row = by_load(seed, lambda jobs: oasis(SLOTS))
     scarce = run(trace(Draw(LOADS[-1]), seed), oasis(SLOTS, price_ratio=SCARCE), SLOTS)
-    return {**row, "scarce_400": scarce.utility}
+    return {**by_load(seed, oasis(SLOTS)), **_rivals_by_load(seed), "scarce_400": scarce.utility}
 
 
-def _mutant(policy: Callable[[int], Oasis], seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Measure:
-    def measure(seed: int) -> Row:
-        row = by_load(seed, policy, seen)
-        return {**row, "scarce_400": row["oasis_400"]}
-
-    return measure
+def literal(seed: int) -> Row:
+    """The paper's L."""
+    return by_load(seed, oasis(SLOTS, floor=Floor.PAPER))
 
 
-def _literal(jobs: int) -> Oasis:
-    return oasis(SLOTS, floor=Floor.PAPER)
+def dear(seed: int) -> Row:
+    """Idle resources at a tenth of their highest price."""
+    return by_load(seed, oasis(SLOTS, price_ratio=10.0))
 
 
-def _dear(jobs: int) -> Oasis:
-    return oasis(SLOTS, price_ratio=10.0)
-
-
-def _plain(jobs: int) -> Oasis:
-    return oasis(SLOTS)
-
-
-literal, dear, time_blind = _mutant(_literal), _mutant(_dear), _mutant(_plain, blind)
+def time_blind(seed: int) -> Row:
+    """OASiS is told that completion times are worth nothing."""
+    return by_load(seed, oasis(SLOTS), blind)
 
 
 def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
@@ -146,24 +137,24 @@ def _spread(earned: Earned) -> dict[str, float]:
     return {"mean": fmean(late) if late else 0.0, "std": pstdev(late) if late else 0.0}
 
 
-def _lateness(seed: int, ours: Policy, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
+def _lateness(seed: int, policies: Mapping[str, Policy], seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
     row: dict[str, float] = {}
     for kind, kinds in KINDS.items():
-        drawn = trace(Draw(100, kinds=kinds), seed)
-        for name, policy in {"oasis": ours, **rivals()}.items():
-            found = run(seen(drawn) if name == "oasis" else drawn, policy, SLOTS, drain=name != "oasis")
+        drawn = seen(trace(Draw(100, kinds=kinds), seed))
+        for name, policy in policies.items():
+            found = run(drawn, policy, SLOTS, drain=name != "oasis")
             row |= {f"{name}_{kind}_{what}": value for what, value in _spread(found).items()}
     return row
 
 
 def lateness(seed: int) -> Row:
     """Completion less target of 100 jobs that are all time-sensitive, or all time-critical; rivals finish them all."""
-    return _lateness(seed, oasis(SLOTS))
+    return _lateness(seed, {"oasis": oasis(SLOTS), **rivals()})
 
 
 def lateness_blind(seed: int) -> Row:
     """OASiS is told that completion times are worth nothing."""
-    return _lateness(seed, oasis(SLOTS), blind)
+    return _lateness(seed, {"oasis": oasis(SLOTS)}, blind)
 
 
 def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
@@ -205,26 +196,24 @@ LATENESS = Experiment(
 # -- the testbed -------------------------------------------------------------------------------------
 
 
-def _testbed(seed: int, ours: Policy, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> Row:
+def _testbed(seed: int, policies: Mapping[str, Policy]) -> Row:
     drawn = testbed(seed)
     row: dict[str, float] = {}
-    for name, policy in {"oasis": ours, **rivals()}.items():
-        told = seen(drawn) if name == "oasis" else drawn
-        found = run(told, policy, TESTBED_SLOTS)
-        row[name] = found.utility if told == drawn else _truly(drawn, found)
-        drained = run(told, policy, TESTBED_SLOTS, drain=name != "oasis")
+    for name, policy in policies.items():
+        row[name] = run(drawn, policy, TESTBED_SLOTS).utility
+        drained = run(drawn, policy, TESTBED_SLOTS, drain=name != "oasis")
         row |= {f"{name}_{what}": value for what, value in _spread(drained).items()}
     return row
 
 
 def testbed_run(seed: int) -> Row:
     """Utility in time, and lateness of every job that completes at all."""
-    return _testbed(seed, oasis(TESTBED_SLOTS))
+    return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS), **rivals()})
 
 
 def testbed_dear(seed: int) -> Row:
     """Idle resources at a tenth of their highest price."""
-    return _testbed(seed, oasis(TESTBED_SLOTS, price_ratio=10.0))
+    return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS, price_ratio=10.0)})
 
 
 def _distance(rival: str) -> Callable[[Sequence[Row]], float]:

@@ -84,11 +84,11 @@ def _instance(case: str, seed: int, ours: float) -> dict[str, float]:
 
 
 def _mutant(seed: int, *, flat: bool = False, **parameters: object) -> Row:
-    row: dict[str, float] = {"literal": 1.0, "proved": 1.0, "closed": 1.0}
-    for case, draw in CASES.items():
-        drawn = trace(draw, seed)
-        row |= _instance(case, seed, _earns(drawn, blind(drawn) if flat else None, **parameters))
-    return row
+    instances = {case: trace(draw, seed) for case, draw in CASES.items()}
+    return {
+        f"oasis_{case}": _earns(drawn, blind(drawn) if flat else None, **parameters)
+        for case, drawn in instances.items()
+    }
 
 
 def dear(seed: int) -> Row:

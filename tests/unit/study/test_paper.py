@@ -103,6 +103,18 @@ def test_a_mutant_that_meets_its_bar_fails_the_command(toys: dict[str, Experimen
     assert "mutant harmless: NOT CAUGHT (mean gain: 1.5 % (met))" in result.output
 
 
+def test_what_a_mutant_does_not_measure_is_as_in_the_experiments_own_row_of_that_seed(
+    toys: dict[str, Experiment],
+) -> None:
+    lead = Bar("lead", lambda rows: min(row["gain"] - row["lost"] for row in rows), at_least=0.0)
+    level = Mutant("loses what its own seed gains", lambda seed: {"lost": float(seed % 10)}, ("lead",))
+    behind = Mutant("loses more", lambda seed: {"lost": seed % 10 + 0.5}, ("lead",))
+    toys["toy-gain"] = experiment(bars=(lead,), mutants=(level, behind))
+    result = kohort("toy", "--mutants")
+    assert "mutant loses what its own seed gains: NOT CAUGHT (lead: 0 (met))" in result.output
+    assert "mutant loses more: caught (lead: -0.5)" in result.output
+
+
 def test_a_mutant_that_names_no_bar_is_not_caught(toys: dict[str, Experiment]) -> None:
     toys["toy-gain"] = experiment(mutants=(Mutant("aimless", _broken, ("no such claim",)),))
     assert kohort("toy", "--mutants").exit_code == 1
