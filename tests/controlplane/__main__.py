@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.controlplane.build import build
 from tests.controlplane.cluster import COMMANDS, DIRECTORY, down, server_option, up
+from tests.controlplane.definitions import DEFINITIONS, definition
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.recipes import MONITORING, RECIPES
@@ -51,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build() -> None:
+    for one in DEFINITIONS:
+        definition(one)
     for binary, path in build((*RECIPES, *MONITORING)).paths.items():
         print(f"{binary}: {path}")
 

@@ -9,7 +9,9 @@ from zlib import crc32
 import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane.definitions import DEFINITIONS, definition
 from tests.controlplane.kohort import Kohort, start_kohort
+from tests.controlplane.training import DEFINITIONS_PATH
 from tests.e2e.gangs import never, until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
@@ -183,12 +185,12 @@ def ended(plane: ControlPlane, path: str) -> bool:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def definition(group: str, version: str, kind: str = "PodGroup") -> Json:
-    """A resource definition as small as can be, for kinds whose own is not at hand: it takes whatever spec."""
+def group_definition(group: str, version: str) -> Json:
+    """A resource definition as small as can be, since their own is not at hand: it takes whatever spec."""
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": spec}}}
-    plural = f"{kind.lower()}s"
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
+    plural = "podgroups"
+    names = {"plural": plural, "singular": "podgroup", "kind": "PodGroup"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -228,7 +230,7 @@ def test_a_group_starts_whole_once_its_definition_is_there(
         plane.api.create(path, member(space, index, meta))
     never(lambda: bound(plane, space, "train-"), "a pod bound whose group nobody knows", 2)
 
-    plane.apply(definition(group, served))
+    plane.apply(group_definition(group, served))
     groups = f"/apis/{version}/namespaces/{space}/podgroups"
     until(lambda: plane.api.ok(groups), "the definition served", 20)
     plane.api.create(
@@ -251,6 +253,8 @@ def waits(kohort: Kohort, space: str) -> str:
 # -- sets of jobs --------------------------------------------------------------------------------
 
 JOBSET = "jobset.x-k8s.io/v1alpha2"
+TRAINJOB = "trainer.kubeflow.org/v1alpha1"
+TRAINJOBS = f"/apis/{TRAINJOB}/namespaces/{{space}}/trainjobs"
 
 
 def child(space: str, owner: Json, role: str, workers: int) -> Json:
@@ -264,20 +268,49 @@ def child(space: str, owner: Json, role: str, workers: int) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
-def test_a_set_of_jobs_starts_whole(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    group, _, version = JOBSET.partition("/")
-    plane.apply(definition(group, version, "JobSet"))
-    sets = f"/apis/{JOBSET}/namespaces/{space}/jobsets"
-    until(lambda: plane.api.ok(sets), "the definition served", 20)
+@pytest.fixture(scope="module")
+def sets(plane: ControlPlane) -> str:
+    """The path of JobSets, by their own definition and that of TrainJobs; their controllers do not run."""
+    for one in DEFINITIONS:
+        plane.api.create(DEFINITIONS_PATH, definition(one))
+    path = f"/apis/{JOBSET}/namespaces/{{space}}/jobsets"
+    for kind in (path, TRAINJOBS):
+        until(lambda served=kind: plane.api.ok(served.format(space="default")), f"{kind} served", 30)  # type: ignore[misc]
+    return path
+
+
+def create_set(plane: ControlPlane, path: str, owners: list[Json]) -> Json:
     roles = {"driver": 1, "workers": 3}
     jobs = [{"name": role, "replicas": 1, "template": {"spec": job(workers)}} for role, workers in roles.items()]
-    body = {"apiVersion": JOBSET, "kind": "JobSet", "metadata": {"name": "train"}, "spec": {"replicatedJobs": jobs}}
-    plane.api.create(sets, body)
-    owner = plane.api.get(f"{sets}/train")
+    meta = {"name": "train", "ownerReferences": owners}
+    body = {"apiVersion": JOBSET, "kind": "JobSet", "metadata": meta, "spec": {"replicatedJobs": jobs}}
+    plane.api.create(path, body)
+    return plane.api.get(f"{path}/train")
+
+
+def train_job(plane: ControlPlane, space: str) -> list[Json]:
+    """A TrainJob, as the owner of the set that its controller would make of it."""
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 3}}
+    body = {"apiVersion": TRAINJOB, "kind": "TrainJob", "metadata": {"name": "train"}, "spec": spec}
+    plane.api.create(TRAINJOBS.format(space=space), body)
+    uid = plane.api.get(f"{TRAINJOBS.format(space=space)}/train")["metadata"]["uid"]
+    return [{"apiVersion": TRAINJOB, "kind": "TrainJob", "name": "train", "uid": uid, "controller": True}]
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
+def test_a_set_of_jobs_starts_whole_and_is_never_resized(
+    plane: ControlPlane, kohort: Kohort, space: str, sets: str, kind: str
+) -> None:
+    """Its controller refuses other counts (JobSet 0.8.2: spec.replicatedJobs is immutable)."""
+    path = sets.format(space=space)
+    owner = create_set(plane, path, train_job(plane, space) if kind == "TrainJob" else [])
     until(lambda: waits(kohort, space) == "WaitingForPods", "the set seen", 30)
-    path = f"/apis/batch/v1/namespaces/{space}/jobs"
-    plane.api.create(path, child(space, owner, "workers", 3))
+    children = f"/apis/batch/v1/namespaces/{space}/jobs"
+    plane.api.create(children, child(space, owner, "workers", 3))
     never(lambda: bound(plane, space, "train-"), "the workers bound without their driver", 3)
-    plane.api.create(path, child(space, owner, "driver", 1))
+    plane.api.create(children, child(space, owner, "driver", 1))
     want = {"driver-0-0", "workers-0-0", "workers-0-1", "workers-0-2"}
     until(lambda: running(plane, space).keys() == want, "the whole set", 30)
+    rival(plane, space, workers=3)
+    never(lambda: running(plane, space).keys() != want, "a member taken for a heavier job", 3)
+    assert plane.api.get(f"{path}/train")["spec"] == owner["spec"]

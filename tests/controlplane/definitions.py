@@ -1,0 +1,79 @@
+"""Resource definitions of job kinds whose controllers no test runs, taken out of their Go modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.cache import cache_directory, locked
+from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.toolchain import find_go
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A file of a Go module. checksum: the module's, as go.sum writes it."""
+
+    module: str
+    version: str
+    checksum: str
+    file: str
+
+    @property
+    def cached(self) -> Path:
+        """Where it is kept, as JSON: parsing the YAML takes seconds."""
+        return cache_directory() / f"{Path(self.file).stem}-{self.version}.json"
+
+
+JOBSET = Definition(
+    "sigs.k8s.io/jobset",
+    "v0.8.2",
+    "h1:WC5a5G7MqfJJy4p+6OxGMpfbB90KoDSay96Mc4yMMZM=",
+    "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
+)
+TRAINJOB = Definition(
+    "github.com/kubeflow/trainer/v2",
+    "v2.0.0",
+    "h1:mnQSR9iPKItxyUR8mq66XsmxqKNVHwr9YYOB7BTU9dU=",
+    "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
+)
+DEFINITIONS = (JOBSET, TRAINJOB)
+
+
+def definition(one: Definition) -> dict[str, Any]:
+    """The object to create. Raises ControlPlaneError where its module cannot be had, or is another than it was."""
+    if not one.cached.exists():
+        with locked(
+            cache_directory() / "definitions.lock", "waiting for another run that fetches resource definitions"
+        ):
+            if not one.cached.exists():
+                _fetch(one)
+    found: dict[str, Any] = json.loads(one.cached.read_text())
+    return found
+
+
+def _fetch(one: Definition) -> None:
+    go = find_go()
+    name = f"{one.module}@{one.version}"
+    answer = subprocess.run(
+        [go, "mod", "download", "-json", name],
+        cwd=cache_directory(),
+        env=os.environ | {"GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        raise ControlPlaneError(f"{name} cannot be fetched:\n{answer.stdout}{answer.stderr}")
+    told = json.loads(answer.stdout)
+    if told["Sum"] != one.checksum:
+        raise ControlPlaneError(f"{name} has the checksum {told['Sum']} and not {one.checksum}")
+    partial = one.cached.with_name(f"{one.cached.name}.partial")
+    partial.write_text(json.dumps(yaml.safe_load((Path(told["Dir"]) / one.file).read_text())))
+    partial.rename(one.cached)
