@@ -15,6 +15,7 @@ from urllib.parse import quote
 from extender.clock import Clock
 from extender.config.settings import Controller as Settings
 from extender.control.pace import Pace
+from extender.control.quota import Quota
 from extender.control.source import Fetch, SourceError, read
 from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import Api
@@ -52,6 +53,7 @@ class Announcer:
         self._metrics = metrics
         self._started = clock.now()
         self._host = socket.gethostname()
+        self._quota = Quota()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -61,7 +63,7 @@ class Announcer:
 
     async def _decisions(self) -> None:
         """What was decided since our start."""
-        instance, since, story = "", 0, DecisionStory("", self._host)
+        instance, since, story = "", 0, DecisionStory("", self._host, self._quota)
         while True:
             await self._clock.sleep(self._settings.interval_seconds)
             if not self._lease.leading():
@@ -74,14 +76,14 @@ class Announcer:
                 instance, since = "", 0
                 continue
             if instance != found.instance:
-                story = DecisionStory(found.instance, self._host)
+                story = DecisionStory(found.instance, self._host, self._quota)
             instance, since = found.instance, found.latest
             fresh = [decision for decision in found.decisions if decision.at >= self._started]
             await self._write(story.tell(fresh))
 
     async def _queue(self) -> None:
         """Why each job waits."""
-        story = WaitingStory(self._host)
+        story = WaitingStory(self._host, self._quota)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             if not self._lease.leading():

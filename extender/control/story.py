@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from extender.control import vocabulary as words
+from extender.control.quota import Quota
 from extender.control.vocabulary import Word
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.present.views import ChangeView, DecisionView, JobName, QueuedJob, QueueView
@@ -27,10 +28,11 @@ NAMED_CHANGES: Final = 2
 class DecisionStory:
     """Events for decisions. Bindings are told once a gang: those of the step that binds its minimum."""
 
-    def __init__(self, instance: str, host: str) -> None:
+    def __init__(self, instance: str, host: str, quota: Quota) -> None:
         """``instance``: of the process that decides; with the sequence it makes a name that a repetition fails by."""
         self._instance = instance
         self._host = host
+        self._quota = quota
         self._unbound: set[str] = set()
 
     def tell(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
@@ -44,8 +46,12 @@ class DecisionStory:
             if decision.action == "Bind" and job.uid in self._unbound:
                 self._unbound.discard(job.uid)
                 yield self._event(decision, job, words.BOUND, _bound(decision, decisions))
-            elif (word := _word(decision)) is not None:
+            elif (word := _word(decision)) is not None and self._may(word, job, decision.at):
                 yield self._event(decision, job, word, decision.text)
+
+    def _may(self, word: Word, job: JobName, at: float) -> bool:
+        """A gang that is given room and gives it up, over and over, waits: that is told now and then."""
+        return word not in words.OF_WAITING or self._quota.take(job.uid, at)
 
     def _event(self, decision: DecisionView, job: JobName, word: Word, note: str) -> dict[str, Any]:
         name = f"{job.name[:200]}.{self._instance}.{decision.sequence:x}"
@@ -83,9 +89,10 @@ def _word(decision: DecisionView) -> Word | None:
 class WaitingStory:
     """Why each job waits: once it has waited for a moment, when the reason has changed for good, and once an hour."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, quota: Quota) -> None:
         """Nobody has been told anything yet."""
         self._host = host
+        self._quota = quota
         self._told: dict[str, tuple[str, float]] = {}
         self._starving: set[str] = set()
 
@@ -94,7 +101,8 @@ class WaitingStory:
         waiting = {job.uid for job in queue.jobs}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
         self._starving &= waiting
-        found = [job for job in queue.jobs if job.waited_seconds >= FIRST_SECONDS and self._is_news(job, now)]
+        late = (job for job in queue.jobs if job.waited_seconds >= FIRST_SECONDS)
+        found = [job for job in late if self._is_news(job, now) and self._quota.take(job.uid, now)]
         self._told |= {job.uid: (job.waits.reason, now) for job in found}
         return found
 
@@ -108,6 +116,8 @@ class WaitingStory:
         for job in queue.jobs:
             if job.starving and job.uid not in self._starving:
                 self._starving.add(job.uid)
+                if not self._quota.take(job.uid, now):
+                    continue
                 name = f"{job.name[:200]}.starves.{int(now):x}"
                 note = f"waits for {job.waited_seconds:.0f} s and goes before every weight; {job.waits.detail}"
                 yield _event(job, name, now, self._host, "Wait", words.STARVING, note.rstrip("; "))

@@ -34,6 +34,8 @@ EDITED: Final = Word(
 RELEASED: Final = Word("Released", "The plan was given up; with the reason.", "Warning")
 REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures.", "Warning")
 
+OF_WAITING: Final = (QUEUED, STARVING, ADMITTED, RELEASED)
+"""Limited together: nine an hour of one job."""
 WORDS: Final = (
     QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, REPAIRED, PAUSED, MIGRATING, EDITED, RELEASED, REJECTED,
 )  # fmt: skip

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
-from policy.answers.words import in_words
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
+from policy.cluster.words import in_words
 from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.room import Room
 from policy.systems.base import Policy

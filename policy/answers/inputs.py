@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from policy.answers.queue import weights
-from policy.answers.words import in_words
 from policy.cluster.actions import Effect, Migrate, Reject, Resize
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import in_words
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 

@@ -18,6 +18,7 @@ from operator import itemgetter
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand
+from policy.cluster.words import in_words
 from policy.placement.fit import accepts
 from policy.placement.room import Alike, Room, idlest
 
@@ -60,8 +61,7 @@ class Ask:
     @cached_property
     def text(self) -> str:
         """The sum in words, for a verdict's detail."""
-        whole = self.whole
-        return ", ".join(f"{name} {whole[name]}" for name in whole if name != "pods")
+        return in_words(self.whole)
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
         """Every member: the rigid ones, then the workers from index 0."""

@@ -110,6 +110,25 @@ def test_every_page_is_for_everybody(small: Scene, look: Look, scheme: str, widt
         assert wide <= width, f"{name} scrolls sideways"
 
 
+HEIGHTS = "rows => [...new Set(rows.map((row) => row.getBoundingClientRect().height))]"
+
+
+@pytest.mark.parametrize("width", [390, 1100, 1600])
+def test_every_row_of_a_list_is_as_high_as_the_others_so_nothing_below_it_moves(look: Look, width: int) -> None:
+    scene = Scene(PATIENT)
+    with scene.served() as url:
+        scene.do(*cluster(20, 12, 4, scene.ledger.now()), NodeSeen(builders.node("spare")))
+        viewer = until_live(look(width=width).open(url))
+        for name in ("a", "of-a-name-that-goes-on-" * 2 + "and-on"):
+            scene.do(*submitted(small_job(name, scene)))
+            viewer.page.locator(f"[data-list=running] a[href='jobs/team/{name}']").wait_for(state="attached")
+        for rows in ("running", "queue"):
+            viewer.page.locator(f"[data-list={rows}]").scroll_into_view_if_needed()
+            assert len(viewer.page.locator(f"[data-list={rows}] > *").evaluate_all(HEIGHTS)) == 1, rows
+        assert viewer.shifts() == []
+        assert viewer.complaints == []
+
+
 def test_an_empty_cluster_says_so(look: Look) -> None:
     scene = Scene()
     with scene.served() as url:

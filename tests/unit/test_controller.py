@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from extender.config.settings import Settings
 from extender.control.calls import Nominate, Release, SetGate, SetReplicas, Suspend, Ungate, Wake, calls, perform
 from extender.control.controller import Controller
 from extender.control.pace import Pace
+from extender.control.quota import Quota
 from extender.control.source import SourceError
 from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
@@ -627,7 +629,7 @@ async def test_events_begin_anew_with_a_new_extender() -> None:
 
 
 def test_an_event_is_what_the_api_asks_for() -> None:
-    (event,) = DecisionStory("abcd", "host-1").tell([decision(26, 1_700_000_000.5, "Released")])
+    (event,) = DecisionStory("abcd", "host-1", Quota()).tell([decision(26, 1_700_000_000.5, "Released")])
     assert event == {
         "metadata": {"name": "mnist.abcd.1a", "namespace": "team"},
         "eventTime": "2023-11-14T22:13:20.500000Z",
@@ -657,7 +659,7 @@ def queued(story: WaitingStory, queue: QueueView, now: float) -> list[dict[str, 
 
 
 def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_moment() -> None:
-    story = WaitingStory("host-1")
+    story = WaitingStory("host-1", Quota())
     assert queued(story, waiting(19), 1000.0) == []
     (event,) = queued(story, waiting(21), 1002.0)
     assert (event["reason"], event["type"], event["regarding"]["name"]) == ("Queued", "Normal", "mnist")
@@ -668,21 +670,37 @@ def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_momen
 
 
 def test_a_job_whose_reason_flaps_gets_fewer_than_ten_events_an_hour() -> None:
-    story, told = WaitingStory("host-1"), 0
+    story, told = WaitingStory("host-1", Quota()), 0
     for second in range(0, 3600, 10):
         reason = ("WaitingForRoom", "BehindHeavierJob")[second // 10 % 2]
         told += len(queued(story, waiting(100 + second, reason), 1000.0 + second))
     assert 5 <= told <= 8
 
 
+def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_events_an_hour() -> None:
+    quota = Quota()
+    waits, decides, told = WaitingStory("host-1", quota), DecisionStory("abcd", "host-1", quota), list[str]()
+    for attempt in range(60):
+        at = 1000.0 + 60 * attempt
+        told += [one["reason"] for one in queued(waits, waiting(30), at)]
+        tried = (decision(3 * attempt + 1, at, "Admit"), decision(3 * attempt + 2, at + 30, "Released"))
+        told += [one["reason"] for one in decides.tell(tried)]
+        assert queued(waits, QueueView(generation=1, gated_pods=0, jobs=()), at + 40) == []
+    assert Counter(told).keys() == {"Queued", "Admitted", "Released"}
+    assert len(told) == 9
+    bound = (decision(900, 4500.0, "Admit"), decision(901, 4501.0, "Bind", nodes={"worker-0": "n1"}))
+    assert "Bound" in [one["reason"] for one in decides.tell(bound)], "what has come of it is told in any case"
+    assert queued(waits, waiting(30), 1000.0 + 2 * 3600), "an hour later it is told again"
+
+
 def test_the_same_reason_is_told_again_before_the_api_server_forgets_it() -> None:
-    story = WaitingStory("host-1")
+    story = WaitingStory("host-1", Quota())
     times = [at for at in range(0, 7200, 10) if queued(story, waiting(100 + at), 1000.0 + at)]
     assert times == [0, 3000, 6000]
 
 
 def test_a_job_that_waits_anew_is_told_anew() -> None:
-    story = WaitingStory("host-1")
+    story = WaitingStory("host-1", Quota())
     assert len(queued(story, waiting(30), 1000.0)) == 1
     assert queued(story, QueueView(generation=1, gated_pods=0, jobs=()), 1010.0) == []
     assert len(queued(story, waiting(30), 1020.0)) == 1
@@ -702,7 +720,7 @@ async def test_why_a_job_waits_becomes_an_event_of_the_replica_that_leads() -> N
 
 
 def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:
-    assert list(DecisionStory("abcd", "host-1").tell([decision(1, 0.0, job=None)])) == []
+    assert list(DecisionStory("abcd", "host-1", Quota()).tell([decision(1, 0.0, job=None)])) == []
 
 
 TOLD = {
@@ -718,11 +736,11 @@ TOLD = {
 
 @pytest.mark.parametrize(("one", "reason"), TOLD.values(), ids=TOLD.keys())
 def test_each_decision_has_its_word(one: DecisionView, reason: str) -> None:
-    assert [event["reason"] for event in DecisionStory("abcd", "host-1").tell([one])] == [reason]
+    assert [event["reason"] for event in DecisionStory("abcd", "host-1", Quota()).tell([one])] == [reason]
 
 
 def test_bindings_of_a_gang_are_one_event_and_later_ones_none() -> None:
-    story = DecisionStory("abcd", "host-1")
+    story = DecisionStory("abcd", "host-1", Quota())
     binds = [decision(n, 1.0, "Bind", nodes={f"worker-{n}": f"n{n % 2}"}, generation=7) for n in range(2, 6)]
     told = list(story.tell([decision(1, 0.0), *binds]))
     assert [event["reason"] for event in told] == ["Admitted", "Bound"]
@@ -731,7 +749,7 @@ def test_bindings_of_a_gang_are_one_event_and_later_ones_none() -> None:
 
 
 def test_a_job_that_starves_is_told_once() -> None:
-    story, queue = WaitingStory("host-1"), waiting(700)
+    story, queue = WaitingStory("host-1", Quota()), waiting(700)
     starves = queue.model_copy(update={"jobs": (queue.jobs[0].model_copy(update={"starving": True}),)})
     (event,) = story.starving(starves, 1000.0)
     assert (event["reason"], event["regarding"]["name"]) == ("Starving", "mnist")
@@ -742,13 +760,13 @@ def test_a_job_that_starves_is_told_once() -> None:
 def test_what_would_admit_the_job_now_is_told() -> None:
     queue = waiting(100)
     changes = [ChangeView(kind="nodes", size=1, text=f"add {n} nodes") for n in (1, 2, 3)]
-    event = WaitingStory("host-1").queued(queue.jobs[0], changes, 1000.0)
+    event = WaitingStory("host-1", Quota()).queued(queue.jobs[0], changes, 1000.0)
     assert event["note"].endswith("; would start now: add 1 nodes | add 2 nodes")
 
 
 def test_a_note_is_never_longer_than_the_api_takes() -> None:
     job = waiting(100).jobs[0].model_copy(update={"waits": Waits(reason="X", text="t" * 900, detail="d" * 900)})
-    assert len(WaitingStory("host-1").queued(job, (), 1000.0)["note"]) == 1024
+    assert len(WaitingStory("host-1", Quota()).queued(job, (), 1000.0)["note"]) == 1024
 
 
 # -- pace ----------------------------------------------------------------------------------------
