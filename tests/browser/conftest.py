@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from tests.browser import chromium
 
-SHOTS = Path(os.environ.get("KOHORT_SCREENSHOTS", "")) if os.environ.get("KOHORT_SCREENSHOTS") else None
+SHOTS = Path(os.environ.get("PAGE_SCREENSHOTS", "")) if os.environ.get("PAGE_SCREENSHOTS") else None
 
 # What the browser notes from the first moment on: shifts of the layout, and when rows of the timeline appear.
 WATCH = """
@@ -84,7 +84,7 @@ class Viewer:
 
 @pytest.fixture
 def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots are kept: the folder KOHORT_SCREENSHOTS, else among pytest's own output."""
+    """Where screenshots are kept: the folder PAGE_SCREENSHOTS, else among pytest's own output."""
     folder = SHOTS or tmp_path_factory.getbasetemp() / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

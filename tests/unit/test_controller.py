@@ -683,7 +683,9 @@ def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_event
     for attempt in range(60):
         at = 1000.0 + 60 * attempt
         told += [one["reason"] for one in queued(waits, waiting(30), at)]
-        tried = (decision(3 * attempt + 1, at, "Admit"), decision(3 * attempt + 2, at + 30, "Released"))
+        job = JobName(namespace="team", name="mnist", kind="TFJob", uid=waiting(30).jobs[0].uid)
+        numbered = ((1, at, "Admit"), (2, at + 30, "Released"))
+        tried = [decision(3 * attempt + number, when, what, job=job) for number, when, what in numbered]
         told += [one["reason"] for one in decides.tell(tried)]
         assert queued(waits, QueueView(generation=1, gated_pods=0, jobs=()), at + 40) == []
     assert Counter(told).keys() == {"Queued", "Admitted", "Released"}
