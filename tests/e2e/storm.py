@@ -26,6 +26,7 @@ Middle = Literal["gang", "resize"]
 PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
 MIDDLES: Final[tuple[Middle, ...]] = ("gang", "resize")
 WORKER_CORES: Final = "2"
+READY_LIMIT: Final = 150.0  # seconds: one request of ten meets a fault, and a busy machine's lists time out as well
 WRITES = {"create", "patch", "delete"}
 FAULTS: Final = (
     Fault("drop-after", 0.05, WRITES),
@@ -179,7 +180,7 @@ class Killer:
             forget_lease(self.plane)
         process.start()
         if part == "extender":
-            self.kohort.wait_ready()
+            self.kohort.wait_ready(READY_LIMIT)
             self.ready_seconds.append(time.monotonic() - began)
         self.kills[part, found] += 1
 

@@ -75,7 +75,7 @@ def storm(
     """So many kills of each part in mid-gang, as many in mid-resize, in so many rounds; then rest, and the accounts.
 
     Returns how many faults the API server's clients met, and the killer. How soon the extender is ready again is told
-    and not judged, for that goes by the load of the machine: benchmarks/rebuild and test_restart.py measure it.
+    and not judged, for that goes by the load of the machine: `python -m benchmarks.rebuild --check` judges it.
     """
     chance, before = random.Random(seed), proxy.injected.total()
     standing = [

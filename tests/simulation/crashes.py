@@ -1,4 +1,4 @@
-"""Crash points, enumerated: each write of the extender and of the controller in six scenarios, each in three ways.
+"""Crash points, enumerated: each write of the extender and of the controller in seven scenarios, each in three ways.
 
 A reference run counts the writes; then every one of them ends the process that makes it: before the write, after its
 answer, or after it without having seen the answer. The process starts anew, and everything must come right.
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from extender.kube.jobkinds import TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Role
 from policy.sim.objects import JobSpec
 from policy.sim.pods.world import World
 from policy.sim.traces import Trace, node, pod_requests
 from tests.simulation.run import Report, Simulation, play
-from tests.simulation.scenario import Scenario, scheduler_of, settings_of
+from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settings_of, worth
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
@@ -32,13 +33,15 @@ class Plot:
     nodes: int = 2
     acts: tuple[tuple[float, Act], ...] = ()
     nominates: bool = False
+    policy: str = "kod2"
 
 
 def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 0.0, utility: float = 1.0,
-         cores: int = 2, work: float = 40.0) -> JobSpec:  # fmt: skip
+         cores: int = 2, work: float = 40.0, value: float = 0.0) -> JobSpec:  # fmt: skip
     roles = (Role(PS, 1, pod_requests(1, 2)), Role(WORKER, workers, pod_requests(cores, 2)))
     return JobSpec(
         name, roles, least or workers, most or workers, work, arrival=at, utility=utility,
+        annotations={TRAINING: worth(work, value, 1.0, 8.0)} if value else {},
     )  # fmt: skip
 
 
@@ -54,6 +57,12 @@ PLOTS: Final[dict[str, Plot]] = {
     ),
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 4, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
+    # One is admitted, one planned for later, and one refused, which all have to be known to whoever comes next.
+    "memory": Plot(
+        (_job("a", 4, value=100.0), _job("b", 3, at=2.0, value=90.0), _job("c", 4, at=3.0, value=0.001)),
+        nodes=1,
+        policy="oasis",
+    ),
 }
 
 
@@ -64,6 +73,8 @@ def scenario(plot: Plot) -> Scenario:
         nominate_above_nodes=0 if plot.nominates else 500,
         gate="always" if plot.nominates else "when-queued",
         kod2={"cooldown_seconds": 5.0},
+        policy=plot.policy,
+        parameters=PARAMETERS.get(plot.policy, {}),
     )
     nodes = tuple(node(f"node-{index}", 10, 32) for index in range(plot.nodes))
     storm = max([10.0, *(at + 1.0 for at, _ in plot.acts)])

@@ -87,13 +87,18 @@ def drawn(seed: int) -> Scenario:
 
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
     """What a user writes of the job's training; what it is worth to OASiS, and whether SpeCon may move it."""
-    chunks = max(1, round(job.work_seconds / CHUNK_SECONDS))
     value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
-    told = (
-        f"{{epochs: 1, chunks: {chunks}, batches: 1, secondsPerBatch: {CHUNK_SECONDS}, gradientMegabytes: 1, "
-        f"utility: {{value: {value}, steepness: {chance.choice((0.1, 1.0))}, target: {target}}}}}"
-    )
+    told = worth(job.work_seconds, value, chance.choice((0.1, 1.0)), target)
     return {TRAINING: told, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
+
+
+def worth(seconds: float, value: float, steepness: float, target: float) -> str:
+    """The annotation of a training of so many seconds of one worker, which is worth that by the target slot."""
+    chunks = max(1, round(seconds / CHUNK_SECONDS))
+    return (
+        f"{{epochs: 1, chunks: {chunks}, batches: 1, secondsPerBatch: {CHUNK_SECONDS}, gradientMegabytes: 1, "
+        f"utility: {{value: {value}, steepness: {steepness}, target: {target}}}}}"
+    )
 
 
 def settings_of(**changes: Any) -> Settings:
