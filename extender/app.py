@@ -69,7 +69,7 @@ def rules_of(settings: Settings) -> Rules:
         largest_gang=settings.largest_gang,
         gangs_at_once=settings.barrier.gangs_at_once,
         ranked=settings.answer == "ranked",
-        gangs=settings.policy not in POD_BY_POD,
+        gangs=settings.system not in POD_BY_POD,
         stores=True,
         resizes_per_minute=settings.resizes_per_minute,
     )
@@ -77,7 +77,7 @@ def rules_of(settings: Settings) -> Rules:
 
 def policy_of(settings: Settings) -> Policy:
     """The policy that the configuration names, with its parameters."""
-    return make_policy(settings.policy, **settings.policy_parameters)
+    return make_policy(settings.system, **settings.policy_parameters)
 
 
 def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | None:

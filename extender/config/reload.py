@@ -18,7 +18,8 @@ from extender.config.settings import Settings
 from extender.config.settingsfile import SettingsError, load_settings
 from policy.systems import POD_BY_POD
 
-LIVE: Final = ("policy", "kod2", "parameters", "gate", "nominate_above_nodes", "log_level")
+WHO_DECIDES: Final = ("policy", "rebalance", "kod2", "parameters")
+LIVE: Final = (*WHO_DECIDES, "gate", "nominate_above_nodes", "log_level")
 """What is applied without a restart; another policy only where both start gangs."""
 ALONE: Final = POD_BY_POD | {"rrh"}
 """They bind pods one by one and know no gangs; or have no place in their schedule for what others have started."""
@@ -60,9 +61,7 @@ class Reload:
         self._take(wanted)
 
     def _take(self, wanted: Settings) -> None:
-        live = [
-            name for name in LIVE if name not in ("policy", "kod2", "parameters") or _same_kind(self.settings, wanted)
-        ]
+        live = [name for name in LIVE if name not in WHO_DECIDES or _same_kind(self.settings, wanted)]
         changes = {name: getattr(wanted, name) for name in live}
         before, self.settings = self.settings, self.settings.model_copy(update=changes)
         waiting = ", ".join(different(self.settings, wanted))
@@ -86,7 +85,7 @@ def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[st
 
 def _same_kind(one: Settings, other: Settings) -> bool:
     """Whether the one policy can take over from the other."""
-    return one.policy == other.policy or ALONE.isdisjoint((one.policy, other.policy))
+    return one.system == other.system or ALONE.isdisjoint((one.system, other.system))
 
 
 def _text(path: Path) -> bytes | None:

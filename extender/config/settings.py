@@ -300,6 +300,10 @@ class Settings(BaseSettings):
         default="kod2",
         description="The policy that decides; NAME+specon: SpeCon moves jobs that the policy leaves undisturbed.",
     )
+    rebalance: Literal["", "specon", "guests"] = Field(
+        default="",
+        description="Who moves jobs that the policy leaves undisturbed; policy: NAME+specon says the same.",
+    )
     kod2: Kod2 = Kod2()
     parameters: dict[str, bool | int | float | str] = Field(
         default={}, description="Parameters of another policy than kod2, by the names in docs/policies."
@@ -376,6 +380,11 @@ class Settings(BaseSettings):
         return value
 
     @property
+    def system(self) -> str:
+        """The policy with who moves jobs above it, as ``make_policy`` takes them."""
+        return f"{self.policy}+{self.rebalance}" if self.rebalance else self.policy
+
+    @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
         """What the policy is made with, by its own names."""
         if self.policy.partition("+")[0] != "kod2":
@@ -394,10 +403,20 @@ class Settings(BaseSettings):
 
 def broken_relations(settings: Settings) -> Iterator[str]:
     """Say which settings cannot hold together, and which one to change."""
-    yield from _broken_parameters(settings)
+    yield from _broken_rebalance(settings) or _broken_parameters(settings)
     yield from _broken_times(settings)
     yield from _broken_listeners(settings)
     yield from _broken_sharing(settings)
+
+
+def _broken_rebalance(settings: Settings) -> list[str]:
+    if not settings.rebalance:
+        return []
+    try:
+        make_policy(settings.system)
+    except ValueError as error:
+        return [f"rebalance: {settings.rebalance!r} is not allowed with policy: {settings.policy}; {error}"]
+    return []
 
 
 def _broken_parameters(settings: Settings) -> Iterator[str]:
@@ -406,7 +425,7 @@ def _broken_parameters(settings: Settings) -> Iterator[str]:
         yield f"parameters: {names} is not allowed; allowed: nothing, the policy kod2 has the section kod2"
         return
     try:
-        make_policy(settings.policy, **settings.policy_parameters)
+        make_policy(settings.system, **settings.policy_parameters)
     except ValueError as error:
         yield f"parameters: {error}"
 

@@ -99,7 +99,7 @@ class Hindsight:
 
     async def _ask(self, policy: str) -> ComparisonView:
         settings = self._settings()
-        journal, own = settings.journal, policy == settings.policy
+        journal, own = settings.journal, policy == settings.system
         question = Question(
             folder=journal.folder,
             policy=policy,

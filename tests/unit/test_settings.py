@@ -86,6 +86,11 @@ KNOWN = ", ".join(sorted(SYSTEMS))
 REFUSED_VALUES = {
     "policy: kod3": f"policy: 'kod3' is not allowed; allowed: one of {KNOWN}, or one of them with +specon",
     "policy: kod2+magic": f"policy: 'kod2+magic' is not allowed; allowed: one of {KNOWN}, or one of them with +specon",
+    "{policy: kod2, rebalance: magic}": "rebalance: 'magic' is not allowed; allowed: '', 'specon' or 'guests'",
+    "{policy: specon, rebalance: specon}": (
+        "rebalance: 'specon' is not allowed with policy: specon; "
+        "specon: 'specon' cannot move its jobs; allowed are guests"
+    ),
     "{policy: specon, parameters: {speed: 3}}": "parameters: specon has no parameter 'speed'; it has ",
     "{policy: kubeflow-spread, parameters: {backfill: 3}}": (
         "parameters: kubeflow-spread: backfill is 3, must be of type bool"
@@ -134,6 +139,7 @@ def test_every_system_can_be_chosen_with_its_parameters_and_specon_above_it() ->
         "kod2", gate="strict", cooldown=7
     )
     assert policy_of(Settings(policy="kod2+specon")).name == "kod2+specon"
+    assert policy_of(Settings(policy="drs", rebalance="specon")) == make_policy("drs+specon")
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
