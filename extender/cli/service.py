@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from extender.cli.errors import CliError
 from extender.cli.through import NoWayError, Question, read
 from extender.cli.through import ask as through
-from extender.config.settings import is_loopback
+from extender.config.hosts import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
 SECONDS: Final = 30.0

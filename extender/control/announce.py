@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.clock import Clock
-from extender.config.settings import Controller as Settings
+from extender.config.sections import Controller as Settings
 from extender.control.pace import Pace
 from extender.control.quota import Quota
 from extender.control.source import Fetch, SourceError, read

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from extender.config.plainyaml import YamlError
-from extender.config.settings import BACKOFF_MARGIN_SECONDS, Settings
+from extender.config.relations import BACKOFF_MARGIN_SECONDS
+from extender.config.settings import Settings
 from extender.kubescheduler.checkextender import check_extenders
 from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import (

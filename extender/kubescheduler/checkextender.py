@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from extender.config.settings import Settings, is_loopback
+from extender.config.hosts import is_loopback
+from extender.config.settings import Settings
 from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,

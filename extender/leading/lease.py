@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from extender.clock import Clock
-from extender.config.settings import Lease as LeaseSettings
+from extender.config.sections import Lease as LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
 
 EVERYBODY: Final = "*"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from extender.access.reviews import POD_UID
-from extender.config.settings import Progress as ProgressSettings
+from extender.config.sections import Progress as ProgressSettings
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Outcome

@@ -20,7 +20,7 @@ import pytest
 
 from extender import reporting
 from extender.access.reviews import POD_UID
-from extender.config.settings import Progress as Settings
+from extender.config.sections import Progress as Settings
 from extender.kube.api import TFJOBS, Done, Outcome, Unknown
 from extender.kube.jobs import reports_of
 from extender.kube.translate import Translator

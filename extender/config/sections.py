@@ -1,0 +1,276 @@
+"""The sections of the settings: every knob of a part once, with its default, unit and bounds.
+
+This room must not know what the knobs do. A setting's unit is the end of its name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+TIMEOUT_MARGIN_SECONDS: Final = 2.0
+
+
+def _keep_truth_from_numbers(value: object) -> object:
+    """Refuse `yes` where a number is meant; pydantic would read it as 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
+_NUMBER: Final = BeforeValidator(_keep_truth_from_numbers)
+Count = Annotated[int, _NUMBER]
+Rate = Annotated[float, _NUMBER, Field(gt=0, le=10_000)]
+Seconds = Annotated[float, _NUMBER, Field(gt=0, le=86_400)]
+SecondsOrNone = Annotated[float, _NUMBER, Field(ge=0, le=86_400)]
+PortNumber = Annotated[int, _NUMBER, Field(ge=0, le=65_535)]
+KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class Section(BaseModel):
+    """A part of the settings: closed (an unknown key is an error) and frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Kod2(Section):
+    """Parameters of the policy kod2; the defaults are the paper's where it states one."""
+
+    starve_limit_seconds: Seconds = Field(
+        default=600, description="A job that waits longer counts as STARVING and goes first."
+    )
+    gate: Literal["loose", "strict"] = Field(
+        default="loose",
+        description="Reading of Algorithm 1's admission gate: loose admits what fits, strict only the head.",
+    )
+    backfill: bool = Field(default=True, description="Let lighter jobs use room that the head of the queue cannot use.")
+    cooldown_seconds: Seconds = Field(default=60, description="A job that was resized is left alone for this long.")
+    weight_mode: Literal["paper", "small-first"] = Field(
+        default="paper",
+        description="How a job's weight follows from its requests: as the paper prints it, or small jobs first.",
+    )
+    scale_out: Literal["together", "anywhere"] = Field(
+        default="together",
+        description="Where a job grows: beside its ps where one node could hold all of it, or as the paper prints it.",
+    )
+    restart_seconds: SecondsOrNone = Field(
+        default=30,
+        description="What a change of its workers costs a job: one whose reports say that it ends too soon to gain so "
+        "much is not grown; 0: as the paper.",
+    )
+
+
+class Barrier(Section):
+    """How long binds of a gang are held for one another, and what has to fit around that."""
+
+    window_seconds: Seconds = Field(
+        default=8, description="Binds of a gang are held until no further member has come for this long."
+    )
+    http_timeout_seconds: Seconds = Field(
+        default=30,
+        description="httpTimeout of the extender in KubeSchedulerConfiguration; bounds how long binds are held.",
+    )
+    binding_seconds: Seconds = Field(default=4, description="Time allowed for creating all bindings of a gang.")
+    api_deadline_seconds: Seconds = Field(default=4, description="Deadline of a single call to the API server.")
+    repair_seconds: Seconds = Field(
+        default=30, description="A plan that is not bound, or a gang that lacks members, is given up after this long."
+    )
+    freeing_seconds: Seconds = Field(
+        default=120, description="A plan whose room others still hold, or a migration, is given up after this long."
+    )
+    checkpoint_seconds: SecondsOrNone = Field(
+        default=30, description="A job that is to be moved is given this long to save; 0: it is not asked."
+    )
+    gangs_at_once: Count = Field(
+        default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
+    )
+
+    @property
+    def hold_seconds(self) -> float:
+        """The longest that a bind is held: what httpTimeout leaves, when it is made then and the last call hangs."""
+        return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
+
+
+class Scheduler(Section):
+    """What we rely on in kube-scheduler's own configuration; `kohort check-config` compares."""
+
+    pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
+    pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
+    pods_per_second: Rate = Field(default=60, description="Scheduling rate by which the largest gang is sized.")
+
+
+class Release(Section):
+    """Back-off of a gang whose plan was released because its window passed."""
+
+    backoff_initial_seconds: Seconds = Field(default=5, description="Wait after a gang's first release.")
+    backoff_max_seconds: Seconds = Field(
+        default=120, description="Longest wait; each release in a row doubles the last one."
+    )
+
+
+class Tls(Section):
+    """The verbs over mutual TLS, for a kube-scheduler that is not in our pod; certificates are re-read on change.
+
+    With ``peers`` it is on: the verbs are on this listener only, and the plain ones serve REST, probes and metrics.
+    """
+
+    peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="Names (common or alternative) in a client's certificate that may call; empty: no TLS."
+    )
+    host: str = Field(default="0.0.0.0", min_length=1, description="Address of the verbs over TLS.")
+    port: PortNumber = Field(default=8904, description="Port of the verbs over TLS; 0 takes any free one.")
+    certificate: str = Field(default="/etc/kohort-tls/tls.crt", description="Our certificate, with its chain (PEM).")
+    key: str = Field(default="/etc/kohort-tls/tls.key", description="The key of our certificate (PEM).")
+    client_ca: str = Field(
+        default="/etc/kohort-tls/ca.crt", description="The CA of the clients' certificates, which signs nothing else."
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether the verbs are behind TLS."""
+        return bool(self.peers)
+
+
+class Server(Section):
+    """The listener of the verbs (loopback) and the one for probes and metrics (pod network)."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address of the verbs and of REST.")
+    port: PortNumber = Field(default=8900, description="Port of the verbs and of REST; 0 takes any free one.")
+    health_host: str = Field(
+        default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics only."
+    )
+    health_port: PortNumber = Field(
+        default=8901, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
+    )
+    allow_remote_without_tls: bool = Field(
+        default=False, description="Allow a host off loopback: whoever reaches the port may then bind pods to nodes."
+    )
+    body_limit_bytes: Count = Field(
+        default=3 * 1024 * 1024, ge=4096, le=64 * 1024 * 1024, description="Longest request body."
+    )
+    header_seconds: Seconds = Field(default=5, description="A request's head must have arrived within this time.")
+    body_seconds: Seconds = Field(default=5, description="A request's body must have arrived within this time.")
+    connections: Count = Field(
+        default=2048, ge=2, le=65_536, description="Connections accepted at once; each held bind is one."
+    )
+    reserved_connections: Count = Field(default=64, ge=1, le=65_536, description="Of these, kept free of held binds.")
+    keep_alive_seconds: Seconds = Field(
+        default=120, description="Idle time of a connection; kube-scheduler gives up after 90 s."
+    )
+    graceful_seconds: Seconds = Field(default=5, description="Time for open requests at a stop.")
+    tls: Tls = Tls()
+
+
+class ForPeople(Section):
+    """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
+
+    Answers hold what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
+    """
+
+    enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
+    host: str = Field(default="0.0.0.0", min_length=1, description="Address for callers with a token.")
+    port: PortNumber = Field(default=8905, description="Port for callers with a token; 0 takes any free one.")
+    certificate: str = Field(
+        default="/etc/kohort-api-tls/tls.crt", description="Certificate of this listener, with its chain (PEM)."
+    )
+    key: str = Field(default="/etc/kohort-api-tls/tls.key", description="The key of that certificate (PEM).")
+    without_tls: bool = Field(
+        default=False, description="Serve plain HTTP, where something else in the pod ends TLS: tokens are secrets."
+    )
+    audiences: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=("kohort.dev",),
+        description="A token must be for one of these; empty: for the API server, as people's own tokens are.",
+    )
+    review_seconds: Annotated[float, _NUMBER, Field(gt=0, le=600)] = Field(
+        default=30, description="How long an answer about a token or a right is good; a stream ends after it."
+    )
+
+
+class Progress(Section):
+    """The listener on which training code reports how far it is; off unless it is switched on."""
+
+    enabled: bool = Field(default=False, description="Whether to listen for reports of training code.")
+    host: str = Field(default="0.0.0.0", min_length=1, description="Address for reports.")
+    port: PortNumber = Field(default=8903, description="Port for reports; 0 takes any free one.")
+    audience: str = Field(
+        default="kohort.dev", min_length=1, description="Audience that a pod's projected token must have."
+    )
+    interval_seconds: Seconds = Field(default=1, description="Shortest time between two reports of one job.")
+    token_seconds: Seconds = Field(default=60, description="How long a reviewed token is not reviewed again.")
+
+
+class Controller(Section):
+    """The second process, which writes to the API what the extender wants to be true."""
+
+    service_url: str = Field(default="http://127.0.0.1:8900", description="Where the extender's REST is.")
+    interval_seconds: Seconds = Field(default=1.0, description="Longest time between two looks at the desired state.")
+    patches_per_second: Rate = Field(
+        default=100, description="Rate limit of all writes; the members of a waiting gang are let go at this rate."
+    )
+    request_timeout_seconds: Seconds = Field(default=5, description="Deadline of one request to the extender.")
+    health_host: str = Field(default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics.")
+    health_port: PortNumber = Field(
+        default=8902, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
+    )
+
+    @field_validator("service_url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        url = urlsplit(value)  # a broken IPv6 address or port raises ValueError, which is what pydantic wants
+        if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
+            raise ValueError("an http:// or https:// URL with a host")
+        return value.rstrip("/")
+
+
+class Lease(Section):
+    """The Lease by which a replica leads: kube-scheduler's own, or one that the extenders hold among themselves."""
+
+    namespace: KubeName = Field(default="kohort-system", description="Namespace of the Lease.")
+    name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
+    identity: str = Field(
+        default="",
+        description="Beginning of holderIdentity, before its underscore, that means this pod; empty: the host's name; "
+        "*: always lead.",
+    )
+
+    elect: bool = Field(
+        default=False,
+        description="The extenders elect their leader by this Lease, and only the leader is ready: for a "
+        "kube-scheduler that is not in our pod.",
+    )
+
+
+class Journal(Section):
+    """The journal on disk, for `kohort replay`."""
+
+    folder: str = Field(default="", description="Folder for the journal of every step; empty: none is kept.")
+    file_bytes: Count = Field(
+        default=64 * 1024 * 1024,
+        ge=64 * 1024,
+        le=16 * 1024**3,
+        description="A file with so many bytes of steps is followed by a new one.",
+    )
+    files: Count = Field(default=4, ge=1, le=1000, description="Files that are kept; the oldest goes first.")
+    compare_seconds: Seconds = Field(
+        default=20, description="Longest that the page or REST compares the journal with another policy, beside us."
+    )
+    compare_bytes: Count = Field(
+        default=1024**3, ge=256 * 1024**2, description="Most memory that the process has which compares."
+    )
+
+
+class Usage(Section):
+    """What nodes use, by the metrics API, for metrics and for SpeCon's ties."""
+
+    interval_seconds: SecondsOrNone = Field(
+        default=30, description="How often metrics.k8s.io is asked, where it is served; 0: never."
+    )
+
+
+class GateParameters(Section):
+    """The ConfigMap that switches the admission gate on and off."""
+
+    namespace: KubeName = Field(default="kohort-system", description="Namespace of the policy's parameter ConfigMap.")
+    name: KubeName = Field(default="kohort-gate", description="Name of the policy's parameter ConfigMap.")
