@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -9,14 +10,18 @@ import pytest
 
 from policy.cluster.arranged import Arrangement
 from policy.cluster.capacity import Capacity
+from policy.cluster.damping import MINUTE
 from policy.cluster.index import Index
 from policy.cluster.layered import SMALL, Layered, copied
+from policy.cluster.model import ANYWHERE
 from policy.cluster.snapshot import Snapshot
+from policy.placement.gang import Ask, ask_of, place
 from policy.placement.grow import Where, growers
 from policy.placement.room import Room
 from policy.sim.fluid.run import simulate
 from policy.sim.pods.service import Step
 from policy.systems import make_policy
+from policy.systems.elastic import TURN_SECONDS, next_moment
 from policy.systems.queue import line_up
 from tests.builders import node, res
 from tests.unit.sim.generated import made
@@ -36,6 +41,7 @@ def test_layers_are_a_dict_in_content_and_order_and_copies_are_apart(seed: int) 
             layered[key] = plain[key] = turn
         assert (layered.get(key), key in layered, len(layered)) == (plain.get(key), key in plain, len(plain))
         if turn % 50 == 0:
+            assert list(layered) == list(plain)
             kept.append((layered, dict(plain)))
             layered = copied(layered)
     for copy, then in [*kept, (layered, plain)]:
@@ -56,7 +62,7 @@ def test_a_copy_of_a_large_map_copies_what_has_changed_and_not_what_there_is() -
 
 def test_room_that_changes_on_every_node_is_not_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = {name: node(name) for name in (f"n{number}" for number in range(2 * SMALL))}
-    room = Capacity.of(nodes, {}).after(nodes, {}, list(nodes)[:1])
+    room = Capacity.of(nodes, {}).after(nodes, {"n0": res(2, 2)}, ["n0"])
     copies = []
     lay_in = Layered._lay_in
 
@@ -68,6 +74,21 @@ def test_room_that_changes_on_every_node_is_not_copied_for_each(monkeypatch: pyt
     full = room.after(nodes, dict.fromkeys(nodes, res(1, 1)), nodes)
     assert len(copies) < 3
     assert {full.free[name] for name in nodes} == {nodes["n0"].allocatable - res(1, 1)}
+
+
+def test_room_that_stays_as_it_was_is_the_same_and_keeps_what_did_not_fit() -> None:
+    nodes = {name: node(name) for name in ("a", "b")}
+    room = Capacity.of(nodes, {"a": res(4)})
+    asked = Ask((), res(8), ANYWHERE, 2)
+    assert place(Room(room), asked) is None
+    assert room.after(nodes, {"a": res(4)}, ["a", "b"]) is room
+    assert asked in room.misfits
+    given = Room(room)
+    given.give("a", res(4))
+    assert place(given, asked) is not None
+    assert place(Room(room.after(nodes, {}, ["a"])), asked) is not None
+    cordoned = nodes | {"b": node("b", unschedulable=True)}
+    assert list(room.after(cordoned, {"a": res(4)}, ["b"]).nodes) == ["a"]
 
 
 def test_an_arrangement_follows_each_job_and_old_ones_stay() -> None:
@@ -88,6 +109,11 @@ def test_what_is_kept_of_queue_and_growth_is_what_would_be_made_anew(name: str, 
         assert lines(step.snapshot, step.at) == lines(anew, step.at)
         for where in Where:
             assert near(step.snapshot, where) == near(anew, where)
+        for job in step.snapshot.waiting():
+            asked = ask_of(step.snapshot, job, job.min_workers)
+            assert place(Room.of(step.snapshot), asked) == place(Room.of(anew), asked)
+        for now in (step.at, step.at + 45.0):
+            assert next_moment(step.snapshot, now, 70.0, 60.0) == moment_by_hand(step.snapshot, now, 70.0, 60.0)
         looked[0] += 1
 
     simulate(case.trace, make_policy(name), case.settings, faults=case.faults, on_step=look)
@@ -97,6 +123,15 @@ def test_what_is_kept_of_queue_and_growth_is_what_would_be_made_anew(name: str, 
 def lines(snapshot: Snapshot, now: float) -> object:
     found, barred = line_up(snapshot, now)
     return sorted((line.ask.text, line.ask.workers, *line.entries) for line in found), barred
+
+
+def moment_by_hand(snapshot: Snapshot, now: float, patience: float, cooldown: float) -> float:
+    found = [gang.scaled_at + cooldown for gang in snapshot.gangs.values() if gang.grew is False and gang.scaled_at]
+    found += [turn + TURN_SECONDS for gang in snapshot.gangs.values() for turn in gang.turns]
+    found += [at + MINUTE for at in snapshot.resizes]
+    for job in snapshot.waiting():
+        found += [job.arrival + patience, snapshot.gang(job.uid).not_before]
+    return min((at for at in found if at >= now), default=math.inf)
 
 
 def near(snapshot: Snapshot, where: Where) -> set[str]:
