@@ -84,7 +84,8 @@ class Draft:
         return self._view
 
     def _maps(self) -> _Maps:
-        return _Maps(*map(self.read, _Maps._fields))
+        own, base = self._own, self.base
+        return _Maps(*[own[name] if name in own else getattr(base, name) for name in _Maps._fields])
 
     def freeze(self) -> Snapshot:
         """The next snapshot."""

@@ -15,7 +15,7 @@ from policy.cluster.capacity import Capacity
 from policy.cluster.filing import is_filed, refiled
 from policy.cluster.frozen import quick, replace
 from policy.cluster.gang import Gang
-from policy.cluster.kinds import KINDS, MOMENTS, Case, is_orphan, keeps
+from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan, keeps
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
@@ -152,7 +152,7 @@ class Index:
         cases = {uid: _case(facts, uid) for uid in jobs}
         filed, moves = copied(self.filed), defaultdict[str, dict[str, bool]](dict)
         for uid, case in cases.items():
-            before, now = filed.get(uid, ()), tuple([name for name, holds in KINDS.items() if holds(case)])
+            before, now = filed.get(uid, ()), tuple(heads(case))
             if before != now:
                 filed[uid] = now
                 for name in {*before}.symmetric_difference(now):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.gang import ADMITTED, Gang, State
@@ -53,35 +53,38 @@ def waits(job: Job, gang: Gang) -> bool:
     return gang.state in QUEUED and (queued(job) or releasing(job))
 
 
-def _is_admitted(case: Case) -> bool:
-    return case.job is not None and case.gang.state in ADMITTED
-
-
-def _may_grow(case: Case) -> bool:
-    job = case.job
-    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers < job.max_workers
-
-
-def _may_yield(case: Case) -> bool:
-    job = case.job
-    return job is not None and job.elastic and case.gang.state in ADMITTED and case.gang.workers > job.min_workers
-
-
-def _lacks(case: Case) -> bool:
-    """The plan has too few nodes, or names one that nobody can be sent to."""
+def heads(case: Case) -> Iterator[str]:
+    """The lists of the index on which the job is."""
     job, gang = case.job, case.gang
-    if job is None or not gang.whole or gang.state not in ADMITTED or not queued(job):
-        return False
-    target = len(job.slots(gang.workers, gang.ps))
-    return len(gang.nodes) < target or not all(_usable(case.nodes.get(name)) for name in gang.nodes.values())
+    if job is not None and waits(job, gang):
+        yield "waiting"
+    if job is not None and gang.state in ADMITTED:
+        yield "admitted"
+        if job.elastic and gang.workers < job.max_workers:
+            yield "growing"
+        if job.elastic and gang.workers > job.min_workers:
+            yield "yielding"
+        if gang.whole and queued(job) and _lacks(job, gang, case.nodes):
+            yield "lacking"
+        if gang.state is State.REPAIRING:
+            yield "repairing"
+    if gang.waits_for:
+        yield "freeing"
+    if gang.held:
+        yield "held"
+    if any(leaves(pod, job, gang) for pod in case.pods):
+        yield "leaving"
+    if keeps(case):
+        yield "keeping"
+    if _unsettled(case):
+        yield "unsettled"
 
 
-def _usable(node: Node | None) -> bool:
-    return node is not None and node.usable
-
-
-def _leaves(case: Case) -> bool:
-    return any(leaves(pod, case.job, case.gang) for pod in case.pods)
+def _lacks(job: Job, gang: Gang, nodes: Mapping[str, Node]) -> bool:
+    """The plan has too few nodes, or names one that nobody can be sent to."""
+    if len(gang.nodes) < job.members(gang.workers, gang.ps):
+        return True
+    return not all(name in nodes and nodes[name].usable for name in gang.nodes.values())
 
 
 def keeps(case: Case) -> bool:
@@ -109,21 +112,6 @@ def _unsettled(case: Case) -> bool:
 
 def is_orphan(pod: Pod | None) -> bool:
     return pod is not None and pod.gated and pod.opted_in and not pod.job_uid
-
-
-KINDS: Mapping[str, Callable[[Case], bool]] = {
-    "waiting": lambda case: case.job is not None and waits(case.job, case.gang),
-    "admitted": _is_admitted,
-    "growing": _may_grow,
-    "yielding": _may_yield,
-    "lacking": _lacks,
-    "repairing": lambda case: case.job is not None and case.gang.state is State.REPAIRING,
-    "freeing": lambda case: bool(case.gang.waits_for),
-    "held": lambda case: bool(case.gang.held),
-    "leaving": _leaves,
-    "keeping": keeps,
-    "unsettled": _unsettled,
-}
 
 
 def deadline(gang: Gang) -> float | None:

@@ -195,10 +195,15 @@ class Job:
         rigid = [Slot(role.name, i) for role in self.rigid for i in range(given.get(role.name, role.replicas))]
         return (*rigid, *(Slot(WORKER, index) for index in range(workers)))
 
+    def members(self, workers: int, servers: int | None = None) -> int:
+        """How many slots the gang has with so many workers and ps."""
+        given = {} if servers is None else {PS: servers}
+        return workers + sum([given.get(role.name, role.replicas) for role in self.rigid])
+
     @property
     def size(self) -> int:
         """Members of the gang at its minimum."""
-        return sum(role.replicas for role in self.rigid) + self.min_workers
+        return self.members(self.min_workers)
 
     def requests(self, workers: int) -> Resources:
         """What the gang asks for at ``workers`` workers."""
