@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 
 from extender.access.reviews import POD_UID
 from extender.config.sections import Progress as ProgressSettings
@@ -35,10 +36,14 @@ CASES, SOAK_CASES = 2_000, 100_000
 AT_ONCE = 16
 PATHS = (
     "/v1/jobs", "/v1/jobs/team/runs", "/v1/queue", "/v1/nodes", "/v1/plans", "/v1/desired", "/v1/decisions",
-    "/v1/explain/team/waits", "/", "/parts", "/jobs/team/runs", "/openapi.json", "/livez", "/readyz", "/readyz/synced",
-    "/healthz", "/metrics",
+    "/v1/explain/team/waits", "/v1/comparison", "/v1/stream", "/", "/parts", "/jobs/team/runs", "/jobs/team/runs/parts",
+    "/comparison", "/comparison/drs", "/comparison/drs/parts", "/assets/x/page.css", "/openapi.json", "/livez",
+    "/readyz", "/readyz/synced", "/healthz", "/metrics",
 )  # fmt: skip
-QUERIES = ("after", "timeout_seconds", "since", "limit", "verbose", "x", "kind")
+POSTED = ("/v1/what-if", "/v1/progress", "/v1/jobs/team/runs/progress")
+QUERIES = (
+    "after", "timeout_seconds", "since", "limit", "continue", "expected", "unblock", "policy", "verbose", "x", "kind",
+)  # fmt: skip
 METHODS = ("GET", "GET", "GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "A")
 
 
@@ -118,7 +123,7 @@ def case(chance: random.Random, bodies: dict[str, list[Json]]) -> tuple[bytes, b
         case 1:
             return request(chance.choice(METHODS), _path(chance), body[: chance.choice((0, 0, 100))]), False
         case 2:
-            return request("GET", _path(chance)), False
+            return request("GET", _path(chance), b"", f"Last-Event-ID: {_piece(chance)}"), False
         case 3:
             header = chance.choice(("Expect: 100-continue", "Upgrade: websocket", "Content-Type: \xff", "Host:", "X"))
             return request("POST", path, body, header), False
@@ -165,11 +170,14 @@ class Running:
         self.addresses = addresses
 
     async def ask(self, data: bytes, listener: int = 0) -> bytes:
-        """All that comes back until the server closes."""
+        """All that comes back until the server closes; of a stream of events its beginning."""
         reader, writer = await asyncio.open_connection(*self.addresses[listener])
+        found = b""
         try:
             writer.write(data)
-            return await asyncio.wait_for(reader.read(), 10)
+            while b"text/event-stream" not in found and (more := await asyncio.wait_for(reader.read(1 << 16), 10)):
+                found += more
+            return found
         except ConnectionError:
             return b""
         finally:
@@ -254,6 +262,18 @@ def _nothing_has_changed(service: Service, before: Json) -> None:
     members = {(item["metadata"]["name"], item["metadata"]["uid"], "n1") for item in service.runners}
     others = {bound[:3] for bound in service.api.bindings if bound[:2] != ("stranger", "uid-stranger")}
     assert others <= members
+
+
+async def test_every_route_is_asked_with_every_parameter_of_its_own() -> None:
+    service = Service()
+    rest, reports = service.live.rest(), Progress(service.live.ledger, OneToken(), PROGRESS).app()
+    known: dict[str, Json] = rest.openapi()["paths"]
+    mounted = (*rest.routes, *service.live.health().routes, *reports.routes)
+    for path in {*known, *(route.path for route in mounted if isinstance(route, Route))}:
+        pattern = re.sub(r"\{\w+\}", "[^/]+", path)
+        assert any(re.fullmatch(pattern, asked) for asked in (*PATHS, *POSTED)), path
+    parameters = (one for methods in known.values() for told in methods.values() for one in told.get("parameters", ()))
+    assert {one["name"] for one in parameters if one["in"] == "query"} <= {*QUERIES}
 
 
 async def test_no_request_breaks_a_route_or_changes_what_it_may_not(caplog: pytest.LogCaptureFixture) -> None:
