@@ -39,7 +39,7 @@ from extender.leading.term import Term
 from extender.observe import metrics
 from extender.page.history import History
 from extender.page.routes import Page
-from extender.routes import rest
+from extender.routes import rest, table
 from extender.routes.progress import Progress
 from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
@@ -170,7 +170,7 @@ class Live:
     def rest(self) -> FastAPI:
         """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""
         app = FastAPI(title="Kohort", docs_url=None, redoc_url=None)
-        app.include_router(rest.router(self.questions))
+        app.include_router(table.router(self.questions))
         app.router.routes.extend(self.page.routes())
         return app
 

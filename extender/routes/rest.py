@@ -7,18 +7,16 @@ allowed. What has not changed since the revision that somebody has is a 304.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections.abc import Callable, Mapping
-from importlib.resources import files
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Final, Protocol
 from zlib import crc32
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
-from extender.access.guard import PROBLEM, may_not
+from extender.access.guard import may_not
 from extender.access.sight import Caller, caller_of
 from extender.access.veil import Veil
 from extender.config.settings import Settings
@@ -47,12 +45,18 @@ from extender.present.views import (
     JobsView,
     NodesView,
     PlansView,
-    ProblemView,
     QueueView,
     WhatIfView,
 )
-from extender.routes.problems import Paged, ProblemError, piece, routed, wrong
-from extender.routes.stream import EXAMPLE, MOST_STREAMS, EventStream, Streams
+from extender.routes.parameters import (
+    ComparisonParameters,
+    DecisionsParameters,
+    DesiredParameters,
+    ExplainParameters,
+    QueueParameters,
+)
+from extender.routes.problems import Paged, ProblemError, piece, wrong
+from extender.routes.stream import MOST_STREAMS, Streams
 from extender.routes.whatif import WhatIf, answer, namespace_of
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
@@ -62,9 +66,6 @@ from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.systems.base import Policy
 
-LONGEST_POLL_SECONDS: Final = 60.0
-MOST_DECISIONS: Final = 1000
-Responses = dict[int | str, dict[str, Any]]
 Asker = Annotated[Caller, Depends(caller_of)]
 FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
@@ -80,74 +81,6 @@ class Vitals(Protocol):
     def readiness(self) -> Readiness:
         """The checks of ``/readyz``."""
         ...
-
-
-class _Parameters(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class DesiredParameters(_Parameters):
-    """``after``: answer once the generation is above it, at the latest after ``timeout_seconds``."""
-
-    after: int = Field(-1, ge=-1)
-    timeout_seconds: float = Field(0.0, ge=0.0, le=LONGEST_POLL_SECONDS, allow_inf_nan=False)
-
-
-class DecisionsParameters(_Parameters):
-    """``since``: entries after this sequence number."""
-
-    since: int = Field(0, ge=0)
-    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS)
-
-
-class ExplainParameters(_Parameters):
-    """``unblock``: tell also what would admit the job now, when it may start, and what holds its growth back.
-
-    That takes dozens of decisions on copies.
-    """
-
-    unblock: bool = False
-
-
-class ComparisonParameters(_Parameters):
-    """``policy``: the one that is asked, by its name."""
-
-    policy: str = Field(max_length=100, description="kod2, drs, dragon ...")
-
-
-class QueueParameters(Paged):
-    """``expected``: tell also when each job may start, which takes longer."""
-
-    expected: bool = False
-
-
-def router(rest: Rest) -> APIRouter:
-    """The routes of one ledger."""
-    problem: dict[str, Any] = {"content": {PROBLEM: {"schema": ProblemView.model_json_schema()}}}
-    responses: Responses = {
-        404: {"description": "There is no such thing.", **problem},
-        422: {"description": "A parameter or the body is not allowed.", **problem},
-    }
-    routes = APIRouter(prefix="/v1", route_class=routed(rest.revision), responses=responses)
-    examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
-    for method, path, handler, view in (
-        ("GET", "/jobs", rest.jobs, JobsView),
-        ("GET", "/jobs/{namespace}/{name}", rest.job, JobDetail),
-        ("GET", "/queue", rest.queue, QueueView),
-        ("GET", "/nodes", rest.nodes, NodesView),
-        ("GET", "/plans", rest.plans, PlansView),
-        ("GET", "/desired", rest.desired, DesiredView),
-        ("GET", "/decisions", rest.decisions, DecisionsView),
-        ("GET", "/explain/{namespace}/{name}", rest.explain, ExplainView),
-        ("GET", "/comparison", rest.comparison, ComparisonView),
-        ("POST", "/what-if", rest.what_if, WhatIfView),
-    ):
-        shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}}
-        routes.add_api_route(path, handler, methods=[method], response_model=view, responses=shown)
-    event = {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EXAMPLE}}}
-    kept: Responses = {200: event, 503: {"description": "Too many streams.", **problem}}
-    routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=kept)
-    return routes
 
 
 class Rest:

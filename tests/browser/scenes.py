@@ -20,7 +20,7 @@ from extender.http.server import Endpoint, serve
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.page.history import History, Pricer, Sample
 from extender.page.routes import Page
-from extender.routes import rest
+from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder
@@ -150,7 +150,7 @@ class Scene:
 
     def app(self) -> FastAPI:
         app = FastAPI(openapi_url=None)
-        app.include_router(rest.router(self.rest))
+        app.include_router(table.router(self.rest))
         app.router.routes.extend(self.page.routes())
         return app
 

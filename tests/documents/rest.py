@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.metrics import Metrics
-from extender.routes import rest
+from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.snapshot import Rules
@@ -24,7 +24,7 @@ def openapi() -> Json:
     """What `/openapi.json` answers."""
     app = FastAPI(title="Kohort")
     ledger = Ledger(make_policy("kod2"), Rules(), Clock(), Journal())
-    app.include_router(rest.router(rest.Rest(ledger, Settings, Metrics())))
+    app.include_router(table.router(rest.Rest(ledger, Settings, Metrics())))
     return app.openapi()
 
 

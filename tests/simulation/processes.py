@@ -24,8 +24,9 @@ from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views import CONTROLLER
+from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
-from extender.routes.rest import DecisionsParameters, DesiredParameters, Rest
+from extender.routes.rest import Rest
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
 from tests.simulation.faults import Faults, Story

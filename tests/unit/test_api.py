@@ -118,9 +118,9 @@ async def test_a_page_goes_on_behind_the_last_entry_wherever_it_is_now(asked: As
 async def test_every_route_is_described_and_has_an_example_that_its_model_takes(asked: Asked) -> None:
     from fastapi.routing import APIRoute
 
-    from extender.routes import rest
+    from extender.routes import table
 
-    routes = [route for route in rest.router(asked.scene.rest).routes if isinstance(route, APIRoute)]
+    routes = [route for route in table.router(asked.scene.rest).routes if isinstance(route, APIRoute)]
     assert len(routes) == 11
     for route in routes:
         assert route.description, route.path

@@ -14,7 +14,7 @@ from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views import ChangeView, amounts, quantity
-from extender.routes import rest
+from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.answers.changes import Kind
@@ -90,7 +90,7 @@ class Service:
         self.ledger = Ledger(make_policy(policy), Rules(), StillClock(), Journal())
         self.vitals = Vitals(self.ledger.clock)
         app = FastAPI()
-        app.include_router(rest.router(rest.Rest(self.ledger, lambda: Settings(**settings), self.vitals)))
+        app.include_router(table.router(rest.Rest(self.ledger, lambda: Settings(**settings), self.vitals)))
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort")
         self.step(*events)
 

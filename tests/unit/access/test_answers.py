@@ -11,7 +11,7 @@ from starlette.routing import Route
 from extender.access.guard import RULES, Rule
 from extender.access.sight import EVERYTHING, Sight
 from extender.access.veil import COMES_FIRST, OTHER_JOB, Veil
-from extender.routes import rest
+from extender.routes import table
 from policy.cluster.events import JobGone, PodSeen
 from policy.cluster.reasons import Reason
 from tests.builders import guest
@@ -54,8 +54,8 @@ ASKED: dict[str, list[Ask]] = {
 def test_every_route_says_how_it_is_kept_from_telling_too_much() -> None:
     live = cluster().live
     plain = [route for route in live.rest().router.routes if isinstance(route, Route)]
-    assert len(live.rest().router.routes) == len(plain) + 1, "there are routes beside the page's and rest.router's"
-    every = {route.path for route in (*plain, *rest.router(live.questions).routes) if isinstance(route, Route)}
+    assert len(live.rest().router.routes) == len(plain) + 1, "there are routes beside the page's and table.router's"
+    every = {route.path for route in (*plain, *table.router(live.questions).routes) if isinstance(route, Route)}
     assert every == RULES.keys(), "a new route needs a row in RULES"
     assert every == ASKED.keys(), "and questions here"
 
