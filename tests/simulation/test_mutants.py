@@ -11,6 +11,7 @@ from tests.simulation.catching import catch, stands_for
 from tests.simulation.mutants import MUTANTS, switched_on
 
 RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
+RULE = re.compile(r"[SL]\d+[ab]?")
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| ", re.MULTILINE)
 
 
@@ -32,3 +33,11 @@ def test_a_mutant_can_be_switched_on(mutant: str) -> None:
 
 def test_the_table_of_defects_has_them_all_and_what_they_stand_for() -> None:
     assert dict(ROW.findall(RELIABILITY.read_text())) == {name: stands_for(name) for name in MUTANTS}
+
+
+def test_the_documentation_says_what_each_rule_is() -> None:
+    sources = (file.read_text() for file in Path(__file__).parent.glob("*.py"))
+    known = {rule for source in sources for rule in re.findall(r'violated\(\s*"([SL]\d+[ab]?)"', source)}
+    told = re.findall(r"^\| ([SL][\w, ]+) \| ", RELIABILITY.read_text(), re.MULTILINE)
+    assert len(known) > 15
+    assert known <= {rule for row in told for rule in RULE.findall(row)}
