@@ -17,7 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -42,24 +44,30 @@ class FakeApi:
     lists: dict[str, list[bytes]]
     port: int = 0
     first_list: float = 0.0
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _thread: threading.Thread | None = None
+    _end: Callable[[], object] = lambda: None
 
     def start(self) -> None:
         """Listen."""
         started = threading.Event()
-
-        def run() -> None:
-            server = self._loop.run_until_complete(asyncio.start_server(self._serve, LOOPBACK, 0))
-            self.port = server.sockets[0].getsockname()[1]
-            started.set()
-            self._loop.run_forever()
-
-        threading.Thread(target=run, daemon=True, name="fake-api").start()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run(started)), daemon=True, name="fake-api")
+        self._thread.start()
         started.wait()
 
     def stop(self) -> None:
-        """End the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """End the thread and all connections."""
+        self._end()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    async def _run(self, started: threading.Event) -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        self._end = lambda: loop.call_soon_threadsafe(ended.set)
+        server = await asyncio.start_server(self._serve, LOOPBACK, 0)
+        self.port = server.sockets[0].getsockname()[1]
+        started.set()
+        await ended.wait()
+        server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -181,8 +189,18 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def _start(api: FakeApi) -> tuple[float, float, float, float]:
-    """Seconds to ready, seconds from the first list, CPU seconds, resident MiB."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A `kohort serve` that is ready; ``began``: time.monotonic() when it was started."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    began: float
+
+
+@contextmanager
+def serving(api: FakeApi) -> Iterator[Served]:
+    """Start it against that API server, and end it."""
     port, health = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig, config = Path(folder) / "kubeconfig", Path(folder) / "kohort.yaml"
@@ -200,14 +218,20 @@ def _start(api: FakeApi) -> tuple[float, float, float, float]:
         )  # fmt: skip
         try:
             _await_ready(process, f"http://{LOOPBACK}:{health}/readyz")
-            now = time.monotonic()
-            stat = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-            status = Path(f"/proc/{process.pid}/status").read_text()
+            yield Served(process, port, began)
         finally:
             process.terminate()
             process.wait(10)
+
+
+def _start(api: FakeApi) -> tuple[float, float, float, float]:
+    """Seconds to ready, seconds from the first list, CPU seconds, resident MiB."""
+    with serving(api) as served:
+        now = time.monotonic()
+        stat = Path(f"/proc/{served.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        status = Path(f"/proc/{served.process.pid}/status").read_text()
     memory = int(status.split("VmRSS:")[1].split()[0]) / 1024
-    return now - began, now - api.first_list, (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"), memory
+    return now - served.began, now - api.first_list, (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"), memory
 
 
 def _await_ready(process: subprocess.Popen[bytes], url: str) -> None:
