@@ -198,13 +198,21 @@ def explain(asked: Asked, job: JobArgument) -> None:
 @app.command(
     "what-if",
     epilog="Examples: kohort what-if -f job.yaml; kohort what-if --remove-node n1; kohort what-if --add-nodes n1=2; "
-    "kohort what-if --policy dragon; kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
+    "kohort what-if --policy dragon; kohort what-if --workers 4 --ps 1 --requests cpu=2,memory=4Gi --min 2; "
+    "kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
     short_help="What would happen, without doing it.",
 )
 @shared(REACH, OUTPUT)
 def what_if(
     asked: Asked,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON.")] = None,
+    workers: Annotated[int | None, typer.Option(help="In place of a file: a job of so many workers.")] = None,
+    ps: Annotated[int, typer.Option(help="With so many ps.")] = 0,
+    requests: Annotated[
+        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each of its members asks for.")
+    ] = "cpu=1",
+    least: Annotated[int | None, typer.Option("--min", help="The fewest workers that are worth running.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="The most workers.")] = None,
     cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If this node were cordoned.")] = None,
     uncordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it took pods again.")] = None,
     remove_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it were gone.")] = None,
@@ -219,9 +227,10 @@ def what_if(
 ) -> None:
     """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed."""
     from extender.cli import tables
-    from extender.cli.service import manifest, more_nodes, post
+    from extender.cli.service import amounts_of, manifest, more_nodes, post
     from extender.present.views import WhatIfView
 
+    shape = {"workers": workers, "ps": ps, "requests": amounts_of(requests), "min_workers": least, "max_workers": most}
     question = {
         "job": manifest(file) if file is not None else None,
         "cordon": cordon or [],
@@ -229,6 +238,7 @@ def what_if(
         "remove_nodes": remove_node or [],
         "add_nodes": [more_nodes(text) for text in add_nodes or []],
         "policy": policy,
+        **({"shape": shape} if workers is not None else {}),  # a service of an older version knows of none
     }
     if snapshot is not None:
         from extender.cli.saved import ask_saved

@@ -184,3 +184,11 @@ def more_nodes(text: str) -> dict[str, object]:
     if not like or (equals and not count.isdecimal()):
         raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
     return {"like": like, "count": int(count or 1)}
+
+
+def amounts_of(text: str) -> dict[str, str]:
+    """``cpu=2,memory=4Gi`` by name; CliError where it is none."""
+    found = dict(part.partition("=")[::2] for part in text.split(","))
+    if not all(name and amount for name, amount in found.items()):
+        raise CliError(f"--requests: {text!r} is not allowed; allowed: NAME=AMOUNT,..., as cpu=2,memory=4Gi", 2)
+    return found

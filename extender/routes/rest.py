@@ -57,7 +57,7 @@ from extender.routes.parameters import (
 )
 from extender.routes.problems import Paged, ProblemError, piece, wrong
 from extender.routes.stream import MOST_STREAMS, Streams
-from extender.routes.whatif import WhatIf, answer, namespace_of
+from extender.routes.whatif import WhatIf, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.foresee import Start, foresee
@@ -233,8 +233,7 @@ class Rest:
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
         """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
         ledger, name = self._ledger, self._settings().scheduler_name
-        if question.job is not None:
-            namespace = namespace_of(question.job)
+        if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
             if not caller.sight.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")

@@ -13,6 +13,7 @@ from extender.kube.jobs import read_job
 from extender.present import what_if_view
 from extender.present.views import WhatIfView
 from extender.routes.problems import wrong
+from extender.routes.shape import Shape
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
 from policy.cluster.model import Job, Node
@@ -41,12 +42,20 @@ class WhatIf(_Question):
     """What would be different; each part may be left out. Nothing of it is written anywhere."""
 
     job: dict[str, Any] | None = Field(None, description="A manifest, as for kubectl create.")
+    shape: Shape | None = Field(None, description="A job in a few figures, in place of a manifest.")
     cordon: tuple[str, ...] = Field((), max_length=MOST_NAMES)
     uncordon: tuple[str, ...] = Field((), max_length=MOST_NAMES)
     remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES)
     add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES)
     policy: str = Field("", description="Another policy; empty: the one in force.")
     parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace in which its job would be created; None where it is about no new job."""
+        if self.shape is not None:
+            return self.shape.namespace
+        return _namespace_of(self.job) if self.job is not None else None
 
 
 def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name: str, now: float) -> WhatIfView:
@@ -57,8 +66,7 @@ def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name:
     return what_if_view(snapshot, chosen, moved)
 
 
-def namespace_of(manifest: Mapping[str, Any]) -> str:
-    """The namespace in which the job would be created."""
+def _namespace_of(manifest: Mapping[str, Any]) -> str:
     meta = manifest.get("metadata")
     found = meta.get("namespace") if isinstance(meta, Mapping) else None
     return found if isinstance(found, str) and found else "default"
@@ -98,9 +106,12 @@ def _node(snapshot: Snapshot, field: str, name: str) -> Node:
 
 
 def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: float) -> Iterator[Event]:
-    if question.job is None:
+    if question.job is not None and question.shape is not None:
+        raise wrong("shape", "a shape beside a job", "either of them")
+    manifest = question.shape.manifest(scheduler_name) if question.shape is not None else question.job
+    if manifest is None:
         return
-    job = _job(question.job, scheduler_name, now)
+    job = _job(manifest, scheduler_name, now)
     if any(other.key == job.key and other.kind == job.kind for other in snapshot.jobs.values()):
         raise wrong("job.metadata.name", job.key, "the name of a job that does not exist yet")
     yield from submitted(job)
@@ -113,7 +124,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
         raise wrong("job.metadata.name", meta, "the name of the job")
-    item = {**manifest, "metadata": {**meta, "namespace": namespace_of(manifest), "uid": UID}}
+    item = {**manifest, "metadata": {**meta, "namespace": _namespace_of(manifest), "uid": UID}}
     job = read_job(item, kind, scheduler_name)
     if job is None:
         field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"

@@ -37,6 +37,22 @@ async def test_a_manifest_is_answered_with_where_its_members_would_go() -> None:
     assert not any(job.name == "new" for job in service.ledger.snapshot.jobs.values())
 
 
+async def test_a_shape_is_answered_as_its_manifest_is() -> None:
+    shape = {"workers": 3, "requests": {"cpu": "1", "memory": "1Gi"}, "namespace": "team"}
+    found, said = await ask(running(), shape=shape), await ask(running(), job=TFJOB)
+    (by_shape,), (by_manifest,) = found["jobs"], said["jobs"]
+    assert by_shape["after"]["nodes"] == by_manifest["after"]["nodes"]
+    assert (by_shape["name"], by_shape["namespace"]) == ("what-if", "team")
+
+
+async def test_a_shape_has_bounds_and_ps() -> None:
+    shape = {"workers": 60, "ps": 1, "min_workers": 1, "max_workers": 80, "utility": 9, "requests": {"cpu": "1"}}
+    assert (await ask(running(), shape=shape))["jobs"][-1]["after"]["state"] == "planned", "its minimum is enough"
+    rigid = {"workers": 60, "requests": {"cpu": "1"}}
+    (found,) = (await ask(running(), shape=rigid))["jobs"]
+    assert found["after"]["waits"]["reason"] == "GangExceedsCluster"
+
+
 async def test_nodes_that_come_and_go() -> None:
     service = running()
     found = await ask(service, add_nodes=[{"like": "n1", "count": 2}])
@@ -94,6 +110,13 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "an unknown policy": ({"policy": "magic"}, "policy", "known are"),
     "parameters of nothing": ({"parameters": {"a": 1}}, "parameters", "only together with policy"),
+    "a shape beside a job": ({"job": TFJOB, "shape": {"workers": 1, "requests": {"cpu": "1"}}}, "shape", "either"),
+    "a shape without workers": (
+        {"shape": {"workers": 0, "requests": {}}},
+        "shape.workers",
+        "greater than or equal to 1",
+    ),
+    "a shape of no amount": ({"shape": {"workers": 1, "requests": {"cpu": "much"}}}, "job", "much"),
     "an unknown field": ({"jobs": []}, "jobs", "no parameter of that name"),
 }
 

@@ -204,7 +204,9 @@ async def test_a_what_if_about_another_namespace_is_refused_and_one_about_a_new_
         refused = await ann.post("/v1/what-if", json=body)
         assert (refused.status_code, refused.json()["status"]) == (403, 403)
         assert f"ann may not list jobs.kohort.dev in namespace {HIDDEN}" in refused.json()["detail"]
-        assert (await ann.post("/v1/what-if", json=fresh)).status_code == 403
+        shape = {"workers": 1, "requests": {"cpu": "1"}, "namespace": HIDDEN}
+        for other in (fresh, {"shape": shape}):
+            assert (await ann.post("/v1/what-if", json=other)).status_code == 403
         server.rights["ann"].add("fresh")
         made.live.clock.at += 31  # type: ignore[attr-defined]
         answer = await ann.post("/v1/what-if", json=fresh)

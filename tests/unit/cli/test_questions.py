@@ -135,6 +135,16 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
     assert json.loads(kohort("what-if", "--remove-node", "n1", "-o", "json").stdout)["policy"] == "kod2"
 
 
+def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result], server: Server) -> None:
+    shape = ("--workers", "4", "--ps", "1", "--requests", "cpu=2,memory=4Gi", "--min", "2")
+    assert kohort("what-if", *shape).exit_code == 0
+    question = server.asked[-1][1]
+    assert question["shape"] == {
+        "workers": 4, "ps": 1, "requests": {"cpu": "2", "memory": "4Gi"}, "min_workers": 2, "max_workers": None,
+    }  # fmt: skip
+    assert question["job"] is None
+
+
 @pytest.mark.parametrize(
     ("args", "content", "told"),
     [
@@ -142,6 +152,7 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds 2 objects; allowed: one job's manifest"),
         (("-f", "none.yaml"), "", "none.yaml: cannot be read"),
         (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
+        (("--workers", "2", "--requests", "cpu"), "", "--requests: 'cpu' is not allowed; allowed: NAME=AMOUNT,..."),
     ],
 )
 def test_what_if_says_what_is_wrong_with_the_question(
