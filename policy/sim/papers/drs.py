@@ -146,7 +146,7 @@ EQUAL = Experiment(
         Bar("GPU use, DRS", mean("use/drs"), unit="%"),
     ),
     seeds=100,
-    mutants=(Mutant("no scale-up", Case(equal_jobs, NO_SCALE_UP), (BELOW_DRAGON, BELOW_KUBEFLOW)),),
+    mutants=(Mutant("no scale-up", Case(equal_jobs, NO_SCALE_UP, baseline=False), (BELOW_DRAGON, BELOW_KUBEFLOW)),),
     figure=draw_classes,
     assumed=ASSUMED,
 )
