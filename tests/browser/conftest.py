@@ -18,6 +18,8 @@ from tests.browser import chromium
 
 SHOTS = Path(os.environ.get("PAGE_SCREENSHOTS", "")) if os.environ.get("PAGE_SCREENSHOTS") else None
 
+PATIENCE_SECONDS = 120  # a browser beside twenty other processes; how fast the page is, the bars judge
+
 # What the browser notes from the first moment on: shifts of the layout, and when rows of the timeline appear.
 WATCH = """
 window.shifts = [];
@@ -101,6 +103,7 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
     def make(scheme: str = "light", width: int = 1600, height: int = 1000) -> Viewer:
         context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
         context.add_init_script(WATCH)
+        context.set_default_timeout(PATIENCE_SECONDS * 1000)
         viewer = Viewer(context.new_page(), shots)
         assert viewer.cpu() >= 0  # counts from here on
         viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))
