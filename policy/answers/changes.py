@@ -109,7 +109,9 @@ def _higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) 
     for ratio in above:
         utility = job.utility * ratio * A_LITTLE_MORE
         text = f"raise kohort.dev/utility from {job.utility:g} to {utility:.4g}"
-        yield Change(Kind.UTILITY, text, utility - job.utility, with_job(replace(job, utility=utility)))
+        yield Change(
+            Kind.UTILITY, text, utility - job.utility, with_job(replace(job, utility=utility, utility_stated=True))
+        )
 
 
 def dearer(job: Job) -> Iterator[Change]:

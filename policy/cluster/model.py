@@ -112,7 +112,8 @@ class Job:
     creation in seconds since the epoch. ``invalid`` says why the object cannot be taken (then nothing else counts).
     ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
     number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
-    which change with every resize. ``training``: what it says of its training; ``migratable``: it may be moved whole.
+    which change with every resize. ``utility_stated``: the object states it; else it is 1.
+    ``training``: what it says of its training; ``migratable``: it may be moved whole.
     ``ps_elastic``: its ps may come and go while it runs; ``ps_restarts``: their number may change while it is
     suspended; else it holds all that it asks for whenever it runs. ``reported``: time of the newest report that its
     object holds, 0 where it holds none. ``memory``: what a policy wrote there of this job;
@@ -133,6 +134,7 @@ class Job:
     min_stated: bool = True
     max_stated: bool = True
     utility: float = 1.0
+    utility_stated: bool = True
     training: Training | None = None
     migratable: bool = False
     elastic: bool = False

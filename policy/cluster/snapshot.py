@@ -159,6 +159,14 @@ def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
     return role.requests if role else NOTHING
 
 
+def utility_of(snapshot: Snapshot, job: Job) -> float:
+    """What the job states; else the value of its pods' PriorityClass, the highest, where that is above 0; else 1."""
+    if job.utility_stated:
+        return job.utility
+    highest = max((snapshot.pods[uid].priority for uid in snapshot.members.get(job.uid, {}).values()), default=0)
+    return float(highest) if highest > 0 else job.utility
+
+
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
     """Which of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
     pods = snapshot.pods

@@ -15,7 +15,7 @@ from policy.cluster.actions import Decision
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import total
-from policy.cluster.snapshot import Snapshot
+from policy.cluster.snapshot import Snapshot, utility_of
 from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
@@ -84,8 +84,7 @@ class Drs:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
-        del snapshot
-        return lambda job: self.utility(job, job.arrival)
+        return lambda job: self.utility(snapshot, job, job.arrival)
 
     def published(self, weight: float) -> float:
         """As it is."""
@@ -96,11 +95,11 @@ class Drs:
         del job, now
         return False
 
-    def utility(self, job: Job, since: float) -> float:
+    def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
         """U. ``since``: when the job starts or has started."""
         training = job.training
         if self.worth is Worth.STATED or training is None or training.utility is None:
-            return job.utility
+            return utility_of(snapshot, job)
         curve = training.utility
         delay = (since - job.arrival + shortest_seconds(job, training)) / self.slot_seconds
         exponent = min(curve.steepness * (delay - curve.target), LARGEST_EXPONENT)
@@ -138,7 +137,7 @@ class Pass(ElasticPass):
     def _utility(self, job: Job) -> float:
         gang = self.gangs.get(job.uid)
         started = gang.admitted_at if gang is not None else None
-        return self.policy.utility(job, self.now if started is None else started)
+        return self.policy.utility(self.snapshot, job, self.now if started is None else started)
 
     def _rank(self, job: Job) -> tuple[float, float]:
         """The weighting listing: more utility first, among equals the larger requirement (then the earlier arrival)."""

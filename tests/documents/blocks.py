@@ -27,7 +27,8 @@ ANNOTATIONS: Final = {
     jobkinds.MIN_WORKERS: ("job", "you", "The fewest workers that are worth running: the gang. Default: all."),
     jobkinds.MAX_WORKERS: ("job", "you, or Kohort", "The most workers. Where you did not state them, Kohort writes the "
                            "number that was asked for with its first resize."),
-    jobkinds.UTILITY: ("job", "you", "A factor on the job's weight, above 0. Default 1."),
+    jobkinds.UTILITY: ("job", "you", "A factor on the job's weight, above 0. Default 1; under `drs` the value of its "
+                       "pods' PriorityClass."),
     jobkinds.TRAINING: ("job", "you", "What the job says of its training, as YAML; for `oasis` and `specon`."),
     jobkinds.ELASTIC_PS: ("TFJob", "you", "`true`: the job may be started again, from its checkpoint, with as many ps "
                           "as `oasis` plans for a slot. Needs `workerGigabits` and `psGigabits`."),

@@ -54,6 +54,11 @@ def seen(item: Any, translator: Translator = OURS) -> Job:
     return event.job
 
 
+def test_whether_a_job_states_its_utility() -> None:
+    assert seen(tfjob({"kohort.dev/utility": "3"})).utility_stated
+    assert not seen(tfjob()).utility_stated
+
+
 def asked(cpu: int) -> Resources:
     return Resources({"cpu": cpu, "memory": 2**30, "pods": 1})
 
@@ -61,8 +66,8 @@ def asked(cpu: int) -> Resources:
 PLAIN = Job(
     uid="team-a/j1", namespace="team-a", name="mnist", kind="TFJob", arrival=BORN_AT,
     roles=(Role("ps", 1, asked(2000)), Role(WORKER, 3, asked(1000))),
-    min_workers=3, max_workers=3, min_stated=False, max_stated=False, suspends=True, holds_notes=True, keeps_pods=True,
-    version=41,
+    min_workers=3, max_workers=3, min_stated=False, max_stated=False, utility_stated=False, suspends=True,
+    holds_notes=True, keeps_pods=True, version=41,
 )  # fmt: skip
 
 
@@ -505,6 +510,7 @@ def test_a_pod_without_an_owner_is_a_gang_of_one_and_goes_with_it() -> None:
     job = Job(
         uid="team-a/p1", namespace="team-a", name="solo", kind="Pod", arrival=BORN_AT,
         roles=(Role(WORKER, 1, asked(1000)),), min_workers=1, max_workers=1, keeps_pods=True, version=7,
+        utility_stated=False,
     )  # fmt: skip
     seen_job, seen_pod = pods(lone())
     assert seen_job == JobSeen(job)

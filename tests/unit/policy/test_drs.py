@@ -1,6 +1,7 @@
 """DRS, listing by listing: weighting, gang, main, scale-down, scale-up."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from policy.cluster.gang import State
 from policy.cluster.training import Training, Utility
 from policy.placement.grow import Where
 from policy.systems.drs import Drs, Requirement, Victims, Worth
-from tests.builders import START, JobBuilder, PodGone, PodSeen, World, guest, job, node, pod, w
+from tests.builders import START, JobBuilder, JobSeen, PodGone, PodSeen, World, guest, job, members, node, pod, w
 
 WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)  # 9 of 10 cores, 3 workers above its minimum
 
@@ -26,6 +27,18 @@ def test_weighting_more_utility_then_the_larger_requirement_then_the_earlier() -
     first = job("first").workers(1, cpu=1)
     useful = job("useful").workers(1, cpu=1).with_(utility=2.0).arrived(4)
     assert admitted(world, first, late, large, useful) == ["job-useful", "job-large", "job-first", "job-late"]
+
+
+def test_a_job_that_states_no_utility_has_its_priority_class() -> None:
+    world = World(Drs()).nodes("n1", "n2")
+    plain, stated, classed = (job(name).workers(1, cpu=1).with_(utility_stated=name == "stated") for name in
+                              ("plain", "stated", "classed"))  # fmt: skip
+    stated = stated.with_(utility=50.0)
+    events = [JobSeen(one.done()) for one in (plain, stated, classed)]
+    pods = [replace(p, priority=100) for p in members(classed.done())] + members(plain.done())
+    pods += [replace(p, priority=1000) for p in members(stated.done())]
+    effects = world.do(*events, *map(PodSeen, pods))
+    assert [e.job_uid for e in effects if isinstance(e, Admit)] == ["job-classed", "job-stated", "job-plain"]
 
 
 def test_people_see_the_waiting_jobs_by_utility() -> None:
@@ -56,9 +69,10 @@ def test_utility_by_oasis_falls_while_the_job_waits() -> None:
     policy = Drs(worth=Worth.SIGMOID, slot_seconds=60.0)
     curve = Training(epochs=1, chunks=2, batches=30, seconds=2.0, utility=Utility(10.0, 1.0, 3.0))
     of = job("a", training=curve).workers(1, 2).done()  # 120 s of one worker, 60 s of two: a slot
-    assert policy.utility(of, START) == pytest.approx(10 / (1 + math.exp(1 - 3)))
-    assert policy.utility(of, START + 120) == pytest.approx(10 / (1 + math.exp(3 - 3)))
-    assert policy.utility(job("b").workers(1).done(), START) == 1.0
+    nobody = World(policy).snapshot
+    assert policy.utility(nobody, of, START) == pytest.approx(10 / (1 + math.exp(1 - 3)))
+    assert policy.utility(nobody, of, START + 120) == pytest.approx(10 / (1 + math.exp(3 - 3)))
+    assert policy.utility(nobody, job("b").workers(1).done(), START) == 1.0
 
 
 def test_gang_with_as_many_workers_as_fit_on_one_node_if_one_takes_them() -> None:
