@@ -26,6 +26,7 @@ Middle = Literal["gang", "resize"]
 PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
 MIDDLES: Final[tuple[Middle, ...]] = ("gang", "resize")
 WORKER_CORES: Final = "2"
+PATIENCE: Final = 20.0  # seconds to wait for the middle of something
 READY_LIMIT: Final = 150.0  # seconds: one request of ten meets a fault, and a busy machine's lists time out as well
 WRITES = {"create", "patch", "delete"}
 FAULTS: Final = (
@@ -158,11 +159,13 @@ class Killer:
     def rage(self, kills: int, rounds: int, chance: random.Random) -> None:
         """Kill until each part has died so often in each middle, which does not always come when it is waited for.
 
-        A round kills each part once in each middle that it lacks.
+        A round kills each part once in each middle that it lacks; later ones kill in that middle only, for where
+        somebody dies every few seconds there is hardly a resize.
         """
-        for _ in range(rounds):
+        for number in range(rounds):
             for part, middle in chance.sample(lacking := self.lacking(kills), len(lacking)):
-                self.kill(part, middle)
+                if number < kills or self.middles.wait(middle, PATIENCE) == middle:
+                    self.kill(part, middle)
                 time.sleep(chance.uniform(0.0, 0.5))
 
     def lacking(self, kills: int) -> list[tuple[Part, Middle]]:

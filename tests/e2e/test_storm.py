@@ -147,7 +147,7 @@ def _settled(kohort: Kohort, space: str) -> Json:
     return seen
 
 
-@pytest.mark.timeout(150, func_only=True)
+@pytest.mark.timeout(300, func_only=True)
 def test_a_short_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
     faults, killer = storm(plane, proxy, kohort, space, kills=1, rounds=1, unfinished=12, seed=SEED)
     assert faults >= 20
@@ -158,7 +158,7 @@ def test_a_short_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, s
 @pytest.mark.timeout(3600, func_only=True)
 @pytest.mark.parametrize("seed", [SEED, *MORE_SEEDS])
 def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, seed: int) -> None:
-    faults, killer = storm(plane, proxy, kohort, space, kills=20, rounds=80, unfinished=16, seed=seed)
+    faults, killer = storm(plane, proxy, kohort, space, kills=20, rounds=60, unfinished=16, seed=seed)
     assert faults >= 400
     assert killer.lacking(20) == [], killer.kills
 
