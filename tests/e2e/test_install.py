@@ -67,7 +67,7 @@ def changes(before: dict[Name, str], after: dict[Name, str]) -> dict[Name, str]:
             if before.get(n) != after.get(n)}  # fmt: skip
 
 
-@pytest.mark.timeout(240, func_only=True)
+@pytest.mark.timeout(400, func_only=True)
 def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: ControlPlane, tmp_path: Path) -> None:
     before = settled(plane)
     assert warnings(plane, "apply", "-k", str(BASE)) == []
@@ -78,7 +78,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
     until(lambda: len(nodes_of(plane, TEAM, runs.name)) == 5, "bound", 40)
     waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
     create_pod(plane, TEAM, lone_pod("waits-too", cpu="3"))
-    until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated", 30)
+    until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated", 90)
     # As after a release that was cut short.
     plane.api.patch(waits.path, {"metadata": {"annotations": {"kohort.dev/released": "true"}}})
     plane.api.patch(waits.path, {"spec": {"runPolicy": {"suspend": True}}})
@@ -87,7 +87,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
 
     said = uninstall(plane, BASE, tmp_path / "bin")
 
-    until(lambda: len(pods(plane, TEAM, waits.name)) == 4, "the suspended job has gone on", 30)
+    until(lambda: len(pods(plane, TEAM, waits.name)) == 4, "the suspended job has gone on", 90)
     create_pod(plane, TEAM, lone_pod("comes-later"))
     assert [pod["metadata"]["name"] for pod in pods(plane, TEAM) if is_gated(pod)] == []
     assert "waits-too" in said, "who waits for nobody is listed"

@@ -160,14 +160,14 @@ def busy(plane: ControlPlane, prometheus: Prometheus, request: pytest.FixtureReq
         job = submit(plane, TFJob(space, "runs", workers=2))
         create_pod(plane, space, lone_pod("too-large", cpu="99"))
         until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound", 30)
-        until(lambda: prometheus.query('kohort_gangs{state="running"} == 1'), "seen by Prometheus", 20)
+        until(lambda: prometheus.query('kohort_gangs{state="running"} == 1'), "seen by Prometheus", 60)
         yield space
 
 
 def test_every_panel_has_data_and_no_alert_fires(prometheus: Prometheus, kohort: Kohort, busy: str) -> None:
     for title in sorted(EXPRESSIONS.keys() - EMPTY):  # a rate wants two scrapes of a series that the gang has begun
         expression = EXPRESSIONS[title].replace("$__rate_interval", "1m")
-        until(partial(prometheus.query, expression), f"data in the panel {title}", 20)
+        until(partial(prometheus.query, expression), f"data in the panel {title}", 60)
     until(lambda: len(prometheus.query("kohort_ledger_drift_objects == 0")) == 2, "nodes and pods counted alike", 60)
     loud = {name for name, state in prometheus.alerts().items() if state == "firing"}
     assert loud == set()
