@@ -379,6 +379,8 @@ class Simulation:
         """S2b, the other way round: what came of a binding is known soon, and no room stays taken for it."""
         gangs = self.extender.live.ledger.snapshot.gangs.values() if self.extender.up else ()
         flying = [uid for gang in gangs for uid in gang.in_flight]
+        if self.extender.up and self.extender.clock.paused:
+            flying = []  # it can find out nothing; the time begins when it goes on
         self._flying = {uid: self._flying.get(uid, now) for uid in flying}
         for uid, since in self._flying.items():
             if now - since > FLIGHT_LIMIT:

@@ -176,12 +176,14 @@ class Witness(Watcher):
             past.partial_since = past.whole_since = None
             return
         slots = self.bound(uid)
-        if complete(job, slots, job.spec.min_workers):
+        reached = complete(job, slots, job.spec.min_workers)
+        if reached:
             past.least = job.spec.min_workers
             self.gangs_bound.add(uid)
         least = job.spec.min_workers if past.least is None else min(past.least, job.spec.min_workers)
         whole = complete(job, slots, least)
-        past.whole_since = (past.whole_since or now) if whole else None
+        # By the minimum of now: that a lower one was reached once is forgotten at a restart.
+        past.whole_since = (past.whole_since or now) if reached else None
         # Where all that is left is a member that has succeeded, nobody waits in vain on room that others need.
         past.partial_since = (past.partial_since or now) if slots and holds and not whole else None
 
