@@ -61,6 +61,7 @@ def rules_of(settings: Settings) -> Rules:
         binding_seconds=settings.barrier.binding_seconds,
         plan_seconds=settings.barrier.repair_seconds,
         freeing_seconds=settings.barrier.freeing_seconds,
+        growing_seconds=settings.barrier.growing_seconds,
         checkpoint_seconds=settings.barrier.checkpoint_seconds,
         repair_seconds=settings.barrier.repair_seconds,
         backoff_initial_seconds=settings.release.backoff_initial_seconds,

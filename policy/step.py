@@ -9,7 +9,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
 from policy.keep import keep, recall
-from policy.systems.base import Policy
+from policy.systems.base import Policy, grows_again
 from policy.transitions.barrier import apply_bind_event, drops_first
 from policy.transitions.carry import carry_out
 from policy.transitions.expire import expire
@@ -32,7 +32,7 @@ def step(
     for event in drops_first(events):
         effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
-    effects += expire(draft, now)
+    effects += expire(draft, now, gives_back=grows_again(policy))
     deciding = draft.read("synced") and draft.read("leading")
     if deciding and not (snapshot.synced and snapshot.leading):
         recall(draft, policy)

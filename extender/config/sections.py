@@ -80,6 +80,11 @@ class Barrier(Section):
     freeing_seconds: Seconds = Field(
         default=120, description="A plan whose room others still hold, or a migration, is given up after this long."
     )
+    growing_seconds: Seconds = Field(
+        default=60,
+        description="Workers that a running job is given and that do not come for this long are reported and tried "
+        "once more; after as long again they are given back, and it is not grown for twice as long, then four times.",
+    )
     checkpoint_seconds: SecondsOrNone = Field(
         default=30, description="A job that is to be moved is given this long to save; 0: it is not asked."
     )

@@ -82,7 +82,7 @@ def _word(decision: DecisionView) -> Word | None:
         case action, _:
             return {
                 "Admit": words.ADMITTED, "Migrate": words.MIGRATING, "Released": words.RELEASED,
-                "Reject": words.REJECTED, "Edited": words.EDITED,
+                "Reject": words.REJECTED, "Edited": words.EDITED, "Stalled": words.STALLED,
             }.get(action)  # fmt: skip
 
 

@@ -25,6 +25,11 @@ ADMITTED: Final = Word("Admitted", "The gang has been given a node for every mem
 BOUND: Final = Word("Bound", "Its minimum has passed the barrier and is bound together.")
 SHRUNK: Final = Word("Shrunk", "Workers were taken; with the job that they are for.")
 GROWN: Final = Word("Grown", "Workers were given.")
+STALLED: Final = Word(
+    "GrowthStalled",
+    "Workers that a running job was given have not come in their time: they are still awaited, or given back.",
+    "Warning",
+)
 REPAIRED: Final = Word("Repaired", "Lost members were given nodes again.")
 PAUSED: Final = Word("Paused", "The policy's schedule has no work for the job now; it goes on in a later slot.")
 MIGRATING: Final = Word("Migrating", "The gang moves whole to other nodes.")
@@ -37,5 +42,5 @@ REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures
 OF_WAITING: Final = (QUEUED, STARVING, ADMITTED, RELEASED)
 """Limited together: nine an hour of one job."""
 WORDS: Final = (
-    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, REPAIRED, PAUSED, MIGRATING, EDITED, RELEASED, REJECTED,
+    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, STALLED, REPAIRED, PAUSED, MIGRATING, EDITED, RELEASED, REJECTED,
 )  # fmt: skip

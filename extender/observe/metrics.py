@@ -24,7 +24,7 @@ from extender.observe.health import Heartbeat, Readiness, Watch, extender_readin
 from extender.observe.passage import Passage
 from extender.observe.pulse import Pulse
 from extender.state.resizes import Workers, cause_of
-from policy.cluster.actions import Admit, Effect, Released, Resize
+from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
 from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
@@ -126,6 +126,8 @@ class Metrics(Collector):
         self._barrier_waits = Histogram("kohort_barrier_wait_seconds", text, buckets=GANG_SECONDS, **make)
         text = "Resizes decided: in takes workers, out gives, none moves members; and what for."
         self._resizes = Counter("kohort_resizes", text, ["direction", "cause"], **make)
+        text = "Growths of running jobs of which workers did not come in their time, by outcome."
+        self._stalled = Counter("kohort_stalled_growths", text, ["outcome"], **make)
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
         self.pulse = Pulse(self.registry)
@@ -173,6 +175,8 @@ class Metrics(Collector):
                     self._resizes.labels(way or "none", cause_of(effect, way)).inc()
                 case Released():
                     self._releases.labels(effect.reason.value).inc()
+                case Stalled():
+                    self._stalled.labels("given-back" if effect.given_back else "awaited").inc()
                 case _:
                     pass
         self._passage.follow(at, events, effects, after)

@@ -9,7 +9,20 @@ from extender.present.names import named, rigid_first
 from extender.present.views import DecisionView, JobName
 from extender.state.journal import Entry
 from extender.state.resizes import Direction, Workers
-from policy.cluster.actions import Admit, Bind, Edited, Effect, Migrate, RefuseBind, Reject, Released, Remember, Resize
+from policy.cluster.actions import (
+    Admit,
+    Bind,
+    Edited,
+    Effect,
+    Migrate,
+    RefuseBind,
+    Reject,
+    Released,
+    Remember,
+    Resize,
+    Stalled,
+)
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 
 
@@ -42,7 +55,7 @@ def decision_view(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionV
 
 def _job_of(snapshot: Snapshot, effect: Effect) -> str:
     match effect:
-        case Edited() | Admit() | Resize() | Migrate() | Reject() | Released():
+        case Edited() | Admit() | Resize() | Migrate() | Reject() | Released() | Stalled():
             return effect.job_uid
         case Bind() | RefuseBind():
             pod = snapshot.pods.get(effect.uid)
@@ -66,6 +79,8 @@ def _told(snapshot: Snapshot, effect: Effect, way: Direction) -> dict[str, objec
             return {"nodes": _by_member(effect), "text": text}
         case Reject() | Released():
             return {"reason": effect.reason.value, "text": effect.reason.text}
+        case Stalled():
+            return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case Edited():
             return {"text": _edited(effect)}
         case Bind():
@@ -84,6 +99,11 @@ def _edited(edit: Edited) -> str:
     """For people: what somebody has changed, and whether it holds."""
     ends = "respected" if edit.kept else "set back: growth is the policy's to give"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
+
+
+def _stalled(growth: Stalled) -> str:
+    ends = "given back" if growth.given_back else "still awaited"
+    return f"{growth.missing} of the {_count(growth.workers, 'worker')} given have not come: {ends}"
 
 
 def _resized(snapshot: Snapshot, resize: Resize, way: Direction) -> dict[str, object]:

@@ -24,6 +24,7 @@ MENDS: dict[Reason, str] = {
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
     Reason.RESIZES_LIMITED: "wait: a minute later others may be shrunk again; the setting is resizes_per_minute",
+    Reason.STALLED: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
     Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
@@ -142,6 +143,8 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.ROOM_BEING_FREED, f"{len(gang.waits_for)} pods are to go")
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
+    if gang.awaited and gang.retried:
+        return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
     return None
 
 

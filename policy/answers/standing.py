@@ -94,6 +94,8 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return ALL_GROWTH
     if grows(snapshot, job, policy, now):
         return "nothing: it grows with the next decision"
+    if now < gang.not_before:
+        return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
     for copy, later, text in _otherwise(snapshot, job, gang, policy, now):
         if grows(copy, job, policy, now + later):
             return text

@@ -112,6 +112,19 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Stalled:
+    """Of the ``workers`` that a running job was given, the last ``missing`` have not come in their time.
+
+    given_back: their room is free again; else they are awaited for as long again, or as long as it takes.
+    """
+
+    job_uid: str
+    workers: int
+    missing: int
+    given_back: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Edited:
     """Somebody else has changed a number of the job. what: workers, min-workers or max-workers.
 
@@ -125,4 +138,4 @@ class Edited:
     kept: bool
 
 
-Effect = Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released
+Effect = Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released | Stalled

@@ -39,9 +39,12 @@ class Gang:
     held: pods at the barrier: kube-scheduler has passed them and waits in bind.
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
     window_ends: when the held binds are refused, unless another member comes; hold_ends: when they are in any case.
-    deadline: when the plan is given up.
+    deadline: when the plan is given up; of a running gang, when those that are awaited are.
+    awaited: of a running gang, how many of the workers that it was given last have not come yet.
     saving: it is to be moved and has been asked for a checkpoint first; until the deadline or its word that it saved.
-    attempts, not_before: plans that failed in a row, and the end of the back-off (seconds since the epoch).
+    retried: the plan, or the growth, has been tried once more.
+    attempts, not_before: plans that failed in a row, of a running gang growths; and the end of the back-off, before
+    which it is not admitted or not grown (seconds since the epoch).
     misses: planned nodes in a row that kube-scheduler did not offer.
     scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
     turns: when the direction of resizing changed last (oldest first).
@@ -63,6 +66,7 @@ class Gang:
     window_ends: float | None = None
     hold_ends: float | None = None
     deadline: float | None = None
+    awaited: int = 0
     saving: bool = False
     retried: bool = False
     attempts: int = 0

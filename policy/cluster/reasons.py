@@ -27,6 +27,7 @@ class Reason(Enum):
     ROOM_OF_OTHERS = "RoomHeldByOtherPods"
     ROOM_BEING_FREED = "RoomBeingFreed"
     RESIZES_LIMITED = "ResizesLimited"
+    STALLED = "GrowthStalled"
     BEHIND = "BehindHeavierJob"
     TOO_LARGE = "GangExceedsCluster"
     WINDOW_TOO_SHORT = "GangExceedsWindow"
@@ -68,6 +69,7 @@ TEXTS: dict[Reason, str] = {
     Reason.ROOM_OF_OTHERS: "kohort: pods that are not kohort's hold the room that the gang needs",
     Reason.ROOM_BEING_FREED: "kohort: room for the gang is being freed",
     Reason.RESIZES_LIMITED: "kohort: room could be freed, but the cluster's limit of resizes in a minute is reached",
+    Reason.STALLED: "kohort: workers that the job was given have not come",
     Reason.BEHIND: "kohort: the gang waits behind a job that comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
     Reason.WINDOW_TOO_SHORT: "kohort: the gang is larger than the barrier's settings admit",

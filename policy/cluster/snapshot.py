@@ -43,6 +43,7 @@ class Rules:
     plan_seconds: float = 30.0
     freeing_seconds: float = 120.0
     checkpoint_seconds: float = 0.0
+    growing_seconds: float = 60.0
     repair_seconds: float = 30.0
     backoff_initial_seconds: float = 5.0
     backoff_max_seconds: float = 120.0

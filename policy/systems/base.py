@@ -56,6 +56,14 @@ def next_moment(policy: Policy, now: float) -> float:
     return policy.next_moment(now) if isinstance(policy, KeepsTime) else math.inf
 
 
+def grows_again(policy: object) -> bool:
+    """Whether the system gives running jobs more workers whenever there is room (its class says ``grows``).
+
+    Of a rebalanced one the base counts. Others keep to the numbers they have named: what is taken back stays away.
+    """
+    return bool(getattr(getattr(policy, "base", policy), "grows", False))
+
+
 @runtime_checkable
 class Prices(Protocol):
     """A system that sells room: what it costs now can be told."""

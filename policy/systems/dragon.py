@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.model import Job
@@ -72,6 +73,8 @@ class Dragon:
     twice that is not scaled up. scale_up: where a job grows (section 3.3: nodes on which it runs). in_turns: one worker
     for each job in turn; else each to its maximum. urgent_sizes, sizes: with how many workers a job starts.
     """
+
+    grows: ClassVar[bool] = True
 
     urgent_threshold: float = 120.0
     idle_threshold: float = 60.0

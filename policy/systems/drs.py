@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
@@ -61,6 +62,8 @@ class Drs:
     listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a change of
     its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the article.
     """
+
+    grows: ClassVar[bool] = True
 
     worth: Worth = Worth.STATED
     requirement: Requirement = Requirement.MINIMUM

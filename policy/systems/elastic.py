@@ -44,7 +44,9 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
         gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
         moments = [turn + TURN_SECONDS for turn in gang.turns]
         if job is not None and is_filed(snapshot.index.waiting, uid):
-            moments += (gang.not_before, job.arrival + patience)
+            moments.append(job.arrival + patience)
+        if gang.not_before:
+            moments.append(gang.not_before)
         if cooldown is not None and gang.grew is False and gang.scaled_at is not None:
             moments.append(gang.scaled_at + cooldown)
         return tuple(("moments", (at, uid)) for at in moments)
@@ -245,7 +247,8 @@ class ElasticPass:
         gang = self.gangs[job.uid]
         # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
         sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
-        return job.elastic and gang.workers < job.max_workers and sure and job.uid not in self.scaled and not gang.held
+        free = sure and self.now >= gang.not_before and job.uid not in self.scaled and not gang.held
+        return job.elastic and gang.workers < job.max_workers and free
 
     def pays(self, job: Job, restart_seconds: float) -> bool:
         """Whether the job, at its maximum, would end sooner by what a change of its workers costs it.

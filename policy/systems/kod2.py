@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.arranged import Place
@@ -47,6 +47,8 @@ class Kod2:
     ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``restart_seconds``: what a change of its
     workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the paper.
     """
+
+    grows: ClassVar[bool] = True
 
     starve_limit: float = 600.0
     gate: Gate = Gate.LOOSE

@@ -7,12 +7,16 @@ from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.reasons import Reason
+from policy.transitions.arrivals import end_waiting
 from policy.transitions.gangs import give_up, job_of, refuse_held, rules_of
 from policy.transitions.migrate import leave, stay
 
 
-def expire(draft: Draft, now: float) -> list[Effect]:
-    """Let deadlines run out. A replica that does not lead has none: it may not conclude anything from time."""
+def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
+    """Let deadlines run out. A replica that does not lead has none: it may not conclude anything from time.
+
+    gives_back: whether a growth whose members never come is given back; else it is only reported.
+    """
     for key in [key for key, until in draft.read("not_offered").items() if until <= now]:
         draft.drop_refusal(*key)
     if not (draft.read("synced") and draft.read("leading")):
@@ -23,7 +27,7 @@ def expire(draft: Draft, now: float) -> list[Effect]:
         if gang.window_ends is not None and gang.window_ends <= now:
             effects += _end_window(draft, gang, now)
         elif gang.deadline is not None and gang.deadline <= now and not gang.held:
-            effects += _end_plan(draft, gang, now)
+            effects += _end_plan(draft, gang, now, gives_back=gives_back)
     return effects
 
 
@@ -36,7 +40,7 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     return refuse_held(gang, Reason.BARRIER_TIMEOUT)
 
 
-def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list[Effect]:
     job = job_of(draft, gang.job_uid)
     if gang.state in (State.RELEASING, State.PAUSED, State.COMPLETED, State.WAITING):
         # A binding whose answer was lost this long ago was either seen by the watch or never made.
@@ -47,6 +51,8 @@ def _end_plan(draft: Draft, gang: Gang, now: float) -> list[Effect]:
         # nobody would create anew are not deleted.
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
         return []
+    if job is not None and gang.state is State.RUNNING:
+        return end_waiting(draft, job, gang, now, gives_back=gives_back)
     if job is not None and gang.state is State.MIGRATING:
         if gang.saving:
             leave(draft, gang, now)

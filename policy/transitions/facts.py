@@ -14,7 +14,18 @@ from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
-from policy.transitions.gangs import bind, cleared, job_of, let_go, move, pod_of, refuse_held, retarget, rules_of
+from policy.transitions.gangs import (
+    LOST_BINDING_SECONDS,
+    bind,
+    cleared,
+    job_of,
+    let_go,
+    move,
+    pod_of,
+    refuse_held,
+    retarget,
+    rules_of,
+)
 from policy.transitions.migrate import leave
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
@@ -222,7 +233,7 @@ def _remember_gone(draft: Draft, uid: str, now: float) -> None:
 def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     """One that stops leading forgets its plans, follows the pods, and keeps what may be in flight.
 
-    One that begins to lead gives each gang that it finds in repair its whole time again.
+    One that begins to lead gives each gang that it finds in repair, or grown, its whole time again.
     """
     if leading == draft.read("leading"):
         return []
@@ -230,11 +241,17 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     effects: list[Effect] = []
     for _, gang in sorted(draft.read("gangs").items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)
-        if settled and not (leading and gang.in_flight):
+        if settled and not (leading and (gang.in_flight or gang.awaited)):
             continue
         if leading:
-            draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+            draft.put_gang(replace(gang, retried=False, deadline=now + _time_again(draft, gang)))
         else:
             effects += refuse_held(gang, Reason.NOT_LEADING)
             move(draft, cleared(gang), Move.FORGET)
     return effects
+
+
+def _time_again(draft: Draft, gang: Gang) -> float:
+    if gang.state is State.RUNNING:
+        return rules_of(draft).growing_seconds if gang.awaited else LOST_BINDING_SECONDS
+    return rules_of(draft).repair_seconds

@@ -80,8 +80,11 @@ def least_workers(job: Job, gang: Gang) -> int:
 
 
 def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
-    """Take the gang along an edge of the lifecycle table and store it."""
-    moved: Gang = replace(gang, state=next_state(gang.state, how), **changes)  # type: ignore[arg-type]
+    """Take the gang along an edge of the lifecycle table and store it. With its running ends what it grows by."""
+    state = next_state(gang.state, how)
+    if gang.state is State.RUNNING:
+        gang = replace(gang, awaited=0, retried=False, attempts=0, not_before=0.0)
+    moved: Gang = replace(gang, state=state, **changes)  # type: ignore[arg-type]
     draft.put_gang(moved)
     return moved
 
@@ -127,9 +130,27 @@ def retarget(
         turned = gang.grew is not None and gang.grew is not grew
         changes |= {"grew": grew, "scaled_at": now, "targets": (*gang.targets, gang.workers)}
         changes |= {"turns": (*gang.turns, now)[-TURNS_KEPT:]} if turned else {}
+        changes |= _awaiting(draft, gang, workers - gang.workers, now)
     gang = replace(gang, **changes)  # type: ignore[arg-type]
     draft.put_gang(gang)
     return gang
+
+
+def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, object]:
+    """So many more (or fewer) workers are given to a gang that runs: those who are to come get their time for it."""
+    if gang.state is not State.RUNNING or not gang.whole:
+        return {}
+    if more > 0:
+        deadline = now + rules_of(draft).growing_seconds
+        return {"awaited": gang.awaited + more, "retried": False, "deadline": deadline}
+    left = max(0, gang.awaited + more)
+    return {"awaited": left} if left or not gang.awaited else nobody_awaited(gang, now)
+
+
+def nobody_awaited(gang: Gang, now: float) -> dict[str, object]:
+    """The changes of a running gang that awaits nobody any more; what is in flight has its time still."""
+    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
+    return {"awaited": 0, "retried": False, "deadline": deadline}
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:

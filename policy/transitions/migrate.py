@@ -13,6 +13,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod, Slot
+from policy.transitions.arrivals import await_rest
 from policy.transitions.gangs import bound_slots, complete, least_workers, move, plan_name, pod_of, rules_of, stays
 
 
@@ -40,7 +41,9 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
     if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps):
-        return move(draft, gang, Move.COMPLETE, deadline=None, saving=False)
+        move(draft, gang, Move.COMPLETE, deadline=None, saving=False)
+        await_rest(draft, job, now)
+        return draft.gang(job.uid)
     nodes: dict[str, Node] = draft.read("nodes")
     targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
     usable = {name for name in targets if name in nodes and nodes[name].ready and not nodes[name].unschedulable}
@@ -52,7 +55,9 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else now + rules_of(draft).repair_seconds
     nodes = {**gang.nodes, **_places(draft, gang)}
-    return move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, saving=False)
+    move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, saving=False)
+    await_rest(draft, job, now)
+    return draft.gang(job.uid)
 
 
 def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:

@@ -10,6 +10,7 @@ from policy.cluster.lifecycle import Move
 from policy.cluster.model import WORKER, Job, Slot, queued, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
+from policy.transitions.arrivals import await_rest, follow_arrivals
 from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.gangs import (
     LOST_BINDING_SECONDS,
@@ -145,10 +146,12 @@ def _keep_to_pods(draft: Draft, gang: Gang, bound: set[Slot]) -> Gang:
 
 def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     if whole:
-        return send_held(
+        effects = send_held(
             draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, misses=0,
             not_before=0.0, retried=False, waits_for=(), admitted_at=gang.admitted_at or now,
         )  # fmt: skip
+        await_rest(draft, job, now)
+        return effects
     if gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_holds_room(draft, job.uid):
         # Not one of its bindings was made: the next ones are made together again, or not at all.
         return give_up(draft, gang, now, Reason.BIND_FAILED)
@@ -175,6 +178,7 @@ def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: boo
     if not whole and gang.whole:
         gang = move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
         return [] if _anything(draft, gang) else _gone(draft, gang)
+    gang = follow_arrivals(draft, job, gang, now)
     if whole and gang.least != (least := _reached(job, gang, bound)):
         draft.put_gang(replace(gang, least=least))
     return []

@@ -732,6 +732,7 @@ TOLD = {
     "no work in this slot": (decision(1, 0.0, "Resize", direction="in", workers=0), "Paused"),
     "moved": (decision(1, 0.0, "Migrate"), "Migrating"),
     "refused": (decision(1, 0.0, "Reject"), "Rejected"),
+    "workers that do not come": (decision(1, 0.0, "Stalled", workers=2), "GrowthStalled"),
     "changed by a person": (decision(1, 0.0, "Edited"), "Edited"),
 }
 

@@ -12,7 +12,7 @@ from extender.observe.metrics import ControllerMetrics, Metrics, health_app
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.resizes import Workers
-from policy.cluster.actions import Admit, Effect, Released, Resize
+from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
 from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Pod, Role, Slot
 from policy.cluster.reasons import Reason
@@ -163,6 +163,7 @@ def test_decisions_are_counted_by_action_direction_and_reason() -> None:
     metrics = Metrics()
     shrunk, grown, paused = Resize("j", 2, on_behalf_of="k"), Resize("j", 3), Resize("j", 0)
     effects: list[Effect] = [Admit("j", 4, {}), shrunk, grown, paused, Released("j", "p", Reason.BIND_FAILED)]
+    effects += [Stalled("j", 4, 2, given_back=back) for back in (False, False, True)]
     metrics.observe_step(0.0, [], effects, Snapshot())
     metrics.observe_binding("refused")
     assert value(metrics, "kohort_decisions_total", action="Resize") == 3
@@ -171,6 +172,8 @@ def test_decisions_are_counted_by_action_direction_and_reason() -> None:
         assert value(metrics, "kohort_resizes_total", direction=direction, cause=cause) == 1
     assert value(metrics, "kohort_gangs_released_total", reason="BindFailed") == 1
     assert value(metrics, "kohort_bindings_total", outcome="refused") == 1
+    assert value(metrics, "kohort_stalled_growths_total", outcome="awaited") == 2
+    assert value(metrics, "kohort_stalled_growths_total", outcome="given-back") == 1
 
 
 NODE = {Slot("worker", 2): "n1"}

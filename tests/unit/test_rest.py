@@ -18,7 +18,7 @@ from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.answers.changes import Kind
-from policy.cluster.actions import Admit, Effect, Resize
+from policy.cluster.actions import Admit, Effect, Resize, Stalled
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -434,6 +434,15 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
         ("out", "scaled out to 3 workers"),
         ("", "1 member placed anew"),
     ]
+
+
+@pytest.mark.parametrize(("back", "ends"), [(False, "still awaited"), (True, "given back")])
+async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> None:
+    service = Service(JobSeen(B), Synced())
+    service.ledger.journal.write(NOW, 1, [], [Stalled(B.uid, 4, 3, given_back=back)])
+    (entry,) = (await service.ask("/decisions"))["decisions"]
+    assert (entry["job"]["name"], entry["reason"], entry["workers"]) == ("b", "GrowthStalled", 4)
+    assert entry["text"] == f"3 of the 4 workers given have not come: {ends}"
 
 
 # -- wrong requests ------------------------------------------------------------------------------

@@ -358,7 +358,7 @@ def test_settings_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
 def test_every_rule_of_the_policy_follows_a_setting() -> None:
     barrier = {
         "window_seconds": 9, "http_timeout_seconds": 32, "binding_seconds": 5, "repair_seconds": 31,
-        "freeing_seconds": 121, "checkpoint_seconds": 29, "gangs_at_once": 17,
+        "freeing_seconds": 121, "growing_seconds": 62, "checkpoint_seconds": 29, "gangs_at_once": 17,
     }  # fmt: skip
     release = {"backoff_initial_seconds": 6, "backoff_max_seconds": 130}
     others: dict[str, Any] = {
@@ -369,6 +369,6 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
         window_seconds=9, hold_seconds=21, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
         backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=1260,
         gangs_at_once=17, ranked=True, gangs=False, checkpoint_seconds=29, stores=True,
-        resizes_per_minute=7,
+        resizes_per_minute=7, growing_seconds=62,
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == []
