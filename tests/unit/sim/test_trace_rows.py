@@ -65,7 +65,7 @@ def test_a_job_that_would_not_fit_on_the_empty_cluster_is_refused() -> None:
     nodes = [node("a", 10, 32), node("b", 10, 32)]
     assert "row 2" not in str(trace_of(numbered([GOOD, {**GOOD, "name": "fits"}]), nodes))
     said = fault({"worker_millicores": 9_500, "min_workers": 2}, nodes=nodes)
-    assert "jobs.csv, row 2: min_workers: '2 of cpu 20000" in said
+    assert "jobs.csv, row 2: min_workers: '2 of 20 cpu" in said
     assert said.endswith("is not allowed; allowed: a gang that fits on the empty cluster of 2 nodes")
 
 
