@@ -70,6 +70,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
         yield "placed", job.running.placement
         yield "traffic", job.running.traffic
         yield "growth", job.running.growth
+    yield "schedule", "" if job.schedule is None else job.schedule.text
     for held in job.held:
         yield "held", f"{short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
     yield "mend", job.mend

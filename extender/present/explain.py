@@ -11,6 +11,7 @@ from extender.present.jobs import expected_view, job_detail
 from extender.present.views import (
     AheadView,
     ChangeView,
+    DriftView,
     ExplainView,
     HeldView,
     NeedView,
@@ -26,7 +27,7 @@ from policy.answers.unblock import unblock
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Policy
+from policy.systems.base import Drift, Policy
 
 
 def explain_view(
@@ -37,7 +38,8 @@ def explain_view(
     base = dict(job_detail(snapshot, job, policy, now))
     if told is None:
         return ExplainView(**base)
-    return ExplainView(**base, **_story(told, job), history=history_view(snapshot, entries, job))
+    story = _story(told, job) | {"schedule": None if told.drift is None else _drift(told.drift, now)}
+    return ExplainView(**base, **story, history=history_view(snapshot, entries, job))
 
 
 def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
@@ -81,6 +83,15 @@ def _resume(job: Job) -> str:
     """What lets it go on: the field differs by kind."""
     kind = KINDS.get(job.kind)
     return f"set {kind.suspended_by} to false, as `kohort resume {job.key}` does" if kind is not None else ""
+
+
+def _drift(drift: Drift, now: float) -> DriftView:
+    behind, percent = round(drift.behind, 2), 100.0 * drift.behind / drift.whole
+    slots = "1 worker-slot" if abs(behind) == 1 else f"{abs(behind):g} worker-slots"
+    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead of'} it"
+    said = f"{way if behind else 'on it'}: needs {drift.needed:.4g} more, has {drift.scheduled:.4g}"
+    said += f", by its report of {max(0.0, now - drift.at):.0f} s ago" + (f"; {drift.follows}" if drift.follows else "")
+    return DriftView(needed=drift.needed, scheduled=drift.scheduled, behind=behind, percent=percent, text=said)
 
 
 def _room(node: NodeRoom) -> NodeRoomView:

@@ -185,6 +185,16 @@ class RunningView(View):
     growth: str = Field(description="What its growth is held back by.")
 
 
+class DriftView(View):
+    """How a job stands against its schedule by its last report. Worker-slots: one worker that runs for one slot."""
+
+    needed: float = Field(description="Worker-slots that it still needs, as of that report.")
+    scheduled: float = Field(description="Worker-slots that its schedule has for it from then on.")
+    behind: float = Field(description="The first less the second: below 0 it is ahead.")
+    percent: float = Field(description="That, of all its work.")
+    text: str
+
+
 class StepView(View):
     """What was decided about a job in one step. ``step``: the number that all decisions of that step share."""
 
@@ -209,6 +219,9 @@ class ExplainView(JobDetail):
     held: tuple[HeldView, ...] = ()
     arithmetic: str = Field("", description="How much of the gang would fit now, and which node comes closest.")
     running: RunningView | None = Field(None, description="Of a job that has room.")
+    schedule: DriftView | None = Field(
+        None, description="Of a job that is scheduled by slots and reports its progress."
+    )
     expected: ExpectedView | None = Field(None, description="Of a job that waits; null if not asked for.")
     history: tuple[StepView, ...] = Field((), description="What was decided about it, oldest first.")
     unblock: tuple[ChangeView, ...] | None = Field(None, description="What would admit it now; null if not asked for.")

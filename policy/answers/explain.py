@@ -13,7 +13,7 @@ from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.words import in_words
 from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.room import Room
-from policy.systems.base import Policy
+from policy.systems.base import Drift, Policy, drift_of
 
 MENDS: dict[Reason, str] = {
     Reason.INVALID: "correct the field that is named; the job is taken up again at once",
@@ -76,6 +76,7 @@ class Ahead:
 class Explanation:
     """A job's story now. ``reason`` is None where nothing is amiss; names are ``namespace/name``.
 
+    ``drift``: against its schedule, where the policy makes one and the job has reported how far it is.
     ``held``: of a job that waits, the room that finished jobs hold; of one that has finished, the room that it holds.
     """
 
@@ -93,6 +94,7 @@ class Explanation:
     waits_for: tuple[str, ...]
     held: tuple[HeldRoom, ...]
     arithmetic: str = ""
+    drift: Drift | None = None
 
     @property
     def text(self) -> str:
@@ -123,6 +125,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         waits_for=_pods(snapshot, gang),
         held=held,
         arithmetic=_arithmetic(snapshot, job) if waits and job.roles else "",
+        drift=drift_of(policy, snapshot, job_uid, now),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from policy.cluster.actions import Decision
@@ -77,6 +78,41 @@ def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, fl
     """The prices of the policy, or of the one that decides beneath a rebalancer; none where it has no prices."""
     deciding = getattr(policy, "base", policy)
     return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a job stands against its schedule, in worker-slots (a worker that runs for a slot), as of its last report.
+
+    needed: what it still needs by that report; scheduled: what its schedule has for it from then on; whole: all of its
+    work. at: time of the report, seconds since the epoch. follows: what is done about it, in words; empty: nothing.
+    """
+
+    needed: float
+    scheduled: float
+    whole: float
+    at: float
+    follows: str
+
+    @property
+    def behind(self) -> float:
+        """By how many worker-slots it is late; below 0 it is early."""
+        return self.needed - self.scheduled
+
+
+@runtime_checkable
+class Schedules(Protocol):
+    """A system that commits itself to a schedule for each job."""
+
+    def against_schedule(self, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
+        """How the job stands against it; None where it has none, or has not reported how far it is."""
+        ...
+
+
+def drift_of(policy: object, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
+    """The drift by the policy, or by the one that decides beneath a rebalancer; None where it has no schedules."""
+    deciding = getattr(policy, "base", policy)
+    return deciding.against_schedule(snapshot, job_uid, now) if isinstance(deciding, Schedules) else None
 
 
 @runtime_checkable

@@ -19,7 +19,8 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import barred
-from policy.systems.base import Parts
+from policy.systems.base import Drift, Parts
+from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork, within
 from policy.systems.oasis.keep import read_book, write_book
 from policy.systems.oasis.market import prices_now
@@ -86,6 +87,10 @@ class Oasis:
         slot = math.floor(now / self.slot_seconds)
         held = book if isinstance(book, Book) else Book()
         return prices_now(self.pricing, usable(snapshot), held, self.known, slot, self.horizon)
+
+    def against_schedule(self, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
+        """How the job stands against its plan, by its own reports."""
+        return drift_of(snapshot, job_uid, self.slot_seconds, self.drift, now)
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Each job's part of the book."""

@@ -80,6 +80,8 @@ ANSWERS: dict[str, Any] = {
         **JOB, "name": "run", "state": "running", "workers": 3, "waits": None, "roles": [], "members": [],
         "running": {"placement": "whole on n1", "pairs": 3, "crossing": 0, "traffic": "0 of 3 pairs cross nodes",
                     "growth": "room"},
+        "schedule": {"needed": 11.0, "scheduled": 10.0, "behind": 1.0, "percent": 8.3,
+                     "text": "1 worker-slot (8 % of its work) behind it"},
     },
 }  # fmt: skip
 

@@ -67,7 +67,8 @@ TABLES = {
     "explain a running job": (
         ("explain", "team/run"),
         ["job team/run (TFJob)", "state running", "workers 3 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
-         "waited 3m12s", "placed whole on n1", "traffic 0 of 3 pairs cross nodes", "growth room"],
+         "waited 3m12s", "placed whole on n1", "traffic 0 of 3 pairs cross nodes", "growth room",
+         "schedule 1 worker-slot (8 % of its work) behind it"],
     ),
     "describe": (
         ("describe", "team/big"),

@@ -1,0 +1,38 @@
+"""How a job stands against its schedule, by its own reports."""
+
+from __future__ import annotations
+
+import math
+
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Drift
+from policy.systems.oasis.schedule import MEMORY, Book, Plan
+from policy.systems.oasis.workload import work_of
+
+
+def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float, now: float) -> Drift | None:
+    """None without a plan, or without a report that tells how far it is, of this slot or of the one before.
+
+    Both sides are looked at as of the report; one of the slot before is carried on to the beginning of this slot at as
+    many workers as it has in it. tolerance: the share of its plan by which a job may be late before it is planned anew.
+    """
+    book, slot = snapshot.memory.get(MEMORY), math.floor(now / slot_seconds)
+    plan = book.plans_at(slot).get(uid) if isinstance(book, Book) else None
+    told = next((one for one in reversed(snapshot.reports.get(uid, ())) if one.done is not None), None)
+    begin = slot * slot_seconds
+    if plan is None or uid not in snapshot.jobs or told is None or told.at < begin - slot_seconds:
+        return None
+    shift = plan.at(slot)
+    passed = (told.at - begin) / slot_seconds * (shift.workers if shift else 0)  # since the slot began; may be negative
+    whole = work_of(snapshot.jobs[uid], slot_seconds).work
+    needed = max(0.0, whole * (1.0 - (told.done or 0.0)) + min(0.0, passed))
+    scheduled = max(0.0, plan.left(slot) - max(0.0, passed))
+    return Drift(needed, scheduled, whole, told.at, _follows(plan, slot, needed, scheduled, tolerance))
+
+
+def _follows(plan: Plan, slot: int, needed: float, scheduled: float, tolerance: float) -> str:
+    """What the next slot does about it, in words."""
+    if needed > scheduled * (1.0 + tolerance):
+        return "the rest is planned anew at the next slot"
+    spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].workers >= needed
+    return "the last of its slots are given back at the next slot" if spare else ""
