@@ -19,6 +19,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from extender.clock import Clock
+from extender.kube.api import Resource
 from policy.cluster.snapshot import Snapshot
 
 STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s and lists anew
@@ -88,7 +89,7 @@ class Watch(Protocol):
     """A reflector, as far as health goes."""
 
     @property
-    def resource(self) -> object:
+    def resource(self) -> Resource:
         """What it follows."""
         ...
 

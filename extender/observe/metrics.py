@@ -241,18 +241,19 @@ class Metrics(Collector):
 
 
 def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
+    """Two versions of one resource are watched where a cluster serves the one or the other."""
+    labels = ["resource", "version"]
     restarts = CounterMetricFamily(
-        "kohort_watch_restarts", "Lists and watches that failed and were begun anew.", labels=["resource"]
+        "kohort_watch_restarts", "Lists and watches that failed and were begun anew.", labels=labels
     )
-    ages = GaugeMetricFamily(
-        "kohort_watch_last_seen_seconds", "Time since the API was last heard of.", labels=["resource"]
-    )
+    ages = GaugeMetricFamily("kohort_watch_last_seen_seconds", "Time since the API was last heard of.", labels=labels)
     text = "1 while the resource may not be read: jobs of that kind are not scheduled."
-    forbidden = GaugeMetricFamily("kohort_watch_forbidden", text, labels=["resource"])
+    forbidden = GaugeMetricFamily("kohort_watch_forbidden", text, labels=labels)
     for watch in watches:
-        forbidden.add_metric([str(watch.resource)], watch.forbidden)
-        restarts.add_metric([str(watch.resource)], watch.restarts)
-        ages.add_metric([str(watch.resource)], now - watch.last_seen)
+        which = [str(watch.resource), watch.resource.version]
+        forbidden.add_metric(which, watch.forbidden)
+        restarts.add_metric(which, watch.restarts)
+        ages.add_metric(which, now - watch.last_seen)
     yield restarts
     yield ages
     yield forbidden

@@ -7,6 +7,7 @@ import pytest
 
 from extender.clock import Clock
 from extender.config.settings import Settings
+from extender.kube.api import JOBSETS, PODS, Resource
 from extender.observe.health import Check, Heartbeat, Readiness, extender_readiness, probes
 from extender.observe.metrics import ControllerMetrics, Metrics, health_app
 from extender.state.journal import Journal
@@ -39,7 +40,7 @@ class HandClock(Clock):
 
 @dataclass
 class Watch:
-    resource: str = "pods"
+    resource: Resource = PODS
     synced: bool = True
     last_seen: float = 100.0
     restarts: int = 0
@@ -93,7 +94,7 @@ def test_the_extender_is_ready_when_its_facts_are_whole_and_fresh(
 
 
 def test_a_kind_that_may_not_be_read_is_a_warning_that_names_it(clock: HandClock) -> None:
-    watches = [Watch(), Watch("jobsets.jobset.x-k8s.io", forbidden=True)]
+    watches = [Watch(), Watch(JOBSETS, forbidden=True)]
     heartbeat = Heartbeat(clock)
     heartbeat.beat()
     found = extender_readiness(READY, watches, True, heartbeat, clock)
@@ -233,9 +234,9 @@ def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
         "kohort_controller_last_heard_seconds": 30, "kohort_log_lines_dropped_total": 0,
     }  # fmt: skip
     assert {name: value(metrics, name) for name in names} == names
-    assert value(metrics, "kohort_watch_last_seen_seconds", resource="pods") == 33
-    assert value(metrics, "kohort_watch_restarts_total", resource="pods") == 2
-    assert value(metrics, "kohort_watch_forbidden", resource="pods") == 0
+    assert value(metrics, "kohort_watch_last_seen_seconds", resource="pods", version="v1") == 33
+    assert value(metrics, "kohort_watch_restarts_total", resource="pods", version="v1") == 2
+    assert value(metrics, "kohort_watch_forbidden", resource="pods", version="v1") == 0
     assert value(metrics, "kohort_gangs", state="waiting") == 1
     assert value(metrics, "kohort_queue_jobs", reason="WaitingForPods") == 1
 
