@@ -128,6 +128,8 @@ class Metrics(Collector):
         self._resizes = Counter("kohort_resizes", text, ["direction", "cause"], **make)
         text = "Growths of running jobs of which workers did not come in their time, by outcome."
         self._stalled = Counter("kohort_stalled_growths", text, ["outcome"], **make)
+        for outcome in ("awaited", "given-back"):
+            self._stalled.labels(outcome)  # a rate needs a series from the beginning
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
         self.pulse = Pulse(self.registry)
