@@ -5,11 +5,11 @@ from __future__ import annotations
 from policy.cluster.resources import Resources
 
 BYTES = ("memory", "ephemeral-storage")
-SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
+SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 
 
 def in_words(resources: Resources) -> str:
-    """``3.5 cpu, 8 GiB, 2 nvidia.com/gpu``; bytes without a name are of memory, and how many pods is left out."""
+    """``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; how many pods is left out."""
     return ", ".join(_said(name, resources[name]) for name in resources if name != "pods")
 
 
@@ -17,7 +17,7 @@ def _said(name: str, amount: int) -> str:
     if name == "cpu":
         return f"{amount / 1000:.4g} cpu"
     if name in BYTES:
-        return _bytes(amount) if name == "memory" else f"{_bytes(amount)} {name}"
+        return f"{_bytes(amount)} {name}"
     return f"{amount} {name}"
 
 

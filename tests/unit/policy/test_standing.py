@@ -106,7 +106,7 @@ def test_a_shrink_tells_both_weights_and_what_the_rival_needs() -> None:
         "workers": "5 of 1-5",
         "weight": f"{Kod2().published(weight(jobs['job-a'])):.4f}",
         "for": "team/b",
-        "it needs": "4 cpu, 2 GiB",
+        "it needs": "4 cpu, 2 GiB memory",
         "its weight": f"{Kod2().published(weight(jobs['job-b'])):.4f}",
     }
 
