@@ -54,14 +54,16 @@ class Remembered:
         """A process has made a step: where it has just begun to decide, its schedules are those of the objects.
 
         Only where it is the same slot, the nodes have the same room as at the last decision, and all of that was
-        written down: else plans may change, because they do not fit any more, or do not fit one another.
+        written down: else plans may change, because they do not fit any more, or do not fit one another; and where no
+        clock has been set anew, for schedules move with it.
         """
         began, self._led[extender.name] = not self._led.get(extender.name), extender.leads
         book: Any = extender.live.ledger.snapshot.memory.get("oasis")
         if not extender.leads or book is None:
             return
         now = (book.slot, book.ground)
-        if began and now == self._before and all(self._is_written(*wanted) for wanted in self._wanted.items()):
+        same = now == self._before and not self._jumped()
+        if began and same and all(self._is_written(*wanted) for wanted in self._wanted.items()):
             self._compare(extender, book.slot)
         self._before, self._wanted = now, extender.live.ledger.snapshot.texts
 

@@ -67,11 +67,16 @@ class Report:
     story: list[str] = field(default_factory=list)
 
     @property
+    def decided(self) -> int:
+        """Gangs that were bound, and jobs that were refused."""
+        return self.gangs + self.did["refused"]
+
+    @property
     def failure(self) -> str:
-        """What is wrong with the run; one that did too little is."""
+        """What is wrong with the run; one that did too little is. OASiS may refuse every job of a run."""
         if self.violations:
             return "; ".join(self.violations[:3])
-        if self.steps < LEAST_STEPS or self.jobs < LEAST_GANGS or not (self.gangs and self.faults):
+        if self.steps < LEAST_STEPS or self.jobs < LEAST_GANGS or not (self.decided and self.faults):
             return f"too little was done: {self.steps} steps, {self.jobs} gangs, {sum(self.faults.values())} faults"
         return ""
 
@@ -264,6 +269,7 @@ class Simulation:
                 raise error
         self.did["report"] = self.training.taken
         self.did["schedule"] = self.witness.memory.schedules
+        self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if refused(job))
         return self._report(began, calm)
 
     def spawn(self, part: Coroutine[Any, Any, None]) -> None:
