@@ -64,7 +64,7 @@ def test_a_sample_follows_the_seed(tmp_path: Path) -> None:
 WRONG = {
     "a field": (JOBS.replace("100\n", "-1\n"), ",nodes=1x9x9", "jobs.csv, line 2: work_seconds: '-1' is not allowed"),
     "two fields": (JOBS.replace(",1,4,", ",3,4,"), ",nodes=1x9x9", "jobs.csv, line 3: workers: '2' is not allowed"),
-    "too large": (JOBS, ",nodes=1x1x0", "jobs.csv, line 2: min_workers: '1 of 1 cpu, 1 KiB' is not allowed"),
+    "too large": (JOBS, ",nodes=1x1x0", "jobs.csv, line 2: min_workers: '1 of 1 cpu, 1 KiB memory' is not allowed"),
     "short row": (JOBS.replace("50\n", "\n").replace(",\n", "\n"), ",nodes=1x9x9", "jobs.csv, line 3: it has more or"),
     "no row": ("name,time\n", "", "jobs.csv: there is no row; allowed: one or more"),
     "columns": ("name,time\na,b\n", "", "jobs.csv: its columns (name, time) are of no format; allowed: format=NAME"),
