@@ -37,6 +37,7 @@ from tests.simulation.network import Line, Watcher, leader_of
 if TYPE_CHECKING:
     from tests.simulation.processes import Extender
 
+MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
 STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
 PARTIAL_STORM: Final = 240.0
@@ -464,7 +465,7 @@ class Witness(Watcher):
             sizes = [workers for at, workers in past.turns if at >= self.calm_since]
             steps = [after - before for before, after in pairwise(sizes) if after != before]
             turned = sum(1 for one, two in pairwise(steps) if (one > 0) is not (two > 0))
-            if turned > 2:
+            if turned > MOST_TURNS:
                 job = self.world.store.jobs.get(uid)
                 self.violated("L3", f"{job.key if job else uid} was resized {sizes} in the calm")
 
