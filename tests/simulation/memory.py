@@ -36,19 +36,34 @@ class Remembered:
         self._led: dict[str, bool] = {}
         self._before: tuple[int, object] = (-1, None)  # slot and room of the nodes at the last decision
         self._wanted: Mapping[str, str] = {}  # the texts as they were to be then
+        self._term_at = 0.0
+        self._own: dict[str, set[str]] = {}  # by uid: every text that this term has wanted
+        self._landed: dict[str, tuple[str, float]] = {}  # by uid: the text that the API has, and since when
 
     def see(self, job: JobObject, excepted: bool) -> None:
         """A job's object has changed. ``excepted``: it may be decided about anew."""
         if excepted or (job.suspended and not job.released) or job.phase.ended:
             self._excepted.add(job.uid)
-        old, new = self._texts.get(job.uid, {}), json.loads(job.spec.annotations.get(MEMORY) or "{}")
+        text = job.spec.annotations.get(MEMORY) or "{}"
+        old, new, late = self._texts.get(job.uid, {}), json.loads(text), self._is_late(job.uid)
         self._texts[job.uid] = new
-        if job.uid in self._excepted or old == new:
+        if old == new:
+            return
+        self._landed[job.uid] = text, loop_time()
+        if job.uid in self._excepted or late:
             return
         for policy, rule in RULES.items():
             if policy in old:
                 for what in rule(old[policy], new.get(policy), self._jumped()):
                     self._violated(f"{job.key}: {what}")
+
+    def _is_late(self, uid: str) -> bool:
+        """Whether the text that is there is an older term's and came after this one had listed the jobs.
+
+        Nobody starts by a decision that is not written, so this term may decide as if the other had not.
+        """
+        text, at = self._landed.get(uid, ("", 0.0))
+        return at >= self._term_at and text not in self._own.get(uid, ())
 
     def stepped(self, extender: Extender) -> None:
         """A process has made a step: where it has just begun to decide, its schedules are those of the objects.
@@ -59,7 +74,13 @@ class Remembered:
         """
         began, self._led[extender.name] = not self._led.get(extender.name), extender.leads
         book: Any = extender.live.ledger.snapshot.memory.get("oasis")
-        if not extender.leads or book is None:
+        if not extender.leads:
+            return
+        if began:
+            self._term_at, self._own = loop_time(), {}
+        for job_uid, text in extender.live.ledger.snapshot.texts.items():
+            self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
+        if book is None:
             return
         now = (book.slot, book.ground)
         same = now == self._before and not self._jumped()

@@ -1,7 +1,9 @@
 """The rules about what policies remember can be broken: made-up texts with one fault each are found."""
 
 import copy
+import json
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,3 +90,27 @@ def test_a_refusal_by_a_clock_that_was_set_back_is_not_kept() -> None:
 def test_a_schedule_is_read_by_slot() -> None:
     assert memory.schedule(PLAN, 668) == {668: [("worker", "n2", 2)]}
     assert memory.workers([["worker", 1, 2], ["ps", 0, 1]]) == 2
+
+
+@pytest.mark.parametrize(("own", "faults"), [(True, 1), (False, 0)], ids=["this term's", "an older term's, late"])
+def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool, faults: int) -> None:
+    told = list[str]()
+    texts = {"team/uid-a": json.dumps({"oasis": REFUSED})} if own else {}
+    snapshot = SimpleNamespace(texts=texts, memory={})
+    leader: Any = SimpleNamespace(name="a", leads=True, live=SimpleNamespace(ledger=SimpleNamespace(snapshot=snapshot)))
+
+    async def judge() -> None:
+        remembered = memory.Remembered(told.append, lambda: False)
+        remembered.stepped(leader)
+        for part in (REFUSED, ADMITTED):
+            spec = SimpleNamespace(annotations={memory.MEMORY: json.dumps({"oasis": part})})
+            phase = SimpleNamespace(ended=False)
+            job: Any = SimpleNamespace(uid="uid-a", key="team/a", suspended=False, spec=spec, phase=phase)
+            remembered.see(job, False)
+
+    loop = SimLoop()
+    try:
+        loop.run_until_complete(judge())
+    finally:
+        loop.close()
+    assert len(told) == faults
