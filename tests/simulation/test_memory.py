@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extender.kube.jobkinds import MEMORY
 from tests.simulation import memory
 from tests.simulation.clocks import SimLoop
 from tests.simulation.memory import oasis, specon
@@ -103,7 +104,7 @@ def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool,
         remembered = memory.Remembered(told.append, lambda: False)
         remembered.stepped(leader)
         for part in (REFUSED, ADMITTED):
-            spec = SimpleNamespace(annotations={memory.MEMORY: json.dumps({"oasis": part})})
+            spec = SimpleNamespace(annotations={MEMORY: json.dumps({"oasis": part})})
             phase = SimpleNamespace(ended=False)
             job: Any = SimpleNamespace(uid="uid-a", key="team/a", suspended=False, spec=spec, phase=phase)
             remembered.see(job, False)
