@@ -16,12 +16,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from extender.cli.errors import CliError
-from extender.cli.through import NoWayError, Question, read
+from extender.cli.through import SECONDS, NoWayError, Question, read
 from extender.cli.through import ask as through
 from extender.config.hosts import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
-SECONDS: Final = 30.0
 TRIES: Final = 8
 AGAIN_SECONDS: Final = 0.5
 View = TypeVar("View", bound=BaseModel)

@@ -383,10 +383,9 @@ class Simulation:
 
     def _check_flights(self, now: float) -> None:
         """S2b, the other way round: what came of a binding is known soon, and no room stays taken for it."""
-        gangs = self.extender.live.ledger.snapshot.gangs.values() if self.extender.up else ()
+        asks = self.extender.up and not self.extender.clock.paused  # who is paused can find out nothing
+        gangs = self.extender.live.ledger.snapshot.gangs.values() if asks else ()
         flying = [uid for gang in gangs for uid in gang.in_flight]
-        if self.extender.up and self.extender.clock.paused:
-            flying = []  # it can find out nothing; the time begins when it goes on
         self._flying = {uid: self._flying.get(uid, now) for uid in flying}
         for uid, since in self._flying.items():
             if now - since > FLIGHT_LIMIT:
