@@ -90,7 +90,7 @@ def _serve_node_metrics(plane: ControlPlane) -> None:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane)
+    started = start_kohort(plane, {"gate": "never"})  # a gated member is never refused: kube-scheduler does not ask
     yield started
     started.stop()
 
@@ -155,9 +155,10 @@ def test_what_the_processes_serve_is_as_prometheus_wants_it(plane: ControlPlane,
 
 @pytest.fixture
 def busy(plane: ControlPlane, prometheus: Prometheus, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A gang that runs, and a pod that no node can take."""
+    """A gang that runs, one of which each member but not the whole has room, and a pod that no node can take."""
     with own_namespace(plane, request.node.name) as space:
         job = submit(plane, TFJob(space, "runs", workers=2))
+        submit(plane, TFJob(space, "waits", workers=40))
         create_pod(plane, space, lone_pod("too-large", cpu="99"))
         until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound", 30)
         until(lambda: prometheus.query('kohort_gangs{state="running"} == 1'), "seen by Prometheus", 60)
