@@ -121,7 +121,9 @@ def top(
 @shared(REACH, OUTPUT, JOB)
 def decisions(
     asked: Asked,
-    since: Annotated[int, typer.Option(min=0, help="Show entries after this number.")] = 0,
+    since: Annotated[
+        int | None, typer.Option(min=0, help="Show entries after this number; without it the newest thousand.")
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C; as JSON one a line.")
     ] = False,
@@ -130,8 +132,8 @@ def decisions(
     from extender.cli import tables
     from extender.present.views import DecisionsView
 
-    def look(after: int) -> DecisionsView:
-        view = _ask(asked, "/v1/decisions", {"since": str(after)}, DecisionsView)
+    def look(after: int | None) -> DecisionsView:
+        view = _ask(asked, "/v1/decisions", {} if after is None else {"since": str(after)}, DecisionsView)
         if not asked.namespace:
             return view
         kept = tuple(one for one in view.decisions if one.job is not None and one.job.namespace == asked.namespace)
@@ -143,7 +145,7 @@ def decisions(
         _show(lambda: look(since), tables.decisions, asked)
 
 
-def _follow(look: Callable[[int], DecisionsView], since: int, asked: Asked) -> None:
+def _follow(look: Callable[[int | None], DecisionsView], since: int | None, asked: Asked) -> None:
     from extender.cli import tables
     from extender.cli.console import out
 
@@ -153,7 +155,7 @@ def _follow(look: Callable[[int], DecisionsView], since: int, asked: Asked) -> N
         if instance and found.instance != instance:  # another process: its numbers begin anew
             instance, since = "", 0
             continue
-        instance, since = found.instance, max(since, found.latest)
+        instance, since = found.instance, max(since or 0, found.latest)
         for one in found.decisions:
             if asked.shown in (Output.TABLE, Output.WIDE):
                 out().print(tables.decision_line(one, wide=asked.shown is Output.WIDE))

@@ -24,10 +24,10 @@ class DesiredParameters(_Parameters):
 
 
 class DecisionsParameters(_Parameters):
-    """``since``: entries after this sequence number."""
+    """``since``: entries after this sequence number; without it the newest."""
 
-    since: int = Field(0, ge=0)
-    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS)
+    since: int | None = Field(None, ge=0, description="the entries after this number; without it the newest")
+    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS, description="so many at most")
 
 
 class ExplainParameters(_Parameters):

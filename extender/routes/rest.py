@@ -202,12 +202,15 @@ class Rest:
         return self._desired
 
     async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> Response:
-        """The journal's entries after ``since``, oldest first."""
+        """The journal's entries after ``since``, or else the newest; oldest first."""
         entries, snapshot = tuple(self._ledger.journal.since()), self._ledger.snapshot
+        older = entries[: -parameters.limit]
+        newest = older[-1].sequence if older else 0
+        since = newest if parameters.since is None else parameters.since
 
         def make() -> DecisionsView:
-            found = decisions_view(snapshot, entries, parameters.since, parameters.limit)
-            latest = found[-1].sequence if found else parameters.since
+            found = decisions_view(snapshot, entries, since, parameters.limit)
+            latest = found[-1].sequence if found else since
             seen = Veil(caller.sight).decisions(snapshot, entries, found)
             return DecisionsView(instance=self.instance, latest=latest, decisions=seen)
 

@@ -20,6 +20,7 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 
 pytestmark = pytest.mark.e2e
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
+STILL_SECONDS, STILL_CPU = 5.0, 0.25  # so long, so little CPU: what the set-up has caused is done
 CORES = 10
 TICK = os.sysconf("SC_CLK_TCK")
 PATIENT = {"policy": "kod2", "kod2": {"starve_limit_seconds": 86400}}
@@ -63,6 +64,12 @@ class Scene:
         fields = Path(f"/proc/{self.kohort.extender.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
+    def still(self) -> bool:
+        """Whether the extender has next to nothing to do for a while."""
+        before = self.cpu()
+        time.sleep(STILL_SECONDS)
+        return self.cpu() - before <= STILL_CPU
+
     def decided(self, name: str) -> float:
         """When the job was given room: seconds since the epoch."""
         decisions = self.kohort.get("/v1/decisions")["decisions"]
@@ -84,6 +91,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             list(pool.map(found.submit, jobs))
         until(lambda: states(kohort).count("running") == size.running, "all jobs running", size.seconds,
               lambda: sorted({state: states(kohort).count(state) for state in states(kohort)}.items()))  # fmt: skip
+        until(found.still, "the cluster still", size.seconds)
         yield found
         kohort.stop()
 

@@ -428,7 +428,9 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
     ]
     service.ledger.journal.write(NOW, 1, [], effects)
     found = (await service.ask("/decisions?since=1"))["decisions"]
-    assert (await service.ask("/decisions?limit=2"))["latest"] == 2
+    assert (await service.ask("/decisions?since=0&limit=2"))["latest"] == 2
+    newest = await service.ask("/decisions?limit=2")
+    assert ([entry["sequence"] for entry in newest["decisions"]], newest["latest"]) == ([3, 4], 4)
     assert [(entry["direction"], entry["text"]) for entry in found] == [
         ("in", "scaled in to 2 workers for team/a"),
         ("out", "scaled out to 3 workers"),
