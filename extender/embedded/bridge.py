@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from extender.clock import Clock
 from extender.embedded.apiserver import ApiServer, GatePolicy
-from extender.embedded.render import job_json, node_json, pod_json
+from extender.embedded.render import KEY_OF_ROLE, job_json, node_json, pod_json
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, LEASES, NODES, PODS, TFJOBS, Json, Resource
 from extender.kube.jobkinds import MEMORY, RELEASED, REPORTS, TFJOB
-from policy.cluster.model import Node
+from policy.cluster.model import PS, WORKER, Node
 from policy.sim.objects import Change, JobObject, Kind, Refusal, Verb
 from policy.sim.pods.world import World
 
@@ -185,16 +185,16 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 
 def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
-    """Only the workers' replicas, suspension with its mark, and notes reach the world; the rest of a job is fixed."""
-    workers = [_workers(part) for part in (before, after)]
-    if workers[0] != workers[1]:
-        return world.patch_workers(namespace, name, workers[1])
+    """Only workers, suspension with its mark and the ps in one write, and notes reach the world; the rest is fixed."""
+    if (workers := _replicas_of(after, WORKER)) != _replicas_of(before, WORKER):
+        return world.patch_workers(namespace, name, workers)
     if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
         job = world.store.job_named(namespace, name)
         return world.put_spec(replace(job.spec, annotations={**job.spec.annotations, **notes})) if job else None
     suspended = _suspended(after)
     if RELEASED in _changed(_notes(before), _notes(after)):
-        return world.release(namespace, name, RELEASED in _notes(after), suspended=suspended)
+        servers = _replicas_of(after, PS) if _replicas_of(after, PS) != _replicas_of(before, PS) else None
+        return world.release(namespace, name, RELEASED in _notes(after), suspended=suspended, servers=servers)
     return world.suspend(namespace, name, suspended)
 
 
@@ -206,8 +206,8 @@ def _notes(item: Json) -> Json:
     return item["metadata"].get("annotations") or {}
 
 
-def _workers(job: Json) -> int:
-    return int(((job["spec"].get(TFJOB.replicas_at) or {}).get("Worker") or {}).get("replicas", 0))
+def _replicas_of(job: Json, role: str) -> int:
+    return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
 
 
 def _delete(world: World, resource: Resource, namespace: str, name: str) -> Refusal | None:

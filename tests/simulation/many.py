@@ -21,7 +21,7 @@ EVERY: Final = ("report", "resize", "fail-over")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, EVERY),
     "specon": ("report", "migrate", "fail-over"),
-    "oasis": (*EVERY, "pause", "reject", "schedule"),
+    "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
 
 

@@ -269,6 +269,7 @@ class Simulation:
                 raise error
         self.did["report"] = self.training.taken
         self.did["schedule"] = self.witness.memory.schedules
+        self.did["other-ps"] = self.witness.other_ps
         self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if refused(job))
         return self._report(began, calm)
 

@@ -10,7 +10,7 @@ from typing import Any
 from extender.config.settings import Settings
 from extender.demo.run import scheduler_config
 from extender.embedded.config import ProfileConfig, SchedulerConfig
-from extender.kube.jobkinds import MIGRATABLE, MIN_WORKERS, TRAINING
+from extender.kube.jobkinds import ELASTIC_PS, MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.sim.objects import CleanPods, JobSpec
@@ -64,8 +64,9 @@ def drawn(seed: int) -> Scenario:
     if policy == "specon":  # which moves nobody while somebody waits, and nobody who has not trained for a while
         made = [replace(job, arrival=0.3 * job.arrival, work_seconds=5 * job.work_seconds) for job in made[:8]]
         storm, quiet = 2 * storm, 3.0
-    said = random.Random(f"said {seed}")
-    jobs = tuple(replace(job, annotations={**job.annotations, **_said(said, job)}) for job in made)
+    said, varying = random.Random(f"said {seed}"), random.Random(f"ps {seed}")
+    made = [replace(job, annotations={**job.annotations, **_said(said, job)}) for job in made]
+    jobs = tuple(_with_elastic_ps(varying, job) if job.role(PS) is not None else job for job in made)
     settings = settings_of(
         answer=chance.choice(("one-node", "one-node", "ranked")),
         gate=chance.choice(("when-queued", "when-queued", "always", "never")),
@@ -90,6 +91,16 @@ def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
     value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
     told = worth(job.work_seconds, value, chance.choice((0.1, 1.0)), target)
     return {TRAINING: told, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
+
+
+def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
+    """Half of the jobs say that they can be started again with another number of ps."""
+    if chance.random() < 0.5:
+        return job
+    told = (
+        job.annotations[TRAINING].removesuffix("}") + f", workerGigabits: 1, psGigabits: {chance.choice((1, 2, 3))}}}"
+    )
+    return replace(job, annotations={**job.annotations, TRAINING: told, ELASTIC_PS: "true"})
 
 
 def worth(seconds: float, value: float, steepness: float, target: float) -> str:

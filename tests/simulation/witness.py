@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
 from extender.kube.jobkinds import (
     CHECKPOINT,
+    ELASTIC_PS,
     GATE,
     LEADER,
     MAX_WORKERS,
@@ -83,6 +84,7 @@ class Witness(Watcher):
         self._past: dict[str, Past] = defaultdict(Past)
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
+        self.other_ps = 0  # jobs that went on with another number of ps
         self.jumped = False  # whether a wall clock has been set anew
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
@@ -364,8 +366,10 @@ class Witness(Watcher):
     def _check_suspension(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """S4: with preconditions and our mark, never of a whole gang, never of a user's suspension, never too early."""
         patch, job = told["patch"], self.world.store.job_named(ref.namespace, ref.name)
-        on = patch["spec"]["runPolicy"].get("suspend")
+        on, roles = patch["spec"]["runPolicy"].get("suspend"), patch["spec"].get("tfReplicaSpecs")
         ours = {"metadata": {"annotations": {RELEASED: "true" if on else None}}, "spec": {"runPolicy": {"suspend": on}}}
+        if roles is not None and not on:
+            ours["spec"]["tfReplicaSpecs"] = roles
         if (who, verb, patch) != ("controller", "patch", ours):
             self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
         if not told.get("uid") or not told.get("version"):
@@ -373,6 +377,8 @@ class Witness(Watcher):
         stored = self.stored(ref)
         if job is None or stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
             return  # it will be refused
+        if roles is not None and not self._may_have(job, roles):
+            self.violated("S4", f"{job.key} goes on with {roles}")
         past = self._past[job.uid]
         if job.suspended and not job.released:
             self.violated("S4", f"{job.key} is suspended by its user, and {'marked as ours' if on else 'let go on'}")
@@ -380,6 +386,12 @@ class Witness(Watcher):
             self._check_move(job, past)
         if not on and any(pod.node for pod in self.world.store.pods_of(job.uid)):
             self.violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
+
+    def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
+        """Whether the job may go on with so many ps: OASiS may say so, where its user does; never more than workers."""
+        servers = roles.get("PS", {}).get("replicas", 0)
+        allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
+        return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers
 
     def _check_note(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """S3, S4: reports and the policy's memory are written with preconditions, and nothing else is."""
@@ -411,6 +423,7 @@ class Witness(Watcher):
             incarnation = next(e.incarnation for e in self.extenders if e.replica == line.replica)
             self.bound_by[told["uid"]] = (line.replica, incarnation, told["node"])
         if line.who == "controller" and ref.resource == TFJOBS:
+            self.other_ps += {"tfReplicaSpecs", "runPolicy"} <= told.get("patch", {}).get("spec", {}).keys()
             job = self.world.store.job_named(ref.namespace, ref.name)
             if job is not None:
                 past = self._past[job.uid]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from policy.cluster.model import WORKER, Node, Role
+from policy.cluster.model import PS, WORKER, Node
 from policy.cluster.resources import total
 from policy.sim.objects import GATE, Change, Condition, JobObject, JobPhase, JobSpec, Kind, PodObject, Refusal
 from policy.sim.pods.ground import Ground, WorldSettings
@@ -137,8 +137,7 @@ class World:
             return found
         if found.spec.role(WORKER) is None or workers < 0:
             return Refusal(422, "Invalid", f'TFJob "{name}" is invalid: spec.tfReplicaSpecs.Worker.replicas: {workers}')
-        roles = tuple(_with_replicas(role, workers) for role in found.spec.roles)
-        return self.put_spec(replace(found.spec, roles=roles), uid=uid)
+        return self.put_spec(_with_replicas(found.spec, WORKER, workers), uid=uid)
 
     def put_spec(self, spec: JobSpec, *, uid: str = "", version: int = 0) -> Refusal | None:
         """Replace the job's spec (bounds, replicas, annotations); the same spec again is no write."""
@@ -162,15 +161,19 @@ class World:
         return None
 
     def release(
-        self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None, uid: str = "",
-        version: int = 0,
+        self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None,
+        servers: int | None = None, uid: str = "", version: int = 0,
     ) -> Refusal | None:  # fmt: skip
-        """Kohort suspends the job under its mark, or takes both away; ``suspended``: a user takes the mark alone."""
+        """Kohort suspends the job under its mark, or takes both away; ``suspended``: a user takes the mark alone.
+
+        ``servers``: PS.replicas, where the same write sets them.
+        """
         found = self._job(namespace, name, uid, version)
         if isinstance(found, Refusal):
             return found
         suspended = released if suspended is None else suspended
-        self._ground.write_job(replace(found, suspended=suspended, released=released and suspended))
+        spec = found.spec if servers is None else _with_replicas(found.spec, PS, servers)
+        self._ground.write_job(replace(found, spec=spec, suspended=suspended, released=released and suspended))
         return None
 
     def fail_job(self, namespace: str, name: str) -> Refusal | None:
@@ -289,8 +292,9 @@ class World:
         return None
 
 
-def _with_replicas(role: Role, workers: int) -> Role:
-    return replace(role, replicas=workers) if role.name == WORKER else role
+def _with_replicas(spec: JobSpec, name: str, count: int) -> JobSpec:
+    roles = tuple(replace(role, replicas=count) if role.name == name else role for role in spec.roles)
+    return replace(spec, roles=roles)
 
 
 def _precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, version: int) -> Refusal | None:

@@ -54,14 +54,19 @@ class Slotwork:
         for uid in sorted(self.plans):
             job, gang = self.snapshot.jobs[uid], self.snapshot.gang(uid)
             shift = self.plans[uid].at(self.slot)
+            if gang.admitted:
+                if not releasing(job):
+                    self._direct(job, gang, shift)
+                continue
+            starts = shift is not None and within(job, shift)
+            servers = self._equip(job, gang, shift if starts else self.plans[uid].after(self.slot))
             if releasing(job):
                 continue  # its last pods are going; it is queued again then
-            if gang.admitted:
-                self._direct(job, gang, shift)
-            elif shift is None or not within(job, shift):
+            if shift is None or not starts:
                 self.verdicts[uid] = self._pausing(uid)
-                self._equip(job, gang, self.plans[uid].after(self.slot))
-            elif not self._equip(job, gang, shift):
+            elif servers is not None:
+                self.verdicts[uid] = Verdict(Reason.PAUSED, f"it is given {servers} ps before it starts")
+            else:
                 self._start(job, shift)
 
     def _planned_free(self) -> dict[str, Resources]:
@@ -181,15 +186,16 @@ class Slotwork:
 
     # -- jobs that have none ---------------------------------------------------------------------
 
-    def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> bool:
-        """Whether it has to ask for another number of ps before it starts in that slot; it is told so once."""
-        if shift is None or not _lacks_ps(job, shift):
-            return False
-        servers = shift.count(PS)
-        if gang.ps_next != servers:
+    def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> int | None:
+        """The ps that it has to ask for before it starts in that slot, where it asks for another number; told once.
+
+        What it was told for a slot that its user's new bounds have ended is taken back.
+        """
+        servers = shift.count(PS) if shift is not None and _lacks_ps(job, shift) else None
+        told = gang.ps_next if gang.ps_next != job.servers else None
+        if told != servers:
             self.actions.append(Resize(job.uid, 0, ps=servers))
-        self.verdicts.setdefault(job.uid, Verdict(Reason.PAUSED, f"it is given {servers} ps before it starts"))
-        return True
+        return servers
 
     def _start(self, job: Job, shift: Shift) -> None:
         verdict = bar(self.snapshot, job, self.now, self._could)
@@ -267,7 +273,7 @@ def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
 
 def _lacks_ps(job: Job, shift: Shift) -> bool:
     """Whether the slot has another number of ps than the job asks for, and it can have them after a restart."""
-    return job.ps_restarts and shift.count(PS) != job.servers
+    return job.ps_restarts and within(job, shift) and shift.count(PS) != job.servers
 
 
 def within(job: Job, shift: Shift) -> bool:

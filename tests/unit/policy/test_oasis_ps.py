@@ -108,6 +108,16 @@ def test_its_order_is_found_again_after_a_restart_of_ours() -> None:
     assert sorted(fresh.plan("a")) == ["ps-0", "worker-0"]
 
 
+def test_ps_for_a_slot_that_its_users_new_bounds_have_ended_are_not_ordered_any_more() -> None:
+    made, _ = running(5)
+    made.pass_time(SLOT - made.now % SLOT)
+    made.see(JobBuilder(made.snapshot.jobs["job-a"]).with_(released=True))
+    assert made.gang("a").ps_next == 1
+    made.see(JobBuilder(made.snapshot.jobs["job-a"]).with_(min_workers=2))  # the slot was to have one worker
+    made.do(*(PodGone(pod.uid) for pod in list(made.snapshot.pods_of("job-a"))))
+    assert suspensions(made) == [(False, None)]
+
+
 def test_a_job_that_does_not_say_so_holds_and_pays_its_ps_in_every_slot() -> None:
     made, one = running(5, varies=False)
     assert (planned(made, "worker"), planned(made, PS)) == ([4, 1], [2, 2])
