@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from extender.clock import Clock
 
 SHARE: Final = 0.25  # of the time that frames may take
+AT_ONCE: Final = 0.2  # seconds of frames that may follow one another after a quiet time
 KEPT: Final = 32  # frames; they share their rows
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
@@ -80,19 +81,31 @@ def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
 
 
 class Maker:
-    """The one thread on which pages are made, one after another: what they share needs no locks.
+    """The one thread on which pages are made, one after another: what they share needs no locks."""
 
-    rested: when frames have taken no more than their share of the time, clock.monotonic(); whoever looks at them.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         """Start it with the first page."""
-        self.rested = 0.0
+        self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
+        self._left, self._at = AT_ONCE, clock.monotonic()  # seconds that frames may take now
 
     async def __call__(self, make: Callable[[], T]) -> T:
         """Make something there."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, make)
+
+    def rest(self) -> float:
+        """Seconds until the next frame may be made; whoever looks at them."""
+        now = self._clock.monotonic()
+        self._left, self._at = min(AT_ONCE, self._left + (now - self._at) * SHARE), now
+        return max(0.0, -self._left / SHARE)
+
+    async def frame(self, make: Callable[[], T]) -> T:
+        """Make a frame there, and count the time that it takes."""
+        began = self._clock.monotonic()
+        try:
+            return await self(make)
+        finally:
+            self._left -= self._clock.monotonic() - began
 
 
 Make = Callable[[], tuple[int, Lists, Mapping[str, str]]]
@@ -117,7 +130,7 @@ class Frames:
         async with self._lock:
             if self._last.number and not self._stale(self._last.generation):
                 return self._last
-            rest = self._maker.rested - self._clock.monotonic()
+            rest = self._maker.rest()
             if self._last.number and rest > 0:
                 if not patient:
                     return self._last
@@ -131,11 +144,8 @@ class Frames:
         return frame.told(next((past for past in self._past if past.name == since), None))
 
     async def _draw(self) -> None:
-        began = self._clock.monotonic()
-        self._last = await self._maker(self._frame)
+        self._last = await self._maker.frame(self._frame)
         self._past.append(self._last)
-        took = self._clock.monotonic() - began
-        self._maker.rested = self._clock.monotonic() + took * (1 / SHARE - 1)
 
     def _frame(self) -> Frame:
         return Frame(self._last.number + 1, self._last.instance, *self._make())

@@ -51,7 +51,7 @@ class Page:
         self._ledger = ledger
         self._vitals = vitals
         self.history = history
-        self._maker = Maker()
+        self._maker = Maker(ledger.clock)
         self._one_at_a_time = asyncio.Lock()
         self._story, self._looks = Story(ledger.journal), Looks()
         self._frames: OrderedDict[Sight, Frames] = OrderedDict()

@@ -109,6 +109,7 @@ def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene,
         viewer = look().open(scene.url)
         paint.wall.append(viewer.first_paint())
         paint.cpu.append(viewer.cpu() + scene.cpu() - spent)
+        viewer.page.context.close()  # the bar on updates is about one viewer
     viewer = until_live(look().open(scene.url))
     assert viewer.page.locator(".tile").count() == scene.size.nodes
     for at in range(6):
