@@ -16,7 +16,7 @@ from extender.access.sight import EVERYTHING, Sight
 from extender.page.marks import Look, Looks, dot, outline
 from extender.page.words import MOST_KEY, amount, clean, count, ranges, short_name
 from policy.answers.load import GPU_SUFFIX
-from policy.cluster.model import PS, WORKER, Node, Slot
+from policy.cluster.model import PS, WORKER, Job, Node, Slot
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 
@@ -61,13 +61,14 @@ class NodeMap:
     cross_jobs: int = 0
 
 
-@dataclass(slots=True)
-class Pairs:
-    """ps-worker pairs of the whole cluster, and those that cross the network."""
+class Crowd(NamedTuple):
+    """The members of one job, those with a place on a node. pairs: of ps and worker, and those across the network."""
 
-    every: int = 0
-    cross: int = 0
-    jobs: int = 0
+    where: Mapping[Slot, str]
+    finished: bool
+    guests: tuple[tuple[str, Guest], ...]
+    pairs: int
+    cross: int
 
 
 @dataclass(slots=True)
@@ -81,10 +82,16 @@ class Mapper:
     breathe: Callable[[], None]
     sight: Sight = EVERYTHING
     _known: dict[str, tuple[Tile, tuple[Look, ...], str]] = field(default_factory=dict)
+    _crowds: dict[str, Crowd] = field(default_factory=dict)
+    _uses: dict[str, tuple[Node, Resources | None, tuple[int, str]]] = field(default_factory=dict)
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
         """The map of a snapshot."""
-        guests, pairs = self._guests(snapshot)
+        self._look(snapshot)
+        guests: dict[str, list[Guest]] = defaultdict(list)
+        for crowd in self._crowds.values():
+            for host, guest in crowd.guests:
+                guests[host].append(guest)
         others = _others(snapshot) if self.sight.every else {}
         columns = _columns([len(there) for there in guests.values()])
         roomy = len(snapshot.nodes) <= ROOMY_NODES
@@ -93,18 +100,20 @@ class Mapper:
             if at % 25 == 0:
                 self.breathe()
             tile = Tile(
-                name, _state(node), *_used(node, snapshot.charged.get(name)), tuple(guests.get(name, ())),
+                name, _state(node), *self._use(node, snapshot.charged.get(name)), tuple(guests.get(name, ())),
                 others.get(name, 0), columns, roomy,
             )  # fmt: skip
             tiles.append(self._tile(tile))
         for gone in self._known.keys() - snapshot.nodes.keys():
-            del self._known[gone]
+            del self._known[gone], self._uses[gone]
         density = "roomy" if roomy else "some" if len(tiles) <= SOME_NODES else "many"
-        return NodeMap(tuple(tiles), density, pairs.every, pairs.cross, pairs.jobs)
+        crowds = self._crowds.values()
+        pairs, cross = sum(crowd.pairs for crowd in crowds), sum(crowd.cross for crowd in crowds)
+        return NodeMap(tuple(tiles), density, pairs, cross, sum(crowd.cross > 0 for crowd in crowds))
 
-    def _guests(self, snapshot: Snapshot) -> tuple[dict[str, list[Guest]], Pairs]:
-        found: dict[str, list[Guest]] = defaultdict(list)
-        pairs = Pairs()
+    def _look(self, snapshot: Snapshot) -> None:
+        """See who is where, job by job in order of arrival; those that have not moved are as they were."""
+        known, self._crowds = self._crowds, {}
         seen = (job for job in snapshot.jobs.values() if self.sight.sees(job.namespace))
         for at, job in enumerate(sorted(seen, key=lambda job: (job.arrival, job.key))):
             if at % 25 == 0:
@@ -112,12 +121,15 @@ class Mapper:
             where = places_of(snapshot, job.uid)
             if not where:
                 continue
-            servers, workers = _hosts(where, PS), _hosts(where, WORKER)
-            crossing = _count(pairs, servers, workers)
-            for (role, index), node in sorted(where.items(), key=lambda item: (item[0][0] == WORKER, item[0])):
-                away = crossing and _away(role, node, servers, workers)
-                found[node].append(Guest(job.uid, job.key, role, index, away, job.finished))
-        return found, pairs
+            crowd = known.get(job.uid)
+            same = crowd is not None and (crowd.where, crowd.finished) == (where, job.finished)
+            self._crowds[job.uid] = crowd if crowd is not None and same else _crowd(job, where)
+
+    def _use(self, node: Node, charged: Resources | None) -> tuple[int, str]:
+        known = self._uses.get(node.name)
+        if known is None or known[0] is not node or known[1] is not charged:
+            known = self._uses[node.name] = node, charged, _used(node, charged)
+        return known[2]
 
     def _tile(self, tile: Tile) -> str:
         looks = tuple(self.looks.of(guest.job) for guest in tile.guests)
@@ -155,13 +167,15 @@ def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
     return [node for slot, node in where.items() if slot[0] == role]
 
 
-def _count(pairs: Pairs, servers: list[str], workers: list[str]) -> bool:
-    """Add the job's pairs; whether any crosses."""
+def _crowd(job: Job, where: Mapping[Slot, str]) -> Crowd:
+    """Rigid members first."""
+    servers, workers = _hosts(where, PS), _hosts(where, WORKER)
     cross = sum(1 for server in servers for worker in workers if server != worker)
-    pairs.every += len(servers) * len(workers)
-    pairs.cross += cross
-    pairs.jobs += cross > 0
-    return cross > 0
+    guests = []
+    for (role, index), node in sorted(where.items(), key=lambda item: (item[0][0] == WORKER, item[0])):
+        away = cross > 0 and _away(role, node, servers, workers)
+        guests.append((node, Guest(job.uid, job.key, role, index, away, job.finished)))
+    return Crowd(where, job.finished, tuple(guests), len(servers) * len(workers), cross)
 
 
 def _away(role: str, node: str, servers: list[str], workers: list[str]) -> bool:

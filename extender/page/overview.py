@@ -99,6 +99,7 @@ class Overview:
         self._sight = sight
         self._veil = Veil(sight)
         self._mapper = Mapper(looks, breathe, sight)
+        self._charted: tuple[float, list[str]] | None = None  # of which sample
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
         """Revision, lists and facts of the snapshot as it is now."""
@@ -115,7 +116,7 @@ class Overview:
         lists = {
             "status": [self._rows.html("status", **self._status(snapshot))],
             "figures": [self._rows.html("figures", figures=_figures(snapshot, queue, running, nodes, now))],
-            "charts": [self._rows.html("chart", chart=chart) for chart in self._charts(now)],
+            "charts": self._charts(now),
             "reasons": [self._rows.html("reasons", reasons=_reasons(queue))],
             "queue": self._rows.all("queued", queue[:MOST_QUEUED], self._more(len(queue) - MOST_QUEUED)),
             "running": self._rows.all("running", running),
@@ -129,9 +130,14 @@ class Overview:
     def _more(self, number: int) -> list[str]:
         return [self._rows.html("more", number=number)] if number > 0 else []
 
-    def _charts(self, now: float) -> Any:
-        samples = tuple(self._history)
-        return charts_of(samples, now, prices=any(sample.prices for sample in samples), jobs=self._sight.every)
+    def _charts(self, now: float) -> list[str]:
+        """As they were, until there is another sample: a few seconds of hours would not be seen to move."""
+        revision = self._history.revision
+        if self._charted is None or self._charted[0] != revision:
+            samples, jobs = tuple(self._history), self._sight.every
+            charts = charts_of(samples, now, prices=any(sample.prices for sample in samples), jobs=jobs)
+            self._charted = revision, [self._rows.html("chart", chart=chart) for chart in charts]
+        return self._charted[1]
 
     def _status(self, snapshot: Snapshot) -> dict[str, Any]:
         readiness = self._vitals.readiness()
