@@ -12,7 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from extender.access.sight import Sight
-from extender.present.views import AheadView, DecisionView, Guest, HeldView, JobName, NodeView, View
+from extender.present.views.base import JobName, View
+from extender.present.views.cluster import Guest, HeldView, NodeView
+from extender.present.views.decisions import DecisionView
+from extender.present.views.explain import AheadView
 from extender.state.journal import Entry
 from policy.cluster.actions import Bind, RefuseBind, Remember
 from policy.cluster.snapshot import Snapshot

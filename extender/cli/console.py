@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 
-from extender.present.views import Amounts, Waits
+from extender.present.views.amounts import Amounts
+from extender.present.views.base import Waits
 
 PIPE_WIDTH: Final = 400
 SHOWN: Final = ("cpu", "memory", "nvidia.com/gpu")

@@ -10,7 +10,9 @@ from rich.console import Group, RenderableType
 
 from extender.cli.console import age, short, table
 from extender.cli.tables import expected, inputs, text, weight
-from extender.present.views import ExplainView, JobDetail, NodeRoomView, StepView
+from extender.present.views.decisions import StepView
+from extender.present.views.explain import ExplainView, NodeRoomView
+from extender.present.views.jobs import JobDetail
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10

@@ -6,7 +6,9 @@ from rich.console import Group, RenderableType
 
 from extender.cli.console import age, short, table, why
 from extender.cli.tables import by_job, text
-from extender.present.views import JobsView, JobView, NodesView, NodeView, QueueView, View
+from extender.present.views.base import View
+from extender.present.views.cluster import NodesView, NodeView
+from extender.present.views.jobs import JobsView, JobView, QueueView
 
 BAR = 24  # characters
 MOST = 20  # lines of each part

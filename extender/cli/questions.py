@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import RenderableType
 
-    from extender.present.views import DecisionsView
+    from extender.present.views.decisions import DecisionsView
 
 app = typer.Typer(rich_markup_mode=None)
 FOLLOW_SECONDS = 1.0
@@ -37,7 +37,7 @@ class Drawn(Protocol):
 def queue(asked: Asked) -> None:
     """Which jobs wait, in which order, for what, why and until when; and what keeps the whole queue from moving."""
     from extender.cli import console, tables
-    from extender.present.views import QueueView
+    from extender.present.views.jobs import QueueView
 
     def look() -> QueueView:
         view = _ask(asked, "/v1/queue", {"expected": "true"}, QueueView)
@@ -53,7 +53,7 @@ def queue(asked: Asked) -> None:
 def jobs(asked: Asked) -> None:
     """Every job that opted in: workers now, minimum and maximum, state."""
     from extender.cli import tables
-    from extender.present.views import JobsView
+    from extender.present.views.jobs import JobsView
 
     _show(lambda: _only(_ask(asked, "/v1/jobs", {}, JobsView), asked), tables.jobs, asked)
 
@@ -63,7 +63,7 @@ def jobs(asked: Asked) -> None:
 def nodes(asked: Asked) -> None:
     """Every node: what is free on it, and each ps and worker by job."""
     from extender.cli import tables
-    from extender.present.views import NodesView
+    from extender.present.views.cluster import NodesView
 
     def look() -> NodesView:
         view = _ask(asked, "/v1/nodes", {}, NodesView)
@@ -83,7 +83,7 @@ def nodes(asked: Asked) -> None:
 def plans(asked: Asked) -> None:
     """What is intended for each admitted gang: its nodes, what it waits for, its place at the barrier."""
     from extender.cli import tables
-    from extender.present.views import PlansView
+    from extender.present.views.cluster import PlansView
 
     _show(lambda: _only(_ask(asked, "/v1/plans", {}, PlansView), asked), tables.plans, asked)
 
@@ -101,7 +101,8 @@ def top(
     from sys import stdout
 
     from extender.cli import overview
-    from extender.present.views import JobsView, NodesView, QueueView
+    from extender.present.views.cluster import NodesView
+    from extender.present.views.jobs import JobsView, QueueView
 
     def look() -> overview.Overview:
         found = (
@@ -130,7 +131,7 @@ def decisions(
 ) -> None:
     """What was decided, when, for which job and, with -o wide, from which figures; oldest first."""
     from extender.cli import tables
-    from extender.present.views import DecisionsView
+    from extender.present.views.decisions import DecisionsView
 
     def look(after: int | None) -> DecisionsView:
         view = _ask(asked, "/v1/decisions", {} if after is None else {"since": str(after)}, DecisionsView)
@@ -176,7 +177,7 @@ def describe(asked: Asked, job: JobArgument) -> None:
     """What a job is: bounds, roles, each member and where it is, and every decision about it."""
     from extender.cli import jobtables
     from extender.cli.service import path_of
-    from extender.present.views import ExplainView
+    from extender.present.views.explain import ExplainView
 
     path = path_of("explain", *asked.job(job))
     _show(lambda: _ask(asked, path, {}, ExplainView), jobtables.describe, asked)
@@ -191,7 +192,7 @@ def explain(asked: Asked, job: JobArgument) -> None:
     """Why a job waits, what would admit it now and when it may start; or why it runs where it does."""
     from extender.cli import jobtables
     from extender.cli.service import path_of
-    from extender.present.views import ExplainView
+    from extender.present.views.explain import ExplainView
 
     path = path_of("explain", *asked.job(job))
     _show(lambda: _ask(asked, path, {"unblock": "true"}, ExplainView), jobtables.explain, asked)
@@ -230,7 +231,7 @@ def what_if(
     """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed."""
     from extender.cli import tables
     from extender.cli.service import amounts_of, manifest, more_nodes, post
-    from extender.present.views import WhatIfView
+    from extender.present.views.whatif import WhatIfView
 
     shape = {"workers": workers, "ps": ps, "requests": amounts_of(requests), "min_workers": least, "max_workers": most}
     question = {

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from extender.cli.errors import CliError
-from extender.present.views import WhatIfView
+from extender.present.views.whatif import WhatIfView
 from extender.routes.problems import ProblemError
 from extender.routes.whatif import WhatIf, answer
 from extender.state.record import RecordError, read

@@ -10,23 +10,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from extender.cli.console import age, clean, short, table, why
-from extender.present.views import (
-    DecisionsView,
-    DecisionView,
-    ExpectedView,
-    Guest,
-    HeldView,
-    JobsView,
-    JobView,
-    NodesView,
-    NodeView,
-    PlansView,
-    PlanView,
-    QueuedJob,
-    QueueView,
-    StandingView,
-    WhatIfView,
-)
+from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
+from extender.present.views.decisions import DecisionsView, DecisionView
+from extender.present.views.jobs import ExpectedView, JobsView, JobView, QueuedJob, QueueView
+from extender.present.views.whatif import StandingView, WhatIfView
 
 HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
 

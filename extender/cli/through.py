@@ -70,9 +70,9 @@ async def ask(kubeconfig: str, context: str, service: str, token: str, question:
 
 async def _by_proxy(api: UserApi, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
     """To the Service."""
+    from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
     from extender.kube.user import proxy_path
-    from extender.present.views import FORWARDED_HEADER
 
     namespace, name, port = service_of(service)
     headers = {FORWARDED_HEADER: f"Bearer {token}"} if token else {}

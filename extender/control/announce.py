@@ -21,7 +21,9 @@ from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import Api
 from extender.leading.lease import Leads
 from extender.observe.metrics import ControllerMetrics
-from extender.present.views import ChangeView, DecisionsView, ExplainView, QueuedJob, QueueView
+from extender.present.views.decisions import DecisionsView
+from extender.present.views.explain import ChangeView, ExplainView
+from extender.present.views.jobs import QueuedJob, QueueView
 
 LOOK_SECONDS: Final = 10.0  # between two looks at the queue
 SHORT_QUEUE: Final = 20  # with a longer one nobody is: the answers would take the extender too long

@@ -22,7 +22,7 @@ from extender.kube.jobkinds import (
     REPORTS,
     WAKE,
 )
-from extender.present.views import DesiredView
+from extender.present.views.orders import DesiredView
 from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 GATES: Final = "/spec/schedulingGates"

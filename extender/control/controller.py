@@ -36,7 +36,7 @@ from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
 from extender.leading.lease import Leads
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.observe.metrics import ControllerMetrics
-from extender.present.views import DesiredView
+from extender.present.views.orders import DesiredView
 
 AT_ONCE: Final = 32  # calls on their way
 BREATH_SECONDS: Final = 0.05  # between two answers: a burst of changes makes one

@@ -12,13 +12,13 @@ from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.source import Fetch, SourceError
+from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.http.limits import Limits, of_probes
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.kube.client import KubeApi, load_configuration
 from extender.leading.lease import Lease
 from extender.observe.health import probes
-from extender.present.views import CLIENT_HEADER, CONTROLLER
 
 
 def http_fetch(client: httpx.AsyncClient) -> Fetch:

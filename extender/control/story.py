@@ -14,7 +14,10 @@ from extender.control import vocabulary as words
 from extender.control.quota import Quota
 from extender.control.vocabulary import Word
 from extender.kube.jobkinds import KINDS, LONE_POD
-from extender.present.views import ChangeView, DecisionView, JobName, QueuedJob, QueueView
+from extender.present.views.base import JobName
+from extender.present.views.decisions import DecisionView
+from extender.present.views.explain import ChangeView
+from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explain import MENDS
 from policy.cluster.reasons import Reason
 

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from extender.app import Live as Service
 from extender.embedded.observer import Ending, Observer, computes
-from extender.present import decisions_view, job_view, queue_view
+from extender.present.decisions import decisions_view
+from extender.present.jobs import job_view, queue_view
 from policy.cluster.model import PS, Node
 from policy.sim.objects import JobObject, PodObject
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from extender.config.settings import Settings
 from extender.hindsight.question import Answer, Question
-from extender.present.views import ComparisonView
+from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from extender.hindsight.tape import Tape
-from extender.present.views import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
+from extender.present.views.comparison import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
 from extender.state.record import Step
 from policy.answers.load import Load, load
 from policy.answers.otherwise import Beside, Difference, Told

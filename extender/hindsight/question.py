@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from extender.present.views import ComparisonView
+from extender.present.views.comparison import ComparisonView
 
 
 class Question(BaseModel):

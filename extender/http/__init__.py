@@ -1,1 +1,1 @@
-"""Listeners: limits of connection and request, TLS, and strict reading of bodies."""
+"""Listeners: limits of connection and request, TLS, strict reading of bodies, and headers of our own."""

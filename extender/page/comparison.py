@@ -11,7 +11,7 @@ from extender.page.charts import Chart, chart_of
 from extender.page.frames import Lists, breathe
 from extender.page.rows import Rows
 from extender.page.words import short_name
-from extender.present.views import ComparisonView, LoadView
+from extender.present.views.comparison import ComparisonView, LoadView
 from policy.systems import SYSTEMS
 
 POLICIES: Final = tuple(SYSTEMS)

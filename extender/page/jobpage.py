@@ -10,8 +10,8 @@ from extender.page.frames import Lists, breathe
 from extender.page.marks import Looks
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
-from extender.present import explain_view
-from extender.present.views import ExplainView, NodeRoomView
+from extender.present.explain import explain_view
+from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.state.ledger import Ledger
 from policy.cluster.model import Job
 

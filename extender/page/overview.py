@@ -19,7 +19,7 @@ from extender.page.nodemap import Mapper, NodeMap
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
 from extender.page.words import duration, needs, percent
-from extender.present import waits
+from extender.present.jobs import waits
 from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
 from policy.cluster.gang import State

@@ -22,7 +22,7 @@ from extender.page.marks import Looks
 from extender.page.overview import Overview, Vitals
 from extender.page.rows import ASSETS, Rows, asset, page, stamp
 from extender.page.story import Story
-from extender.present import deeper
+from extender.present.explain import deeper
 from extender.state.ledger import Ledger
 
 POLICY: Final = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.present import decision_view
+from extender.present.decisions import decision_view
 from extender.state.journal import Entry, Journal
 from extender.state.resizes import Workers
 from policy.cluster.actions import Bind, RefuseBind, Remember

@@ -6,7 +6,8 @@ from collections import defaultdict
 
 from extender.present.jobs import members_view
 from extender.present.names import named, rigid_first
-from extender.present.views import Guest, NodeView, PlanView, amounts
+from extender.present.views.amounts import amounts
+from extender.present.views.cluster import Guest, NodeView, PlanView
 from policy.cluster.gang import Gang
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot

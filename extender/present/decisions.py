@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from extender.present.names import named, rigid_first
-from extender.present.views import DecisionView, JobName
+from extender.present.views.base import JobName
+from extender.present.views.decisions import DecisionView
 from extender.state.journal import Entry
 from extender.state.resizes import Direction, Workers
 from policy.cluster.actions import (

@@ -8,16 +8,16 @@ from dataclasses import asdict
 from extender.kube.jobkinds import KINDS
 from extender.present.history import history_view
 from extender.present.jobs import expected_view, job_detail
-from extender.present.views import (
+from extender.present.views.amounts import amounts
+from extender.present.views.cluster import HeldView
+from extender.present.views.explain import (
     AheadView,
     ChangeView,
     DriftView,
     ExplainView,
-    HeldView,
     NeedView,
     NodeRoomView,
     RunningView,
-    amounts,
 )
 from extender.state.journal import Entry
 from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from extender.present.decisions import decisions_view
-from extender.present.views import DecisionView, StepView
+from extender.present.views.decisions import DecisionView, StepView
 from extender.state.journal import Entry
 from policy.cluster.actions import Bind, RefuseBind, Remember
 from policy.cluster.model import Job

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 from extender.present.names import named, rigid_first
-from extender.present.views import ExpectedView, JobDetail, JobView, MemberView, QueuedJob, RoleView, Waits, amounts
+from extender.present.views.amounts import amounts
+from extender.present.views.base import Waits
+from extender.present.views.jobs import ExpectedView, JobDetail, JobView, MemberView, QueuedJob, RoleView
 from policy.answers.explain import verdict_of
 from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from extender.present.names import api_uid
-from extender.present.views import DesiredView
+from extender.present.views.orders import DesiredView
 from policy.cluster.snapshot import Snapshot
 from policy.desired import Desired, NoteOrder, ReplicaOrder, SuspendOrder
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from extender.present.jobs import in_words
 from extender.present.names import named, rigid_first
-from extender.present.views import MovedView, StandingView, WhatIfView
+from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.answers.whatif import Moved, Standing
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy

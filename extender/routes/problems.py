@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from extender.access.guard import PROBLEM, DeniedError
 from extender.access.sight import caller_of
-from extender.present.views import ProblemView
+from extender.present.views.problem import ProblemView
 
 MOST_AT_ONCE: Final = 5_000
 T = TypeVar("T")

@@ -21,33 +21,20 @@ from extender.access.sight import Caller, caller_of
 from extender.access.veil import Veil
 from extender.config.settings import Settings
 from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
+from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
-from extender.present import (
-    decisions_view,
-    deeper,
-    desired_view,
-    explain_view,
-    held_views,
-    job_detail,
-    jobs_view,
-    nodes_view,
-    plans_view,
-    queue_view,
-)
-from extender.present.views import (
-    CLIENT_HEADER,
-    CONTROLLER,
-    ComparisonView,
-    DecisionsView,
-    DesiredView,
-    ExplainView,
-    JobDetail,
-    JobsView,
-    NodesView,
-    PlansView,
-    QueueView,
-    WhatIfView,
-)
+from extender.present.cluster import nodes_view, plans_view
+from extender.present.decisions import decisions_view
+from extender.present.explain import deeper, explain_view, held_views
+from extender.present.jobs import job_detail, jobs_view, queue_view
+from extender.present.orders import desired_view
+from extender.present.views.cluster import NodesView, PlansView
+from extender.present.views.comparison import ComparisonView
+from extender.present.views.decisions import DecisionsView
+from extender.present.views.explain import ExplainView
+from extender.present.views.jobs import JobDetail, JobsView, QueueView
+from extender.present.views.orders import DesiredView
+from extender.present.views.whatif import WhatIfView
 from extender.routes.parameters import (
     ComparisonParameters,
     DecisionsParameters,

@@ -15,8 +15,8 @@ from fastapi.responses import StreamingResponse
 
 from extender.access.sight import Caller
 from extender.access.veil import Veil
-from extender.present import decisions_view
-from extender.present.views import RevisionView
+from extender.present.decisions import decisions_view
+from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 
 MOST_STREAMS: Final = 32  # half of the connections that server.reserved_connections keeps for filter

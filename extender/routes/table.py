@@ -9,19 +9,14 @@ from typing import Any
 from fastapi import APIRouter
 
 from extender.access.guard import PROBLEM
-from extender.present.views import (
-    ComparisonView,
-    DecisionsView,
-    DesiredView,
-    ExplainView,
-    JobDetail,
-    JobsView,
-    NodesView,
-    PlansView,
-    ProblemView,
-    QueueView,
-    WhatIfView,
-)
+from extender.present.views.cluster import NodesView, PlansView
+from extender.present.views.comparison import ComparisonView
+from extender.present.views.decisions import DecisionsView
+from extender.present.views.explain import ExplainView
+from extender.present.views.jobs import JobDetail, JobsView, QueueView
+from extender.present.views.orders import DesiredView
+from extender.present.views.problem import ProblemView
+from extender.present.views.whatif import WhatIfView
 from extender.routes.problems import routed
 from extender.routes.rest import Rest
 from extender.routes.stream import EXAMPLE, EventStream

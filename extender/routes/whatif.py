@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from extender.kube.jobkinds import KINDS
 from extender.kube.jobs import read_job
-from extender.present import what_if_view
-from extender.present.views import WhatIfView
+from extender.present.views.whatif import WhatIfView
+from extender.present.whatif import what_if_view
 from extender.routes.problems import wrong
 from extender.routes.shape import Shape
 from policy.answers.whatif import submitted, what_if

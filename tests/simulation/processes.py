@@ -22,8 +22,8 @@ from extender.embedded.apiserver import ApiServer
 from extender.embedded.config import SchedulerConfig
 from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
+from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
-from extender.present.views import CONTROLLER
 from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.rest import Rest

@@ -19,16 +19,11 @@ from extender.control.source import SourceError
 from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
 from extender.kube.jobkinds import GATE, RELEASED
-from extender.present.views import (
-    ChangeView,
-    DecisionsView,
-    DecisionView,
-    DesiredView,
-    JobName,
-    QueuedJob,
-    QueueView,
-    Waits,
-)
+from extender.present.views.base import JobName, Waits
+from extender.present.views.decisions import DecisionsView, DecisionView
+from extender.present.views.explain import ChangeView
+from extender.present.views.jobs import QueuedJob, QueueView
+from extender.present.views.orders import DesiredView
 from policy.desired import PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
 

@@ -13,7 +13,8 @@ from fastapi import FastAPI
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.present.views import ChangeView, amounts, quantity
+from extender.present.views.amounts import amounts, quantity
+from extender.present.views.explain import ChangeView
 from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger

@@ -11,7 +11,7 @@ import pytest
 
 from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
 from extender.app import VERBS_PREFIX
-from extender.present.views import FORWARDED_HEADER
+from extender.http.headers import FORWARDED_HEADER
 from extender.routes.verbs import VERBS
 from policy.cluster.events import Led
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, HandClock, Server, client, cluster, job

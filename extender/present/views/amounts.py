@@ -1,0 +1,39 @@
+"""Amounts, as Kubernetes writes them (``500m``, ``8Gi``) and exact: millicores for cpu, else bytes or pieces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field
+
+from extender.present.views.base import View
+from policy.cluster.resources import Resources
+
+_BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_IN_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+
+
+class Quantity(View):
+    """One amount of one resource."""
+
+    quantity: str = Field(description="As Kubernetes writes it: 500m, 8Gi, 2.")
+    exact: int = Field(description="Millicores for cpu, bytes for memory and storage, else pieces.")
+
+
+Amounts = dict[str, Quantity]
+
+
+def amounts(resources: Resources) -> Amounts:
+    """Every resource in both spellings."""
+    return {name: Quantity(quantity=quantity(name, resources[name]), exact=resources[name]) for name in resources}
+
+
+def quantity(name: str, amount: int) -> str:
+    """Write an exact amount as Kubernetes does, without loss."""
+    if name == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name.startswith(_IN_BYTES):
+        for suffix, size in _BINARY:
+            if amount and amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return str(amount)

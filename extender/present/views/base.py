@@ -1,0 +1,44 @@
+"""What every view stands on, and the parts that many of them have."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class View(BaseModel):
+    """An answer; a client of an older version ignores what it does not know."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ListView(View):
+    """A list of one revision of the ledger. With ``limit``, ``continue`` is what to ask the next page with."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    generation: int
+    continues: str = Field("", alias="continue", description="Empty at the end of the list.")
+    remaining: int = Field(0, description="Entries behind this page.")
+
+
+class JobName(View):
+    """A job as everybody names it."""
+
+    namespace: str
+    name: str
+    kind: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Waits(View):
+    """Why something waits."""
+
+    reason: str = Field(description="The code, one of a closed set: the same in filter answers, metrics and here.")
+    text: str = Field(description="The reason's constant sentence.")
+    detail: str = Field("", description="The numbers behind it.")
+    behind: str = Field("", description="namespace/name of the job that comes first, if that is why.")

@@ -1,0 +1,69 @@
+"""Nodes, who is on them or holds room of them still, and the plans for them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from extender.present.views.amounts import Amounts
+from extender.present.views.base import JobName, ListView, View
+
+
+class HeldView(View):
+    """Room that a pod of a finished job still holds."""
+
+    job: str
+    pod: str
+    node: str
+    requests: Amounts
+
+
+class Guest(View):
+    """A member of a gang on a node; ``finished``: its job has ended, and it holds the room still."""
+
+    job: str
+    role: str
+    index: int
+    pod: str = ""
+    state: str
+    finished: bool = False
+
+
+class NodeView(View):
+    """A node: what it holds, what is free, and whose members are on it."""
+
+    name: str
+    ready: bool
+    unschedulable: bool
+    allocatable: Amounts
+    free: Amounts
+    members: tuple[Guest, ...]
+    other_pods: int = Field(description="Pods on it that did not opt in.")
+
+
+class NodesView(ListView):
+    """GET /v1/nodes."""
+
+    nodes: tuple[NodeView, ...]
+    held: tuple[HeldView, ...] = Field((), description="Room that pods of finished jobs hold.")
+
+
+class PlanView(JobName):
+    """What Kohort intends for an admitted gang."""
+
+    plan: str
+    state: str
+    workers: int
+    nodes: dict[str, str] = Field(description="Node by member (worker-0).")
+    waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) whose room it takes over.")
+    at_barrier: tuple[str, ...] = Field((), description="Members whose bind is held.")
+    in_flight: int = 0
+    window_ends_in_seconds: float | None = None
+    deadline_in_seconds: float | None = None
+    attempts: int = 0
+    on_behalf_of: str = ""
+
+
+class PlansView(ListView):
+    """GET /v1/plans."""
+
+    plans: tuple[PlanView, ...]

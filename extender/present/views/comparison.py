@@ -1,0 +1,63 @@
+"""The recorded journal beside what another policy would have made of it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from extender.present.views.base import View
+
+
+class ActionView(View):
+    """What a policy would do with one job."""
+
+    job: str = Field(description="namespace/name")
+    text: str
+
+
+class DifferenceView(View):
+    """One decision that the two policies would have made otherwise, about the same state."""
+
+    at: float
+    recorded: tuple[ActionView, ...]
+    other: tuple[ActionView, ...]
+
+
+class LoadView(View):
+    """How busy the cluster was at one moment. used: share of what ready nodes have, by resource."""
+
+    at: float
+    waiting: int
+    running: int
+    used: dict[str, float]
+
+
+class CourseView(View):
+    """The recorded hours under one policy. Means are over time; ``started``, ``ended``: jobs."""
+
+    policy: str
+    started: int
+    ended: int
+    mean_waiting: float
+    most_waiting: int
+    mean_used: dict[str, float]
+    moments: tuple[LoadView, ...]
+
+
+class ComparisonView(View):
+    """GET /v1/comparison: the recorded journal, and what another policy would have made of it."""
+
+    generation: int = Field(0, description="The ledger's revision when it was asked.")
+    recorded: str = Field(description="The policy that made the record.")
+    other: str = Field(description="The policy that is asked about.")
+    begin: float
+    end: float
+    whole: bool = Field(description="Whether time sufficed for all that is recorded; else it is told until ``end``.")
+    steps: int
+    asked: int = Field(description="Decisions of the record, about each of which the other one was asked.")
+    differing: int = Field(description="At how many of them it would have done something else.")
+    counts: dict[str, dict[str, int]] = Field(description="Actions (start, resize ...) by who takes them.")
+    differences: tuple[DifferenceView, ...] = Field(description="The newest of them, newest first.")
+    courses: dict[str, CourseView] = Field(
+        description="as_recorded: what was; recorded, other: the same arrivals once more under each policy, in a "
+        "cluster where pods come and go at once. These two can be compared with one another."
+    )

@@ -1,0 +1,52 @@
+"""What was decided: the journal, one job's part of it, and the stream."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from extender.present.views.base import JobName, View
+
+
+class DecisionView(View):
+    """One entry of the journal. ``job`` is null where the job is gone already."""
+
+    sequence: int
+    at: float
+    generation: int
+    cause: tuple[str, ...]
+    action: str
+    job: JobName | None = None
+    workers: int | None = None
+    nodes: dict[str, str] = Field({})
+    reason: str = ""
+    direction: Literal["", "in", "out"] = ""
+    inputs: dict[str, str] = Field({}, description="What it was decided from, in figures.")
+    on_behalf_of: str = ""
+    pod: str = ""
+    text: str
+
+
+class DecisionsView(View):
+    """GET /v1/decisions. ``latest`` is what to give as ``since`` next time."""
+
+    instance: str
+    latest: int
+    decisions: tuple[DecisionView, ...]
+
+
+class RevisionView(DecisionsView):
+    """One event of GET /v1/stream: the ledger's revision, and what was decided since the event before."""
+
+    generation: int
+
+
+class StepView(View):
+    """What was decided about a job in one step. ``step``: the number that all decisions of that step share."""
+
+    step: int
+    at: float
+    because: tuple[str, ...] = Field(description="The kinds of facts that made the step.")
+    told: tuple[str, ...]
+    inputs: dict[str, str] = Field({}, description="What it was decided from: weights, needs, free room, prices.")

@@ -1,0 +1,96 @@
+"""Jobs and the queue."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from extender.present.views.amounts import Amounts
+from extender.present.views.base import JobName, ListView, View, Waits
+from extender.present.views.cluster import HeldView
+
+
+class RoleView(View):
+    """The replicas of one role and what each asks for."""
+
+    role: str
+    replicas: int
+    requests: Amounts
+
+
+class MemberView(View):
+    """One member of a gang and where it is."""
+
+    role: str
+    index: int
+    pod: str = Field("", description="The pod in this place; empty while there is none.")
+    node: str = ""
+    state: Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
+
+
+class JobView(JobName):
+    """A job with its bounds and where it stands."""
+
+    state: str
+    min_workers: int
+    workers: int = Field(description="Workers that the job was given; 0 while it waits.")
+    max_workers: int
+    replicas: int = Field(description="Workers that the job object asks for now.")
+    elastic: bool
+    note: str = Field("", description="What of the job object is not used, and why.")
+    utility: float
+    weight: float | None = None
+    arrival: float
+    waited_seconds: float | None = None
+    admitted_at: float | None = None
+    scaled_at: float | None = None
+    keeps_pods: bool = Field(description="cleanPodPolicy None: a ps that goes on running keeps its room after the end.")
+    gated_pods: int = 0
+    waits: Waits | None = None
+
+
+class JobDetail(JobView):
+    """A job with its roles and members."""
+
+    roles: tuple[RoleView, ...]
+    members: tuple[MemberView, ...]
+
+
+class JobsView(ListView):
+    """GET /v1/jobs."""
+
+    jobs: tuple[JobView, ...]
+
+
+class ExpectedView(View):
+    """When a waiting job may start if nobody else comes; both times are null where that is not known."""
+
+    at: float | None = None
+    in_seconds: float | None = None
+    basis: str = Field(description="What it stands on, or why it is not known.")
+
+
+class QueuedJob(JobName):
+    """A job that waits. ``position`` counts from 1, in the order in which the policy looks at jobs."""
+
+    position: int
+    weight: float | None = None
+    starving: bool = False
+    waited_seconds: float
+    members: int = Field(description="Members of the gang at its minimum.")
+    min_workers: int
+    max_workers: int
+    needs: Amounts = Field(description="What the gang asks for at its minimum.")
+    gated_pods: int = 0
+    waits: Waits
+    expected: ExpectedView | None = Field(None, description="Null if not asked for.")
+
+
+class QueueView(ListView):
+    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving, ``held`` what finished jobs hold."""
+
+    gated_pods: int
+    warnings: tuple[str, ...] = ()
+    jobs: tuple[QueuedJob, ...]
+    held: tuple[HeldView, ...] = ()

@@ -1,0 +1,26 @@
+"""What the controller is to make true."""
+
+from __future__ import annotations
+
+from extender.present.views.base import View
+from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+
+
+class DesiredView(View):
+    """GET /v1/desired. ``gate`` is null while nobody may decide (not rebuilt, not leading): leave it as it is.
+
+    ``instance`` names the process that answers: where it changes, generations and sequences begin anew.
+    """
+
+    instance: str
+    generation: int
+    gate: bool | None
+    ungate: tuple[PodOrder, ...] = ()
+    wake: tuple[PodOrder, ...] = ()
+    nominate: tuple[PodOrder, ...] = ()
+    replicas: tuple[ReplicaOrder, ...] = ()
+    suspend: tuple[SuspendOrder, ...] = ()
+    release: tuple[PodOrder, ...] = ()
+    evict: tuple[PodOrder, ...] = ()
+    checkpoint: tuple[PodOrder, ...] = ()
+    note: tuple[NoteOrder, ...] = ()

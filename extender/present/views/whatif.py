@@ -1,0 +1,32 @@
+"""Who would stand elsewhere after a decision that was not made."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from extender.present.views.base import JobName, View, Waits
+
+
+class StandingView(View):
+    """Where a job stands: its state, the workers it was given, and how many members each node has."""
+
+    state: str
+    workers: int
+    nodes: dict[str, int] = Field({}, description="Members by node.")
+    members: dict[str, str] = Field({}, description="Node by member (worker-0).")
+    waits: Waits | None = None
+
+
+class MovedView(JobName):
+    """A job that would stand elsewhere; ``before`` is null of the job that is asked about."""
+
+    before: StandingView | None = None
+    after: StandingView
+
+
+class WhatIfView(View):
+    """POST /v1/what-if: who would stand elsewhere after one decision, by arrival."""
+
+    generation: int
+    policy: str
+    jobs: tuple[MovedView, ...]
