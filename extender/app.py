@@ -150,21 +150,21 @@ class Live:
         if batch.kind == "page":
             self.ledger.queue(*events)
         elif batch.kind == "end":
-            self.ledger.step(*events, *self._unlisted(batch))
+            if batch.resource == PODS:
+                self.ledger.listed(batch.listed, digits(batch.resource_version))
+                events += self._unlisted()
+            self.ledger.step(*events)
             self.term.read()
         else:
             self.ledger.post(*events)
         if self.synced and not self.ledger.snapshot.synced:
             self.ledger.step(Synced())
 
-    def _unlisted(self, batch: Batch) -> list[Event]:
+    def _unlisted(self) -> list[Event]:
         """Pods that only a filter call has shown, and that are gone before any watch saw them.
 
         One that is newer than the list was created while the list was on its way: it is not gone.
         """
-        if batch.resource != PODS:
-            return []
-        self.ledger.listed(batch.listed, digits(batch.resource_version))
         known = self.ledger.snapshot.pods
         return [PodGone(uid) for uid, pod in known.items() if self.ledger.lacks(uid, pod.version)]
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
@@ -28,6 +29,14 @@ LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two looks at a pod 
 NOT_LEADING = Refused(0, "NotLeading", Reason.NOT_LEADING.text)
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Lost:
+    """Bindings of one pod whose answers were lost. at: the last one's time (monotonic). asking: finds out about it."""
+
+    at: float
+    asking: asyncio.Task[None]
 
 
 class Barrier:
@@ -58,8 +67,7 @@ class Barrier:
         self._leader = leader
         self._held: dict[str, asyncio.Future[str]] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
-        self._asking: dict[str, asyncio.Task[None]] = {}  # by uid: about a binding whose answer was lost
-        self._lost_at: dict[str, float] = {}  # the same uids: when the last such answer was lost (monotonic)
+        self._lost: dict[str, Lost] = {}  # by uid of the pod
         self._closed = False
         ledger.carry_with(self.carry)
 
@@ -140,21 +148,21 @@ class Barrier:
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {outcome.reason}")
                 # An earlier binding of the pod, whose answer was lost, may still land.
-                lost = bind.uid in self._lost_at
+                lost = bind.uid in self._lost
                 self._ledger.post(BindUnknown(bind.uid) if lost else BindRefused(bind.uid, outcome.message))
             case Unknown():
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
                 self._ledger.post(BindUnknown(bind.uid))
-                self._lost(bind)
+                self._ask_about(bind)
 
-    def _lost(self, bind: Bind) -> None:
-        self._lost_at[bind.uid] = self._ledger.clock.monotonic()
-        if bind.uid not in self._asking:
-            task = self._asking[bind.uid] = asyncio.create_task(self._find_out(bind))
-            task.add_done_callback(lambda _: self._found_out(bind.uid))
-
-    def _found_out(self, uid: str) -> None:
-        del self._asking[uid], self._lost_at[uid]
+    def _ask_about(self, bind: Bind) -> None:
+        at = self._ledger.clock.monotonic()
+        if bind.uid in self._lost:
+            self._lost[bind.uid].at = at
+            return
+        asking = asyncio.create_task(self._find_out(bind))
+        self._lost[bind.uid] = Lost(at, asking)
+        asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:
         """Ask the API server for the pod until it tells what came of a binding; the watch may be slower, or stalled."""
@@ -184,7 +192,7 @@ class Barrier:
 
     def _must_have_landed(self, uid: str) -> bool:
         """Whether none of the pod's bindings can still be carried out, a later one included."""
-        over = self._ledger.clock.monotonic() - self._lost_at[uid] >= LANDED_SECONDS
+        over = self._ledger.clock.monotonic() - self._lost[uid].at >= LANDED_SECONDS
         return over and uid not in self._flying.values()
 
     def _is_open(self, bind: Bind) -> bool:
@@ -210,8 +218,8 @@ class Barrier:
         if waiting:
             with suppress(LedgerStoppedError):  # its tick has raised what stopped it
                 self._ledger.step(*map(BindDropped, waiting))
-        for task in tuple(self._asking.values()):
-            task.cancel()
+        for lost in self._lost.values():
+            lost.asking.cancel()
         while self._flying:
             await asyncio.wait(self._flying)
 

@@ -180,10 +180,8 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
 def cleanup_on_stale_cache() -> list[Patch]:
     """14 (KAI PR 1387): what a list lacks is deleted, however old the list is."""
 
-    def unlisted(self: app.Live, batch: reflector.Batch) -> list[Any]:
-        if str(batch.resource) != "pods":
-            return []
-        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in batch.listed]
+    def unlisted(self: app.Live) -> list[Any]:
+        return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in self.ledger._listed]
 
     return [(app.Live, "_unlisted", unlisted)]
 
