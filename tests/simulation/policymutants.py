@@ -13,7 +13,7 @@ from extender.kube.progress import Told
 from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
-from policy.systems.oasis import execute
+from policy.systems.oasis import execute, plans
 from policy.systems.oasis import policy as oasis
 from policy.systems.specon import SpeCon
 from policy.transitions import carry
@@ -104,7 +104,7 @@ _SUSPENSIONS = desired._suspensions
 
 def plans_outlive_their_bounds() -> list[Patch]:
     """OASiS keeps to a plan that its job's user has since forbidden. It was ours."""
-    return [(oasis.Pass, "_obey_edits", lambda self: None), (execute, "within", lambda job, shift: True)]
+    return [(plans.Plans, "obey_edits", lambda self: None), (execute, "within", lambda job, shift: True)]
 
 
 def memory_without_a_version() -> list[Patch]:

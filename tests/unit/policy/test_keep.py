@@ -82,7 +82,7 @@ def book(made: World) -> Book:
 
 
 def prices(made: World) -> Any:
-    planner = Pass(OASIS, made.snapshot, made.now).planner
+    planner = Pass(OASIS, made.snapshot, made.now).plans.planner
     return planner._prices.units(planner._used)
 
 

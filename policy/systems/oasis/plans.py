@@ -1,0 +1,168 @@
+"""The plans of all jobs in one decision, and what has one of them made anew.
+
+The paper plans a job once, on arrival. Nodes that come and go, bounds that a user changes, reports, and jobs that run
+without a plan are ours: docs/policies/oasis.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from policy.cluster.frozen import replace
+from policy.cluster.model import WORKER, Job, Node
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot, queued
+from policy.placement.gang import barred
+from policy.systems.oasis.execute import within
+from policy.systems.oasis.planner import Planner, Window
+from policy.systems.oasis.prices import Pricing
+from policy.systems.oasis.schedule import Plan, Seen, Shift
+from policy.systems.oasis.workload import Work, work_of
+
+
+@dataclass
+class Plans:
+    """The plans as this decision leaves them: ``by_uid`` of the job.
+
+    seen: the jobs by which the bounds of the prices begin. slot: the one that has begun; window: those that may still
+    be planned. works: by uid, of the jobs that are planned in this decision.
+    """
+
+    snapshot: Snapshot
+    pricing: Pricing
+    nodes: list[tuple[Node, Resources]]
+    seen: Sequence[Seen]
+    slot: int
+    slot_seconds: float
+    window: Window
+    by_uid: dict[str, Plan]
+    works: dict[str, Work] = field(default_factory=dict)
+
+    @cached_property
+    def planner(self) -> Planner:
+        """Prices and room; made only when somebody is to be planned."""
+        return Planner(self.pricing, self.nodes, self.by_uid.values(), self.seen, self.works.values(), self.window)
+
+    def forget_past(self) -> None:
+        """Keep of each plan what is left from this slot on."""
+        self.by_uid = {uid: plan.since(self.slot) for uid, plan in self.by_uid.items()}
+
+    def adopt(self, job: Job, horizon: int) -> None:
+        """What runs without a plan goes on as it is until its work is done.
+
+        Where others' plans leave no room for that, only in this slot: then it is planned like anybody.
+        """
+        gang, work = self.snapshot.gang(job.uid), self.works[job.uid]
+        sized = {WORKER, *(part.role for part in work.parts)}
+        there = Counter((slot.role, node) for slot, node in gang.nodes.items() if slot.role in sized)
+        layout = tuple(sorted((role, node, count) for (role, node), count in there.items()))
+        slots = min(horizon, math.ceil(work.work / max(1, gang.workers)))
+        plan = Plan(work, tuple(Shift(self.slot + later, layout) for later in range(slots)))
+        self.planner.book(plan)
+        if self.planner.overfull():
+            self.planner.free(plan)
+            self._force(job, work)
+            self.planner.free(self.by_uid[job.uid])
+            plan = replace(plan, shifts=(plan.shifts[0], *self.by_uid[job.uid].since(self.slot + 1).shifts))
+            self.planner.book(plan)
+        self.by_uid[job.uid] = plan
+
+    def _force(self, job: Job, work: Work, *, freed: bool = False) -> None:
+        """A new plan from now on, whether or not it pays: who was admitted is never refused (payoff test off).
+
+        Where there is not room enough, as much of the work as there is room for; the rest is planned in later slots.
+        ``freed``: the old plan's room has been given back.
+        """
+        old = self.by_uid.get(job.uid)
+        if old is not None and not freed:
+            self.planner.free(old)
+        kept = tuple(shift for shift in old.shifts if shift.slot < self.window.first) if old else ()
+        quote = self.planner.quote(work, barred(self.snapshot, job), whatever=True, part=True)
+        made = quote.plan or Plan(work, ())
+        plan = replace(made, work=old.work if old else work, shifts=(*kept, *made.shifts))
+        self.by_uid[job.uid] = plan
+        self.planner.book(plan)
+
+    def repair(self) -> None:
+        """Nodes came or went: plans that no longer fit are made anew, the most valuable first."""
+        names, first = {node.name for node, _ in self.nodes}, self.window.first
+        broken = {uid for uid, plan in self.by_uid.items() if not plan.stands(names, first)}
+        for uid in broken:
+            self.planner.free(self.by_uid[uid])
+        while over := self.planner.overfull():
+            victim = min(
+                (uid for uid, plan in self.by_uid.items() if uid not in broken and plan.touches(over)),
+                key=lambda uid: (self._stake(uid), uid),
+                default=None,
+            )
+            if victim is None:
+                break  # pods that are no job's of ours took the room of this very slot
+            self.planner.free(self.by_uid[victim])
+            broken.add(victim)
+        for uid in sorted(broken, key=lambda uid: (-self._stake(uid), uid)):
+            plan = self.by_uid[uid]
+            self._force(self.snapshot.jobs[uid], replace(plan.work, work=max(1, plan.left(first))), freed=True)
+
+    def _stake(self, uid: str) -> float:
+        """What the job is worth if it completes as planned."""
+        return self.by_uid[uid].work.worth(self.by_uid[uid].last)
+
+    def obey_edits(self) -> None:
+        """Plans that stand against bounds which the user has changed since are made anew, from the next slot on."""
+        first = self.window.first
+        for uid, plan in sorted(self.by_uid.items()):
+            job = self.snapshot.jobs[uid]
+            if not queued(job) or all(within(job, shift) for shift in plan.shifts if shift.slot >= first):
+                continue
+            now = work_of(job, self.slot_seconds)
+            self.works[uid] = replace(plan.work, least=now.least, most=now.most, work=max(1, plan.left(first)))
+            self._force(job, self.works[uid])
+
+    def follow_reports(self, drift: float) -> None:
+        """At the beginning of a slot: jobs that are behind their plan are planned anew, those ahead give slots back."""
+        for uid, plan in sorted(self.by_uid.items()):
+            need = self._need(uid, plan)
+            if need is None:
+                continue
+            planned = plan.left(self.slot)
+            if need > planned * (1.0 + drift):
+                job = self.snapshot.jobs[uid]
+                self.works[uid] = replace(plan.work, work=max(1, math.ceil(need - 1e-6)))
+                self._force(job, self.works[uid])
+            else:
+                self._trim(uid, plan, need)
+
+    def _need(self, uid: str, plan: Plan) -> float | None:
+        """Worker-slots that are left by the job's own account; None where it has not said."""
+        reports = [report for report in self.snapshot.reports.get(uid, ()) if report.done is not None]
+        start = self.slot * self.slot_seconds
+        if not reports or reports[-1].at < start - self.slot_seconds:
+            return self._overdue(uid, plan) if not plan.left(self.slot) else None
+        last = reports[-1]
+        before = plan.at(self.slot - 1)
+        since = max(0.0, start - last.at) / self.slot_seconds
+        work = work_of(self.snapshot.jobs[uid], self.slot_seconds).work
+        return work * (1.0 - (last.done or 0.0)) - since * (before.workers if before else 0)
+
+    def _overdue(self, uid: str, plan: Plan) -> float | None:
+        """Worker-slots of a job that is past its plan, which it is the end of a slot at the soonest.
+
+        One that runs is given one after another; one that never started has missed its plan, all of it.
+        """
+        gang = self.snapshot.gang(uid)
+        if not gang.admitted:
+            return float(plan.work.work) if gang.admitted_at is None else 1.0
+        late = plan.last < self.slot - 1 or self.window.first > self.slot
+        return 1.0 if late else None
+
+    def _trim(self, uid: str, plan: Plan, need: float) -> None:
+        shifts = list(plan.shifts)
+        left = plan.left(self.slot)
+        while shifts and shifts[-1].slot > self.slot and left - shifts[-1].workers >= need:
+            left -= shifts.pop().workers
+        if len(shifts) < len(plan.shifts):
+            self.by_uid[uid] = replace(plan, shifts=tuple(shifts))
