@@ -196,7 +196,7 @@ class Live:
 
     def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
-        return metrics.health_app(self.metrics, self.settings)
+        return metrics.health_app(self.metrics)
 
     async def close_connections(self) -> None:
         """Refuse the held binds and end the streams: a listener that stops would wait for them in vain."""

@@ -20,7 +20,7 @@ from extender.control.source import Fetch, SourceError, read
 from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import Api
 from extender.leading.lease import Leads
-from extender.observe.metrics import ControllerMetrics
+from extender.observe.controllermetrics import ControllerMetrics
 from extender.present.views.decisions import DecisionsView
 from extender.present.views.explain import ChangeView, ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView

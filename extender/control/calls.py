@@ -23,7 +23,7 @@ from extender.kube.jobkinds import (
     WAKE,
 )
 from extender.present.views.orders import DesiredView
-from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 GATES: Final = "/spec/schedulingGates"
 ON: Final = "on"

@@ -34,8 +34,8 @@ from extender.control.pace import Pace
 from extender.control.source import Fetch, SourceError, read
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
 from extender.leading.lease import Leads
+from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.observe.metrics import ControllerMetrics
 from extender.present.views.orders import DesiredView
 
 AT_ONCE: Final = 32  # calls on their way

@@ -130,7 +130,7 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
     if not sum(role.replicas for role in roles) and not bare.suspended:
         where = kind.workers_at if kind.counts else f"spec.{kind.replicas_at}.*.replicas"
         raise ObjectError(where, 0, "at least one replica in all")
-    notes = notes_of(item, kind, next((one for one in found if one.role == WORKER), None))
+    notes = notes_of(item, next((one for one in found if one.role == WORKER), None))
     if bare.suspended and not kind.suspends:
         return replace(bare, roles=roles)
     bounds = read_bounds(notes, spec, kind, roles)

@@ -45,7 +45,7 @@ def asked(spec: Json, kind: JobKind) -> Iterator[Asked]:
         yield from _of_roles(spec, kind)
 
 
-def notes_of(item: Json, kind: JobKind, workers: Asked | None) -> Json:
+def notes_of(item: Json, workers: Asked | None) -> Json:
     """Kohort's annotations: the job's own, else those of its workers' template."""
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:

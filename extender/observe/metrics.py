@@ -1,4 +1,4 @@
-"""Prometheus metrics of the extender and of the controller, each on a registry of its own; no globals.
+"""Prometheus metrics of the extender, on a registry of its own; no globals.
 
 Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. What can be
 read off the snapshot is collected when Prometheus asks; only what would be gone by then is counted as it happens.
@@ -6,23 +6,21 @@ read off the snapshot is collected when Prometheus asks; only what would be gone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 
 from extender import logs
 from extender.clock import Clock
-from extender.config.settings import Settings
 from extender.observe.figures import figures, gauge
 from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, probes
 from extender.observe.passage import Passage
 from extender.observe.pulse import Pulse
+from extender.observe.registry import new_registry
 from extender.state.resizes import Workers, cause_of
 from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
 from policy.cluster.events import Event
@@ -79,20 +77,12 @@ class Reloads(Protocol):
         ...
 
 
-def kohort_version() -> str:
-    """The installed version; ``unknown`` where Kohort runs without being installed."""
-    try:
-        return version("kohort")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 class Metrics(Collector):
     """What ``kohort serve`` tells of itself."""
 
     def __init__(self) -> None:
         """Make the registry; `watch` says later where the figures are."""
-        self.registry = _registry()
+        self.registry = new_registry()
         self.controller: Heartbeat | None = None
         self._ledger: Holds | None = None
         self._watches: Sequence[Watch] = ()
@@ -266,49 +256,6 @@ def _dropped_lines() -> Metric:
     return CounterMetricFamily("kohort_log_lines_dropped", text, value=logs.dropped())
 
 
-def _registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    info = Gauge("kohort_build_info", "Always 1; the version is in the label.", ["version"], registry=registry)
-    info.labels(kohort_version()).set(1)
-    return registry
-
-
-def health_app(metrics: Metrics, settings: Settings) -> Starlette:
+def health_app(metrics: Metrics) -> Starlette:
     """Probes and metrics of the extender."""
     return probes(metrics.readiness, metrics.registry)
-
-
-class ControllerMetrics:
-    """What ``kohort controller`` tells of itself."""
-
-    def __init__(self) -> None:
-        """Make the registry and all series."""
-        self.registry = _registry()
-        make: Any = {"registry": self.registry}
-        self._writes = Counter(
-            "kohort_controller_writes",
-            "Writes to the API, by outcome; some refused ones are normal: the object has changed or is gone.",
-            ["kind", "outcome"],
-            **make,
-        )
-        self._wanted = Gauge("kohort_controller_wanted_writes", "Writes not done yet, by kind.", ["kind"], **make)
-        self._reachable = Gauge("kohort_controller_extender_reachable", "1 while the extender answers.", **make)
-        self._leader = Gauge("kohort_leader", "1 while this replica leads; one of them should.", **make)
-
-    def wrote(self, kind: str, outcome: str) -> None:
-        """Count one write: done, refused or unknown."""
-        self._writes.labels(kind, outcome).inc()
-
-    def wants(self, count: Callable[[str], int], kinds: Iterable[str]) -> None:
-        """Ask ``count`` at every scrape how many writes of each kind are still to do."""
-        for kind in kinds:
-            self._wanted.labels(kind).set_function(partial(count, kind))
-
-    def reached(self, reachable: bool) -> None:
-        """Show whether the extender answers."""
-        self._reachable.set(reachable)
-
-    def leads(self, leading: bool) -> None:
-        """Show whether this replica leads."""
-        self._leader.set(leading)

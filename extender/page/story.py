@@ -66,9 +66,9 @@ class Story:
             entry.sequence, entry.at, kind, uid, job.namespace if job else "", job.name if job else view.pod,
             view.text, entry.cause, tuple(entry.inputs.items())[:MOST_INPUTS],
         )  # fmt: skip
-        self._add(line, entry)
+        self._add(line)
 
-    def _add(self, line: Line, entry: Entry) -> None:
+    def _add(self, line: Line) -> None:
         """Append, or count it to the binding of the same gang just before."""
         for at in range(len(self._lines) - 1, max(-1, len(self._lines) - 6), -1):
             old = self._lines[at]

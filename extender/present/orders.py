@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 from extender.present.names import api_uid
 from extender.present.views.orders import DesiredView
+from policy.cluster.orders import Desired, NoteOrder, ReplicaOrder, SuspendOrder
 from policy.cluster.snapshot import Snapshot
-from policy.desired import Desired, NoteOrder, ReplicaOrder, SuspendOrder
 
 Order = TypeVar("Order", ReplicaOrder, SuspendOrder, NoteOrder)
 GateSetting = Literal["when-queued", "always", "never"]

@@ -8,7 +8,8 @@ from prometheus_client.core import Metric
 from pydantic import BaseModel
 
 from extender.clock import Clock
-from extender.observe.metrics import ControllerMetrics, Metrics
+from extender.observe.controllermetrics import ControllerMetrics
+from extender.observe.metrics import Metrics
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.snapshot import Rules

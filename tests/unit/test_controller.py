@@ -24,7 +24,7 @@ from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from extender.present.views.orders import DesiredView
-from policy.desired import PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
 
 GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")

@@ -6,10 +6,10 @@ import httpx
 import pytest
 
 from extender.clock import Clock
-from extender.config.settings import Settings
 from extender.kube.api import JOBSETS, PODS, Resource
+from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness, extender_readiness, probes
-from extender.observe.metrics import ControllerMetrics, Metrics, health_app
+from extender.observe.metrics import Metrics, health_app
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.resizes import Workers
@@ -244,7 +244,7 @@ def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
 async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(clock: HandClock) -> None:
     metrics, ledger, _ = live(clock)
     ledger.step(JobSeen(Job("s/u", "secret-team", "secret-job", "TFJob", 0.0, (), invalid="bad")), Synced())
-    status, text = await get(health_app(metrics, Settings()), "/metrics")
+    status, text = await get(health_app(metrics), "/metrics")
     assert status == 200
     assert "kohort_invalid_jobs 1.0" in text
     assert value(metrics, "kohort_gangs", state="waiting") == 0

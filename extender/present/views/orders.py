@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.present.views.base import View
-from policy.desired import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 
 class DesiredView(View):

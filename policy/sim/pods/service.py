@@ -13,8 +13,9 @@ from enum import Enum
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindHeld, BindRefused, Event, NodeNotOffered, Synced, Tick
+from policy.cluster.orders import Desired
 from policy.cluster.snapshot import Rules, Snapshot
-from policy.desired import Desired, desired
+from policy.desired import desired
 from policy.sim.engine import Engine
 from policy.sim.objects import PLAN, SLOT, WAKE, Change, PodObject, Refusal, facts
 from policy.sim.pods.scheduler import Chosen, KubeScheduler

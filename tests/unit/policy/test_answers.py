@@ -11,10 +11,11 @@ from policy.answers.queue import places, weights
 from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase, Slot
+from policy.cluster.orders import Desired
 from policy.cluster.reasons import TEXTS, Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
-from policy.desired import Desired, desired
+from policy.desired import desired
 from policy.systems.kod2 import Gate, Kod2
 from tests.builders import JobBuilder, Led, PodGone, World, guest, job, members, node, pod, res, w
 

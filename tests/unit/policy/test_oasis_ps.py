@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from policy.cluster.model import PS
+from policy.cluster.orders import SuspendOrder
 from policy.cluster.training import Training, Utility
-from policy.desired import SuspendOrder, desired
+from policy.desired import desired
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY, Book
 from tests.builders import JobBuilder, PodGone, Resize, State, World, job, members, node

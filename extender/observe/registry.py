@@ -1,0 +1,24 @@
+"""What both processes tell Prometheus: the process and its version."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
+
+
+def kohort_version() -> str:
+    """The installed version; ``unknown`` where Kohort runs without being installed."""
+    try:
+        return version("kohort")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def new_registry() -> CollectorRegistry:
+    """One with the figures of the process and ``kohort_build_info``."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    info = Gauge("kohort_build_info", "Always 1; the version is in the label.", ["version"], registry=registry)
+    info.labels(kohort_version()).set(1)
+    return registry
