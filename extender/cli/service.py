@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Mapping
@@ -30,9 +31,9 @@ View = TypeVar("View", bound=BaseModel)
 class Reach:
     """How the service and the cluster are reached.
 
-    server: a URL of the service; empty: by kubeconfig, through the API server, else on this machine. service:
-    NAMESPACE/NAME:PORT of its Service; empty: see `through`. kubeconfig, context: empty for those in force. token_file:
-    with a token for the service. ca_file: of its certificate.
+    server: a URL of the service; empty: by kubeconfig, through the API server, else on this machine, where no cluster
+    was named that does not answer. service: NAMESPACE/NAME:PORT of its Service; empty: see `through`. kubeconfig,
+    context: empty for those in force. token_file: with a token for the service. ca_file: of its certificate.
     """
 
     server: str = ""
@@ -111,10 +112,17 @@ def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
     try:
         return asyncio.run(through(reach.kubeconfig, reach.context, reach.service, reach.token, question))
     except NoWayError as why:
+        if _another_cluster(reach, why):
+            raise CliError(_unreachable(f"the service: {why}")) from None
         try:
             return DEFAULT_SERVER, *_direct(reach, DEFAULT_SERVER, question)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service: {why}; nor at {DEFAULT_SERVER} ({error})")) from None
+
+
+def _another_cluster(reach: Reach, why: NoWayError) -> bool:
+    """Whether a service on this machine might be that of another cluster than the one that was named."""
+    return bool(reach.kubeconfig or reach.context or (os.environ.get("KUBECONFIG") and not why.answered))
 
 
 def _direct(reach: Reach, server: str, question: Question) -> tuple[int, bytes]:

@@ -26,7 +26,11 @@ SECONDS: Final = 30.0
 
 
 class NoWayError(Exception):
-    """The service cannot be asked through an API server; why."""
+    """The service cannot be asked through an API server; why. answered: whether the API server itself did answer."""
+
+    def __init__(self, why: str, *, answered: bool = False) -> None:
+        super().__init__(why)
+        self.answered = answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: Question) 
                 f"the API server refuses: {said.get('message')}; ask its administrator for the right to "
                 f"get and create services/proxy of {name} in {namespace}, or name the service with --server"
             )
-        raise NoWayError(f"the API server says: {said.get('message')}")
+        raise NoWayError(f"the API server says: {said.get('message')}", answered=True)
     return f"Service {service}", status, answer
 
 
@@ -117,7 +121,7 @@ async def _leader(api: UserApi) -> str:
         raise _refused(str(said.get("message")), "list pods")
     names = sorted(str(pod["metadata"]["name"]) for pod in said.get("items") or ())
     if not names:
-        raise NoWayError(f"no pod of Kohort runs in {NAMESPACE} there")
+        raise NoWayError(f"no pod of Kohort runs in {NAMESPACE} there", answered=True)
     for election in ELECTIONS if len(names) > 1 else ():
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}

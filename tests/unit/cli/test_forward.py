@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
 import pytest
-from typer.testing import Result
+from typer.testing import CliRunner, Result
 
+from extender.cli import commands
 from extender.cli.through import Question
 from extender.kube import portforward
 from extender.kube.api import ClusterError
@@ -72,6 +74,32 @@ def test_where_no_pod_of_kohort_runs_it_is_looked_for_on_this_machine(
     assert "no pod of Kohort runs in kohort-system there; nor at http://127.0.0.1:1" in found.stderr
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
     assert by_kubeconfig("jobs").exit_code == 0
+
+
+NAMED = {
+    "a file that is not there": ("--kubeconfig", "/no/such"),
+    "a context that is not there": ("--context", "elsewhere"),
+    "a context without Kohort": ("--context", "here"),
+}
+
+
+@pytest.mark.parametrize("options", NAMED.values(), ids=NAMED.keys())
+def test_where_a_cluster_is_named_no_other_one_is_asked(
+    by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # of another cluster, perhaps
+    found = by_kubeconfig("jobs", *options)
+    assert (found.exit_code, found.stdout, "cannot reach the service: " in found.stderr) == (1, "", True)
+
+
+@pytest.mark.parametrize(("named", "code"), [("/no/such", 1), ("", 0)], ids=["named", "none named"])
+def test_a_kubeconfig_of_the_environment_names_a_cluster(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, code: int
+) -> None:
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("KUBECONFIG", named)
+    assert CliRunner().invoke(commands.app, ["jobs"]).exit_code == code
 
 
 # -- what goes over the forwarded port -----------------------------------------------------------
