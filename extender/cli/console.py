@@ -14,6 +14,7 @@ from rich.table import Table
 
 from extender.present.views.amounts import Amounts
 from extender.present.views.base import Waits
+from policy.cluster.model import PS
 
 PIPE_WIDTH: Final = 400
 SHOWN: Final = ("cpu", "memory", "nvidia.com/gpu")
@@ -58,6 +59,11 @@ def why(waits: Waits | None) -> str:
     if waits is None:
         return "-"
     return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
+
+
+def counted(number: int, what: str) -> str:
+    """``1 worker``, ``3 workers``, ``2 ps``."""
+    return f"{number} {what}" if number == 1 or what == PS else f"{number} {what}s"
 
 
 def age(seconds: float | None) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, short, table
+from extender.cli.console import age, counted, short, table
 from extender.cli.tables import expected, inputs, text, weight
+from extender.page.words import because
 from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.present.views.jobs import JobDetail
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
+MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
 
 
@@ -33,8 +36,9 @@ def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
     most = None if wide else CLOSEST_NODES
     rooms = (text(""), table(("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE"), _rooms(job.nodes, most)))
     history = job.history if wide else job.history[-MOST_STEPS:]
+    members = _members(job, None if wide else MOST_MEMBERS)
     return Group(
-        *_lines((*_facts(job), *_why(job))), *_members(job), *(rooms if job.nodes else ()),
+        *_lines((*_facts(job), *_why(job))), *members, *(rooms if job.nodes else ()),
         *_history(history, wide=wide),
     )  # fmt: skip
 
@@ -46,21 +50,23 @@ def _lines(told: Sequence[tuple[str, str]] | Iterator[tuple[str, str]]) -> Itera
 def _facts(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "job", f"{job.key} ({job.kind})"
     yield "state", job.state
-    yield "workers", f"{job.workers} given, {job.replicas} asked for, {job.min_workers} to {job.max_workers} allowed"
+    if job.state != "invalid":  # what it asks for could not be read
+        bounds = f"{job.min_workers} to {job.max_workers} allowed"
+        yield "workers", f"{job.workers} given, {job.replicas} asked for, {bounds}"
     yield "note", job.note
     yield "weight", "" if job.weight is None else weight(job.weight)
     yield "waited", "" if job.waited_seconds is None else age(job.waited_seconds)
 
 
 def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
-    yield "needs", ", ".join(f"{need.members} {need.role} of {short(need.requests)}" for need in job.needs)
+    yield "needs", ", ".join(f"{counted(need.members, need.role)} of {short(need.requests)}" for need in job.needs)
     if job.waits is not None:
         yield "reason", job.waits.reason
-        yield "", job.waits.text
+        yield "", here(job.waits.text)
         yield "detail", job.waits.detail
     yield "room", job.arithmetic
     if job.expected is not None:
-        yield "expected", f"{expected(job.expected)}: {job.expected.basis}"
+        yield "expected", f"{expected(job.expected)}: {here(job.expected.basis)}"
     yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
     for ahead in job.ahead[:MOST_AHEAD]:
         yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
@@ -75,16 +81,27 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "schedule", "" if job.schedule is None else job.schedule.text
     for held in job.held:
         yield "held", f"{short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
-    yield "mend", job.mend
+    yield "mend", here(job.mend)
     for change in job.unblock or ():
         yield "would do", change.text
 
 
-def _members(job: JobDetail) -> Iterator[RenderableType]:
-    if job.members:
+def here(said: str) -> str:
+    """The text without where to read what stands beside it."""
+    return re.sub(r"; kohort explain [^;]*$", "", said)
+
+
+def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType]:
+    """Each member; where there are more than ``most``, those first that are not bound."""
+    members = job.members
+    if most is not None and len(members) > most:
+        members = tuple(sorted(members, key=lambda one: one.state == "bound"))[:most]
+    if members:
         yield text("")
-        rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in job.members)
+        rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in members)
         yield table(("MEMBER", "POD", "NODE", "STATE"), rows)
+    if len(members) < len(job.members):
+        yield text(f"and {len(job.members) - len(members)} more; -o wide shows all")
 
 
 def _rooms(nodes: Sequence[NodeRoomView], most: int | None) -> Iterator[tuple[str, str, str, str]]:
@@ -111,4 +128,4 @@ def _history(steps: Sequence[StepView], *, wide: bool) -> Iterator[RenderableTyp
 def _steps(steps: Sequence[StepView]) -> Iterator[tuple[str, ...]]:
     for step in steps:
         at = datetime.fromtimestamp(step.at, UTC).strftime("%H:%M:%SZ")
-        yield str(step.step), at, ", ".join(step.because), "; ".join(step.told), inputs(step.inputs)
+        yield str(step.step), at, because(step.because), "; ".join(step.told), inputs(step.inputs)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, short, table, why
+from extender.cli.console import age, counted, short, table, why
 from extender.cli.tables import by_job, text
 from extender.present.views.base import View
 from extender.present.views.cluster import NodesView, NodeView
-from extender.present.views.jobs import JobsView, JobView, QueueView
+from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 
 BAR = 24  # characters
 MOST = 20  # lines of each part
@@ -36,19 +38,24 @@ def draw(view: Overview, *, wide: bool = False) -> RenderableType:
     running = [job for job in view.jobs.jobs if job.workers and job.state != "completed"]
     fullest = sorted(view.nodes.nodes, key=lambda node: (-used(node), node.name))
     return Group(
-        text(f"{len(fullest)} nodes, cpu {_total(view.nodes):.0%} requested; {len(running)} jobs have room, "
-             f"{len(view.queue.jobs)} wait"),
+        text(f"{counted(len(fullest), 'node')}, cpu {_total(view.nodes):.0%} requested; "
+             f"{counted(len(running), 'running job')}, "
+             f"{counted(len(view.queue.jobs), 'waiting job')}"),
         *(text(f"warning: {warning}") for warning in view.queue.warnings),
         text(""), table(("NODE", "CPU", "", "FREE", "MEMBERS"), (_node(node) for node in fullest[:most])),
         *_more(len(fullest), most),
-        text(""), table(("JOB", "STATE", "WORKERS", "MIN-MAX"), (_job(job) for job in running[:most])),
-        *_more(len(running), most),
-        text(""), table(
-            ("#", "WAITS", "FOR", "NEEDS", "WHY"),
-            ((str(job.position), job.key, age(job.waited_seconds), short(job.needs), why(job.waits))
-             for job in view.queue.jobs[:most]),
-        ), *_more(len(view.queue.jobs), most),
+        *_part(("JOB", "STATE", "WORKERS", "MIN-MAX"), [_job(job) for job in running], most),
+        *_part(("#", "WAITS", "FOR", "NEEDS", "WHY"), [_waiting(job) for job in view.queue.jobs], most),
     )  # fmt: skip
+
+
+def _part(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> list[RenderableType]:
+    """A table, where there is anything to put into it."""
+    return [text(""), table(heads, rows[:most]), *_more(len(rows), most)] if rows else []
+
+
+def _waiting(job: QueuedJob) -> tuple[str, ...]:
+    return str(job.position), job.key, age(job.waited_seconds), short(job.needs), why(job.waits)
 
 
 def _more(count: int, most: int | None) -> list[RenderableType]:

@@ -5,28 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from extender.cli.options import JOB, LIST, OUTPUT, REACH, WATCH_SECONDS, Asked, Output, shared
+from extender.cli.options import JOB, LIST, OUTPUT, REACH, Asked, Output, shared
+from extender.cli.showing import show
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from rich.console import RenderableType
 
     from extender.present.views.decisions import DecisionsView
 
 app = typer.Typer(rich_markup_mode=None)
 FOLLOW_SECONDS = 1.0
 _View = TypeVar("_View", bound="BaseModel")
-
-
-class Drawn(Protocol):
-    """Draws a view as a table."""
-
-    def __call__(self, view: Any, /, *, wide: bool = False) -> RenderableType: ...
 
 
 @app.command(
@@ -45,7 +40,7 @@ def queue(asked: Asked) -> None:
             console.err().print(f"warning: {console.clean(warning)}", style="yellow")
         return _only(view, asked)
 
-    _show(look, tables.queue, asked)
+    show(look, partial(tables.queue, within=asked.only), asked)
 
 
 @app.command(short_help="Every job and its workers.", epilog="Examples: kohort jobs; kohort jobs -n team -o wide")
@@ -55,7 +50,7 @@ def jobs(asked: Asked) -> None:
     from extender.cli import tables
     from extender.present.views.jobs import JobsView
 
-    _show(lambda: _only(_ask(asked, "/v1/jobs", {}, JobsView), asked), tables.jobs, asked)
+    show(lambda: _only(_ask(asked, "/v1/jobs", {}, JobsView), asked), partial(tables.jobs, within=asked.only), asked)
 
 
 @app.command(short_help="Every node and who is on it.", epilog="Examples: kohort nodes; kohort nodes -n team -o wide")
@@ -75,7 +70,7 @@ def nodes(asked: Asked) -> None:
         )
         return view.model_copy(update={"nodes": tuple(kept)})
 
-    _show(look, tables.nodes, asked)
+    show(look, tables.nodes, asked)
 
 
 @app.command(short_help="What is intended for each admitted gang.", epilog="Example: kohort plans -o wide")
@@ -85,7 +80,7 @@ def plans(asked: Asked) -> None:
     from extender.cli import tables
     from extender.present.views.cluster import PlansView
 
-    _show(lambda: _only(_ask(asked, "/v1/plans", {}, PlansView), asked), tables.plans, asked)
+    show(lambda: _only(_ask(asked, "/v1/plans", {}, PlansView), asked), partial(tables.plans, within=asked.only), asked)
 
 
 @app.command(
@@ -112,7 +107,7 @@ def top(
         return overview.overview(*found, within=asked.only)  # type: ignore[arg-type]
 
     live = stdout.isatty() and not once and asked.shown in (Output.TABLE, Output.WIDE)
-    _show(look, overview.draw, replace(asked, watch=live or asked.watch))
+    show(look, overview.draw, replace(asked, watch=live or asked.watch))
 
 
 @app.command(
@@ -143,7 +138,7 @@ def decisions(
     if follow:
         _follow(look, since, asked)
     else:
-        _show(lambda: look(since), tables.decisions, asked)
+        show(lambda: look(since), partial(tables.decisions, within=asked.only), asked)
 
 
 def _follow(look: Callable[[int | None], DecisionsView], since: int | None, asked: Asked) -> None:
@@ -180,7 +175,7 @@ def describe(asked: Asked, job: JobArgument) -> None:
     from extender.present.views.explain import ExplainView
 
     path = path_of("explain", *asked.job(job))
-    _show(lambda: _ask(asked, path, {}, ExplainView), jobtables.describe, asked)
+    show(lambda: _ask(asked, path, {}, ExplainView), jobtables.describe, asked)
 
 
 @app.command(
@@ -195,7 +190,7 @@ def explain(asked: Asked, job: JobArgument) -> None:
     from extender.present.views.explain import ExplainView
 
     path = path_of("explain", *asked.job(job))
-    _show(lambda: _ask(asked, path, {"unblock": "true"}, ExplainView), jobtables.explain, asked)
+    show(lambda: _ask(asked, path, {"unblock": "true"}, ExplainView), jobtables.explain, asked)
 
 
 @app.command(
@@ -249,10 +244,10 @@ def what_if(
         found = ask_saved(snapshot, question)
     else:
         found = post(asked.reach, "/v1/what-if", question, WhatIfView)
-    _show(lambda: found, tables.what_if, asked)
+    show(lambda: found, tables.what_if, asked)
 
 
-# -- asking and showing --------------------------------------------------------------------------
+# -- asking ----------------------------------------------------------------------------------
 
 
 def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -> _View:
@@ -267,35 +262,3 @@ def _only(view: _View, asked: Asked) -> _View:
         return view
     name = "jobs" if hasattr(view, "jobs") else "plans"
     return view.model_copy(update={name: tuple(one for one in getattr(view, name) if one.namespace == within)})
-
-
-def _show(look: Callable[[], BaseModel], draw: Drawn, asked: Asked) -> None:
-    """Once, or again and again: on a terminal in place, in a pipe whenever it has changed."""
-    from extender.cli import console
-
-    wide, for_people = asked.shown is Output.WIDE, asked.shown in (Output.TABLE, Output.WIDE)
-    if not asked.watch:
-        found = look()
-        if for_people:
-            console.out().print(draw(found, wide=wide))
-        else:
-            typer.echo(console.data_of(found, asked.shown))
-        return
-    if for_people and console.out().is_terminal:
-        from rich.live import Live
-
-        with Live(draw(look(), wide=wide), console=console.out(), screen=True) as live:
-            while True:
-                time.sleep(WATCH_SECONDS)
-                live.update(draw(look(), wide=wide))
-    before = None
-    while True:
-        found = look()
-        if found != before:
-            if for_people:
-                console.out().print(draw(found, wide=wide))
-            else:
-                typer.echo(json.dumps(found.model_dump(mode="json")) if asked.shown is Output.JSON else
-                           f"---\n{console.data_of(found, 'yaml')}")  # fmt: skip
-        before = found
-        time.sleep(WATCH_SECONDS)

@@ -9,11 +9,13 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, short, table, why
+from extender.cli.console import age, clean, counted, short, table, why
+from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import ExpectedView, JobsView, JobView, QueuedJob, QueueView
 from extender.present.views.whatif import StandingView, WhatIfView
+from policy.cluster.model import WORKER
 
 HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
 
@@ -23,17 +25,21 @@ def text(line: str) -> Text:
     return Text(clean(line))
 
 
-def jobs(view: JobsView, *, wide: bool = False) -> RenderableType:
-    """One line a job."""
+def _of(within: str) -> str:
+    return f" of namespace {within}" if within else ""
+
+
+def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableType:
+    """One line a job. within: the namespace that was asked for; empty: all."""
     if not view.jobs:
-        return text("no job has opted in (spec.schedulerName of its pods)")
+        return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
     more = ("WEIGHT", "ASKED", "GATED", "NOTE") if wide else ()
     return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs))
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
-    bounds = f"{job.workers} ({job.min_workers}-{job.max_workers})"
+    bounds = "-" if job.state == "invalid" else f"{job.workers} ({job.min_workers}-{job.max_workers})"
     row = (job.namespace, job.name, job.kind, bounds, job.state, age(job.waited_seconds), why(job.waits))
     return (*row, weight(job.weight), str(job.replicas), str(job.gated_pods), job.note or "-") if wide else row
 
@@ -43,10 +49,10 @@ def weight(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def queue(view: QueueView, *, wide: bool = False) -> RenderableType:
-    """One line a waiting job, in the policy's order."""
+def queue(view: QueueView, *, wide: bool = False, within: str = "") -> RenderableType:
+    """One line a waiting job, in the policy's order. within: as for jobs."""
     if not view.jobs:
-        return Group(text("no job waits"), *_held(view.held))
+        return Group(text(f"no job{_of(within)} waits"), *_held(view.held))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
     more = ("GATED", "BASIS", "BEHIND") if wide else ()
     return Group(table((*heads, *more), (_queued(job, wide=wide) for job in view.jobs)), *_held(view.held))
@@ -106,18 +112,18 @@ def _guest(guest: Guest) -> str:
 
 
 def by_job(members: Iterable[tuple[str, str]]) -> list[str]:
-    """``team/job 1 ps+3 worker`` for each job."""
+    """``team/job 1 ps+3 workers`` for each job."""
     found: dict[str, dict[str, int]] = {}
     for job, role in members:
         roles = found.setdefault(job, {})
         roles[role] = roles.get(role, 0) + 1
-    return [f"{job} " + "+".join(f"{count} {role}" for role, count in roles.items()) for job, roles in found.items()]
+    return [f"{job} " + "+".join(counted(count, role) for role, count in roles.items()) for job, roles in found.items()]
 
 
-def plans(view: PlansView, *, wide: bool = False) -> RenderableType:
-    """One line a plan."""
+def plans(view: PlansView, *, wide: bool = False, within: str = "") -> RenderableType:
+    """One line a plan. within: as for jobs."""
     if not view.plans:
-        return text("no gang has a plan")
+        return text(f"no gang{_of(within)} has a plan")
     heads = ("NAMESPACE", "NAME", "PLAN", "STATE", "WORKERS", "NODES", "WAITS FOR", "AT BARRIER", "DEADLINE")
     more = ("IN FLIGHT", "ATTEMPTS", "ON BEHALF OF") if wide else ()
     return table((*heads, *more), (_plan(plan, wide=wide) for plan in view.plans))
@@ -145,8 +151,10 @@ def _counts(names: Iterable[str]) -> list[tuple[str, int]]:
     return sorted(counts.items())
 
 
-def decisions(view: DecisionsView, *, wide: bool = False) -> RenderableType:
-    """One line an entry."""
+def decisions(view: DecisionsView, *, wide: bool = False, within: str = "") -> RenderableType:
+    """One line an entry. within: as for jobs."""
+    if not view.decisions:
+        return text(f"no decision about a job{_of(within)} is known; they count from the start of the service")
     heads = ("#", "TIME", "ACTION", "JOB", "POD", "WHAT")
     more = ("STEP", "CAUSE", "INPUTS") if wide else ()
     return table((*heads, *more), (_decision(entry, wide=wide) for entry in view.decisions))
@@ -156,7 +164,7 @@ def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:
     at = datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%SZ")
     job = entry.job.key if entry.job else "-"
     row = (str(entry.sequence), at, entry.action, job, entry.pod or "-", entry.text)
-    return (*row, str(entry.generation), ", ".join(entry.cause), inputs(entry.inputs)) if wide else row
+    return (*row, str(entry.generation), because(entry.cause), inputs(entry.inputs)) if wide else row
 
 
 def decision_line(entry: DecisionView, *, wide: bool) -> Text:
@@ -190,4 +198,4 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
 
 
 def _stands(standing: StandingView) -> str:
-    return f"{standing.state}, {standing.workers} workers" if standing.workers else standing.state
+    return f"{standing.state}, {counted(standing.workers, WORKER)}" if standing.workers else standing.state

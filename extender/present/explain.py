@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from extender.kube.jobkinds import KINDS
 from extender.present.history import history_view
@@ -22,7 +22,7 @@ from extender.present.views.explain import (
 from extender.state.journal import Entry
 from policy.answers.explain import Explanation, HeldRoom, NodeRoom, explain
 from policy.answers.foresee import foresee
-from policy.answers.standing import grounds
+from policy.answers.standing import RIGID, grounds
 from policy.answers.unblock import unblock
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
@@ -49,11 +49,23 @@ def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str
     """
     start = foresee(snapshot, policy, now).get(job.uid)
     found = grounds(snapshot, job, policy, now)
+    if found is not None and found.growth == RIGID:
+        found = replace(found, growth=_rigid(job))
     return {
         "unblock": unblock_views(snapshot, job, policy, now),
         "expected": None if start is None else expected_view(start, now),
         "running": None if found is None else RunningView(**asdict(found)),
     }
+
+
+def _rigid(job: Job) -> str:
+    """Why a rigid gang does not grow, and what lets it: that differs by kind."""
+    kind = KINDS.get(job.kind)
+    if kind is None or not (kind.counts or kind.roles):
+        return f"its kind: a {job.kind} is not resized"
+    if kind.bounds_at:
+        return f"its bounds: it is a rigid gang; state spec.{kind.bounds_at} with maxReplicas to let it grow"
+    return RIGID
 
 
 def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[ChangeView, ...]:

@@ -32,6 +32,8 @@ MENDS: dict[Reason, str] = {
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
+BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
+"""What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
@@ -110,6 +112,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     gang, verdict = snapshot.gang(job_uid), verdict_of(snapshot, job)
     waits = gang.state not in (*ADMITTED, State.COMPLETED)
     held = held_room(snapshot, None if waits else job)
+    asks = waits and (verdict is None or verdict.reason not in BARRED)
     return Explanation(
         job=job.key,
         state=gang.state,
@@ -117,14 +120,14 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         detail=verdict.detail if verdict else "",
         mend=_mend(verdict, held) if verdict else "",
         needs=_needs(job),
-        nodes=_nodes(snapshot, job) if waits else (),
-        ahead=_ahead(snapshot, job, policy, now) if waits else (),
+        nodes=_nodes(snapshot, job) if asks else (),
+        ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan=tuple((str(slot), node) for slot, node in sorted(gang.nodes.items())),
         shrunk_for=_name(snapshot, gang.on_behalf_of),
         missing_pods=missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
-        arithmetic=_arithmetic(snapshot, job) if waits and job.roles else "",
+        arithmetic=_arithmetic(snapshot, job) if asks and job.roles else "",
         drift=drift_of(policy, snapshot, job_uid, now),
     )
 
@@ -179,7 +182,9 @@ def _why(place: Place, own: Place) -> str:
         return "has waited for longer than the starvation limit" if not own.starving else "has waited for longer"
     if place.weight == own.weight or place.weight is None:
         return "came first"
-    return f"has more weight, {place.weight:.4f}"
+    told = f"{place.weight:.4f}"
+    same = own.weight is not None and told == f"{own.weight:.4f}"
+    return "has a little more weight, by less than 0.0001" if same else f"has more weight, {told}"
 
 
 def _needs(job: Job) -> tuple[RoleNeed, ...]:

@@ -20,6 +20,7 @@ from policy.placement.room import Room
 from policy.systems.base import Policy
 
 ALL_GROWTH = "nothing: it has as many workers as it may have"
+RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
     if job.note:
         return job.note
     if not job.elastic or job.worker is None:
-        return "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
+        return RIGID
     if gang.workers >= job.max_workers:
         return ALL_GROWTH
     if grows(snapshot, job, policy, now):

@@ -18,14 +18,14 @@ from extender.cli.service import path_of
 from extender.config.settings import Settings
 from extender.demo import run as demo
 from extender.kube.api import ClusterError
-from tests.unit.cli.bodies import ANSWERS
+from tests.unit.cli.bodies import ANSWERS, JOB
 from tests.unit.cli.conftest import Server
 
 HELD_TABLE = [
     "", "HELD BY FINISHED JOB POD NODE ROOM", "team/done done-ps-0 n1 1.5 cpu 8Gi",
     "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them",
 ]  # fmt: skip
-HISTORY = ["", "STEP TIME BECAUSE OF WHAT", "3 00:00:00Z PodSeen scaled in to 2 workers"]
+HISTORY = ["", "STEP TIME BECAUSE OF WHAT", "3 00:00:00Z pods scaled in to 2 workers"]
 TABLES = {
     "queue": (
         ("queue",),
@@ -41,7 +41,7 @@ TABLES = {
     "nodes": (
         ("nodes",),
         ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS",
-         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 team/run 1 ps+2 worker, team/done (finished) 1 ps", *HELD_TABLE],
+         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 team/run 1 ps+2 workers, team/done (finished) 1 ps", *HELD_TABLE],
     ),
     "plans": (
         ("plans",),
@@ -78,16 +78,16 @@ TABLES = {
     ),
     "top": (
         ("top",),
-        ["1 nodes, cpu 0% requested; 0 jobs have room, 1 wait", "warning: controller: not heard of for 12 s", "",
+        ["1 node, cpu 0% requested; 0 running jobs, 1 waiting job", "warning: controller: not heard of for 12 s", "",
          "NODE CPU FREE MEMBERS",
-         "n1 ........................ 0% 1.5 cpu 8Gi team/run 1 ps+2 worker, team/done 1 ps", "",
-         "JOB STATE WORKERS MIN-MAX", "", "# WAITS FOR NEEDS WHY",
+         "n1 ........................ 0% 1.5 cpu 8Gi team/run 1 ps+2 workers, team/done 1 ps", "",
+         "# WAITS FOR NEEDS WHY",
          "1 team/big 3m12s 1.5 cpu 8Gi WaitingForRoom ([red]3?[2J cpu)"],
     ),
     "wide decisions": (
         ("decisions", "-o", "wide"),
         ["# TIME ACTION JOB POD WHAT STEP CAUSE INPUTS",
-         "7 00:00:00Z Admit team/run - started with 2 workers 3 PodSeen weight 0.7500"],
+         "7 00:00:00Z Admit team/run - started with 2 workers 3 pods weight 0.7500"],
     ),
     "wide queue": (
         ("queue", "-o", "wide"),
@@ -95,7 +95,14 @@ TABLES = {
          "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu) 3 "
          "if nobody else comes, once team/run has ended -", *HELD_TABLE],
     ),
-    "another namespace": (("queue", "-n", "other"), ["no job waits", *HELD_TABLE]),
+    "another namespace": (("queue", "-n", "other"), ["no job of namespace other waits", *HELD_TABLE]),
+    "jobs of another namespace": (
+        ("jobs", "-n", "other"), ["no job of namespace other has opted in (spec.schedulerName of its pods)"],
+    ),
+    "decisions of another namespace": (
+        ("decisions", "-n", "other"),
+        ["no decision about a job of namespace other is known; they count from the start of the service"],
+    ),
     "all namespaces": (
         ("jobs", "-A"),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
@@ -114,6 +121,35 @@ def test_tables_for_people(kohort: Callable[..., Result], args: tuple[str, ...],
     found = kohort(*args)
     assert found.exit_code == 0
     assert [" ".join(line.split()) for line in found.stdout.splitlines()] == want
+
+
+def test_explain_of_an_invalid_job_tells_no_numbers_that_nobody_could_read(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = {"reason": "JobInvalid", "text": "kohort: the job is malformed; kohort explain names the field"}
+    wrong = {**JOB, "state": "invalid", "workers": 0, "replicas": 0, "waits": {**waits, "detail": "it", "behind": ""}}
+    monkeypatch.setitem(
+        ANSWERS, "/v1/explain/team/big", {**wrong, "mend": "correct it; kohort explain names the field"}
+    )
+    monkeypatch.setitem(ANSWERS, "/v1/jobs", {"generation": 1, "jobs": [wrong]})
+    told = kohort("explain", "team/big").stdout
+    assert "workers" not in told
+    assert "kohort explain" not in told, "that is this answer"
+    assert kohort("jobs").stdout.splitlines()[1].split()[3:5] == ["-", "invalid"]
+
+
+def test_explain_shows_the_members_first_that_are_not_bound(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = ["bound"] * 30 + ["waiting"]
+    members = [
+        {"role": "worker", "index": at, "pod": f"p{at}", "node": "", "state": state} for at, state in enumerate(states)
+    ]
+    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**ANSWERS["/v1/explain/team/big"], "members": members})
+    told = kohort("explain", "team/big").stdout
+    assert ("worker-30" in told, "worker-18" in told, "worker-19" in told) == (True, True, False)
+    assert "and 11 more; -o wide shows all" in told
+    assert all(f"worker-{at} " in kohort("explain", "team/big", "-o", "wide").stdout for at in range(31))
 
 
 def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(

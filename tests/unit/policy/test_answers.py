@@ -347,6 +347,10 @@ AHEAD = {
         [job("x").workers(1).arrived(-300), job("me").workers(1).arrived(-200)], "has waited for longer",
     ),
     "a heavier one": ([job("x").workers(2).arrived(1), job("me").workers(1)], "has more weight, 0."),
+    "one that is heavier by less than is shown": (
+        [job("x").workers(1, cpu=4).with_(utility=1.00001), job("me").workers(1, cpu=4)],
+        "has a little more weight, by less than 0.0001",
+    ),
     "an equal one": ([job("x").workers(1), job("me").workers(1).arrived(1)], "came first"),
 }  # fmt: skip
 
@@ -355,6 +359,16 @@ AHEAD = {
 def test_explain_says_who_is_ahead_and_why(jobs: list[JobBuilder], why: str) -> None:
     (first,) = ahead_of("me", *jobs)
     assert (first.job, first.why[: len(why)]) == ("team/x", why)
+
+
+@pytest.mark.parametrize("reason", [Reason.INVALID, Reason.UNSUPPORTED])
+def test_of_a_job_that_is_wrong_itself_neither_room_nor_others_are_told(reason: Reason) -> None:
+    world = World().nodes("n1").submit(job("x").workers(1, cpu=20))
+    made = job("me").workers(2)
+    world.submit(made.with_(invalid="a field") if reason is Reason.INVALID else job("me").ps(unsupported=("a",)))
+    found = explain(world.snapshot, "job-me", Kod2(), world.now)
+    assert found is not None
+    assert (found.reason, found.nodes, found.ahead, found.arithmetic) == (reason, (), (), "")
 
 
 def test_explain_names_a_running_job_that_the_gate_lets_go_first() -> None:
