@@ -149,7 +149,8 @@ def test_explain_shows_the_members_first_that_are_not_bound(
     told = kohort("explain", "team/big").stdout
     assert ("worker-30" in told, "worker-18" in told, "worker-19" in told) == (True, True, False)
     assert "and 11 more; -o wide shows all" in told
-    assert all(f"worker-{at} " in kohort("explain", "team/big", "-o", "wide").stdout for at in range(31))
+    wide = kohort("explain", "team/big", "-o", "wide").stdout
+    assert all(f"worker-{at} " in wide for at in range(31))
 
 
 def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(

@@ -363,9 +363,9 @@ def test_explain_says_who_is_ahead_and_why(jobs: list[JobBuilder], why: str) -> 
 
 @pytest.mark.parametrize("reason", [Reason.INVALID, Reason.UNSUPPORTED])
 def test_of_a_job_that_is_wrong_itself_neither_room_nor_others_are_told(reason: Reason) -> None:
-    world = World().nodes("n1").submit(job("x").workers(1, cpu=20))
-    made = job("me").workers(2)
-    world.submit(made.with_(invalid="a field") if reason is Reason.INVALID else job("me").ps(unsupported=("a",)))
+    wrong = {Reason.INVALID: job("me").with_(invalid="a field"), Reason.UNSUPPORTED: job("me").ps(unsupported=("a",))}
+    world = World().nodes("n1")
+    world.submit(job("x").workers(1, cpu=20), wrong[reason].workers(2).arrived(1))
     found = explain(world.snapshot, "job-me", Kod2(), world.now)
     assert found is not None
     assert (found.reason, found.nodes, found.ahead, found.arithmetic) == (reason, (), (), "")
