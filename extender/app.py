@@ -22,7 +22,8 @@ from extender.clock import Clock
 from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.hindsight.asking import Hindsight
-from extender.http.limits import App, HeldBinds, Limits, of_people, of_probes, of_reports
+from extender.http.asgi import App
+from extender.http.limits import HeldBinds, Limits, of_people, of_probes, of_reports
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only

@@ -18,8 +18,8 @@ from starlette.routing import compile_path
 
 from extender.access.reviews import GROUP, RESOURCE, VERB, BusyError, Rights, Tokens, UnansweredError, User
 from extender.access.sight import EVERYTHING, KEY, Caller, Sight
+from extender.http.asgi import App, Receive, Scope, Send
 from extender.http.headers import FORWARDED_HEADER
-from extender.http.limits import App, Receive, Scope, Send
 from extender.present.views.problem import ProblemView
 
 PROBLEM: Final = "application/problem+json"

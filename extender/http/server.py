@@ -19,7 +19,10 @@ from typing import Any, cast
 import uvicorn
 from starlette.requests import Request
 
-from extender.http.limits import App, BodyLimit, Limits, Refuse, limited
+from extender.http.asgi import App
+from extender.http.bodies import BodyLimit, Refuse
+from extender.http.limits import Limits
+from extender.http.protocol import limited
 from extender.http.tls import HANDSHAKE_SECONDS, Guard
 
 BACKLOG = 1024

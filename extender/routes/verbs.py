@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from extender.barrier import UNKNOWN_OUTCOME, Barrier, look_again
-from extender.http.limits import App, Receive, Scope, Send
+from extender.http.asgi import App, Receive, Scope, Send
 from extender.http.server import disconnected
 from extender.http.strict import RequestError
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused

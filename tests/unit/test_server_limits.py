@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request, Response
 
-from extender.http import limits
+from extender.http.bodies import LARGE_AT_ONCE, LARGE_BODY
 from extender.http.limits import HeldBinds, Limits, of_probes
 from extender.http.server import Endpoint, disconnected, serve
 
@@ -201,12 +201,12 @@ async def test_requests_do_not_pile_up_behind_one_that_is_held() -> None:
 
 async def test_large_bodies_wait_for_one_another() -> None:
     """All are held at the app, so that only so many are in memory; the others go on when one is answered."""
-    body = b"x" * (limits.LARGE_BODY + 1)
-    many = limits.LARGE_AT_ONCE + 3
+    body = b"x" * (LARGE_BODY + 1)
+    many = LARGE_AT_ONCE + 3
     async with running(replace(LIMITS, body_bytes=10**6, body_seconds=5, connections=50)) as server:
         held = [await server.send(post("/bind", body, CLOSE)) for _ in range(many)]
         await asyncio.sleep(0.2)
-        assert server.arrived == limits.LARGE_AT_ONCE
+        assert server.arrived == LARGE_AT_ONCE
         assert (await server.ask(post("/filter", b"{}", CLOSE))).startswith(OK), "small ones pass"
         server.release.set()
         for reader, _ in held:

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from extender.barrier import UNKNOWN_OUTCOME
-from extender.http.limits import BodyLimit
+from extender.http.bodies import BodyLimit
 from extender.kube.api import Refused, Unknown
 from extender.kube.translate import Translator
 from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, VerbsFirst, refusal, too_long

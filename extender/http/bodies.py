@@ -1,0 +1,85 @@
+"""Limits of one request's body, by the bytes that arrive, whatever its head says (stock uvicorn reads 256 MiB)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from extender.http.asgi import App, Message, Receive, Scope, Send, answer
+
+LARGE_BODY: Final = 256 * 1024  # bytes; filter's body with 5,000 node names is half of it
+LARGE_AT_ONCE: Final = 8
+
+Refuse = Callable[[str], tuple[int, bytes]]
+"""Path of a request whose body is too long -> status and JSON body of the answer."""
+
+
+class BodyLimit:
+    """ASGI middleware: hands the app the whole body at once, or answers for it when the body is too long.
+
+    The body is gathered here and not in the app, where frameworks turn an exception out of `receive` into a 500.
+    ``refuse`` forms the answer by path: kube-scheduler reads a reason only out of a 200 with ``Error``. Without it the
+    answer is 413. A client that is still sending may see a reset before it reads the answer.
+    At most `LARGE_AT_ONCE` bodies above `LARGE_BODY` are in memory: the next is not read on until one is answered, and
+    runs into its deadline if that takes too long.
+    """
+
+    def __init__(self, app: App, limit: int, refuse: Refuse | None = None) -> None:
+        """Allow ``limit`` bytes."""
+        self._app = app
+        self._limit = limit
+        self._refuse = refuse or self._too_large
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if _declared(scope) > self._limit:
+            await answer(send, *self._refuse(scope["path"]))
+            return
+        async with contextlib.AsyncExitStack() as held:
+            body = await self._gather(receive, held)
+            if body is None:
+                await answer(send, *self._refuse(scope["path"]))
+            elif isinstance(body, bytes):
+                await self._app(scope, _replay(body, receive), send)
+
+    async def _gather(self, receive: Receive, held: contextlib.AsyncExitStack) -> bytes | bool | None:
+        """Return the body, None when it is too long, False when the client left; a large one enters ``held``."""
+        parts: list[bytes] = []
+        length, is_large = 0, False
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return False
+            parts.append(message.get("body", b""))
+            length += len(parts[-1])
+            if length > self._limit:
+                return None
+            if length > LARGE_BODY and not is_large:
+                is_large = True
+                await held.enter_async_context(self._large)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    def _too_large(self, _path: str) -> tuple[int, bytes]:
+        return 413, b'{"error":"the body is longer than %d bytes"}' % self._limit
+
+
+def _declared(scope: Scope) -> int:
+    """Return Content-Length, 0 where it is absent; the HTTP parser has refused what is no number."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body once and then waits for the client's leaving."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replayed
