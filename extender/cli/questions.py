@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from extender.cli.errors import CliError
 from extender.cli.options import JOB, LIST, OUTPUT, REACH, Asked, Output, shared
 from extender.cli.showing import show
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 FOLLOW_SECONDS = 1.0
+NOTHING_ASKED = (
+    "nothing is asked; give -f FILE or --workers N for a job, --cordon, --uncordon, --remove-node or --add-nodes for "
+    "nodes, or --policy NAME"
+)
 _View = TypeVar("_View", bound="BaseModel")
 
 
@@ -228,6 +233,11 @@ def what_if(
     from extender.cli.service import amounts_of, manifest, more_nodes, post
     from extender.present.views.whatif import WhatIfView
 
+    if workers is None and (ps or least is not None or most is not None):
+        raise CliError("--ps, --min and --max shape a job that --workers asks for; give that, too", 2)
+    asks = (cordon, uncordon, remove_node, add_nodes, policy, snapshot)
+    if file is None and workers is None and not any(asks):
+        raise CliError(NOTHING_ASKED, 2)
     shape = {"workers": workers, "ps": ps, "requests": amounts_of(requests), "min_workers": least, "max_workers": most}
     question = {
         "job": manifest(file) if file is not None else None,

@@ -22,6 +22,7 @@ from extender.cli.through import ask as through
 from extender.config.hosts import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
+RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 TRIES: Final = 8
 AGAIN_SECONDS: Final = 0.5
 View = TypeVar("View", bound=BaseModel)
@@ -198,4 +199,8 @@ def amounts_of(text: str) -> dict[str, str]:
     found = dict(part.partition("=")[::2] for part in text.split(","))
     if not all(name and amount for name, amount in found.items()):
         raise CliError(f"--requests: {text!r} is not allowed; allowed: NAME=AMOUNT,..., as cpu=2,memory=4Gi", 2)
+    for name in found:
+        if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):
+            known = ", ".join(RESOURCES)
+            raise CliError(f"--requests: {name!r} is not allowed; allowed: {known}, hugepages-SIZE, DOMAIN/NAME", 2)
     return found

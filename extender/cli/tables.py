@@ -14,7 +14,7 @@ from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import ExpectedView, JobsView, JobView, QueuedJob, QueueView
-from extender.present.views.whatif import StandingView, WhatIfView
+from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
 HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
@@ -189,12 +189,19 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
             "-" if job.before is None else _stands(job.before),
             _stands(job.after),
             ", ".join(f"{node}: {count}" for node, count in job.after.nodes.items()) or "-",
-            why(job.after.waits),
+            _why_elsewhere(job),
             *((", ".join(f"{m} {n}" for m, n in job.after.members.items()) or "-",) if wide else ()),
         )
         for job in view.jobs
     )
     return table((*heads, "PLACES") if wide else heads, rows)
+
+
+def _why_elsewhere(job: MovedView) -> str:
+    if job.after.waits is None and job.before is not None and job.after.state == "repairing":
+        lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
+        return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
+    return why(job.after.waits)
 
 
 def _stands(standing: StandingView) -> str:

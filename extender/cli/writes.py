@@ -6,6 +6,7 @@ Each reads the job first and writes only if nobody has changed it since (UID and
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -177,8 +178,8 @@ def _told(asked: Asked, job: str, kind: str | None, change: Callable[[Found], Ch
         typer.echo(data_of(written, asked.shown))
         return
     what = f"{written.kind} {written.namespace}/{written.name}: {written.field}"
-    same = written.before == written.after
-    typer.echo(clean(f"{what} is {written.after} already" if same else f"{what} {written.before} -> {written.after}"))
+    before, after = json.dumps(written.before), json.dumps(written.after)
+    typer.echo(clean(f"{what} is {after} already" if before == after else f"{what} {before} -> {after}"))
     typer.echo(clean(f"{written.note}"))
 
 
@@ -226,12 +227,26 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
     looked = [KINDS[kind]] if kind is not None else list(KINDS.values())
     refs = [(one, Ref(one.resource, namespace, name)) for one in looked]
     found = [Found(one, ref, item) for one, ref in refs if (item := await api.get(ref)) is not None]
+    if not found and kind is None and await _is_pod(api, namespace, name):
+        raise CliError(
+            f"{namespace}/{name} is a pod without a job: nothing resizes or suspends it; delete it, or give it an owner"
+        )
     if not found:
         kinds = ", ".join(sorted(one.kind for one in looked))
         raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` names those that there are")
     if len(found) > 1:
         raise CliError(f"{namespace}/{name} is {' and '.join(one.kind.kind for one in found)}; name one by --kind", 2)
     return found[0]
+
+
+async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
+    """Whether a pod has that name; False where its user may not look."""
+    from extender.kube.api import PODS, ClusterError, Ref
+
+    try:
+        return await api.get(Ref(PODS, namespace, name)) is not None
+    except ClusterError:
+        return False
 
 
 def _in_words(error: Any) -> str:

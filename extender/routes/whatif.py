@@ -12,7 +12,7 @@ from extender.kube.jobkinds import KINDS
 from extender.kube.jobs import read_job
 from extender.present.views.whatif import WhatIfView
 from extender.present.whatif import what_if_view
-from extender.routes.problems import wrong
+from extender.routes.problems import ProblemError, wrong
 from extender.routes.shape import Shape
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
@@ -25,6 +25,7 @@ UID = "what-if"
 MOST_NODES = 500  # more in one question: each is placed on, beside a loop that answers kube-scheduler
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
+EXISTS = "kohort explain tells of one that does what would admit it"
 
 
 class _Question(BaseModel):
@@ -80,7 +81,8 @@ def _policy(question: WhatIf, policy: Policy) -> Policy:
     try:
         return make_policy(question.policy, **question.parameters)
     except ValueError as error:
-        raise wrong("policy", question.policy, str(error)) from None
+        said = str(error).removeprefix("policy ")
+        raise ProblemError(422, f"policy: {said}", "policy", question.policy, said) from None
 
 
 def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
@@ -113,7 +115,7 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
         return
     job = _job(manifest, scheduler_name, now)
     if any(other.key == job.key and other.kind == job.kind for other in snapshot.jobs.values()):
-        raise wrong("job.metadata.name", job.key, "the name of a job that does not exist yet")
+        raise wrong("job.metadata.name", job.key, f"the name of a job that does not exist yet; {EXISTS}")
     yield from submitted(job)
 
 
@@ -130,7 +132,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
         field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"
         raise wrong(field, "none of the roles names it", scheduler_name)
     if job.invalid:
-        raise wrong("job", job.key, f"a job that kohort can take: {job.invalid}")
+        raise ProblemError(422, f"job: {job.key}: {job.invalid}", "job", job.key, job.invalid)
     members = sum(role.replicas for role in job.roles)
     if members > MOST_MEMBERS:
         raise wrong("job", members, f"a job of at most {MOST_MEMBERS} members in one question")

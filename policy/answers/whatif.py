@@ -44,9 +44,12 @@ def what_if(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
 
 
 def submitted(job: Job) -> Iterator[Event]:
-    """The facts of a job with all pods that it asks for, as its operator would have created them."""
+    """The facts of a job with all pods that it asks for, as its operator would have created them.
+
+    One that asks for fewer workers than its minimum has that: it is given them while it waits.
+    """
     yield JobSeen(job)
-    workers = job.worker.replicas if job.worker else 0
+    workers = max(job.worker.replicas, job.min_workers) if job.worker else 0
     for slot in job.slots(workers):
         role = job.role(slot.role)
         if role is not None:

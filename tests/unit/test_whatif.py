@@ -127,3 +127,4 @@ async def test_a_wrong_question(question: dict[str, Any], field: str, allowed: s
     assert found["field"] == field
     assert allowed in found["allowed"]
     assert found["detail"].startswith(f"{field}: ")
+    assert found["detail"].count("not allowed") + found["detail"].count("not known") <= 1, "told once"

@@ -1,5 +1,6 @@
 """The commands that ask the service: tables for people, JSON and YAML for scripts, errors that say what to do next."""
 
+import copy
 import json
 import socket
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from extender.cli.service import path_of
 from extender.config.settings import Settings
 from extender.demo import run as demo
 from extender.kube.api import ClusterError
-from tests.unit.cli.bodies import ANSWERS, JOB
+from tests.unit.cli.bodies import ANSWERS, JOB, WHAT_IF
 from tests.unit.cli.conftest import Server
 
 HELD_TABLE = [
@@ -173,6 +174,15 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
     assert json.loads(kohort("what-if", "--remove-node", "n1", "-o", "json").stdout)["policy"] == "kod2"
 
 
+def test_what_if_tells_who_would_lose_members(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = copy.deepcopy(WHAT_IF["jobs"][0])
+    moved["before"]["nodes"], moved["after"]["nodes"] = {"n1": 4}, {}
+    moved["after"] |= {"state": "repairing", "workers": 1}
+    monkeypatch.setitem(WHAT_IF, "jobs", [moved])
+    shown = " ".join(kohort("what-if", "--remove-node", "n1").stdout.split())
+    assert shown.endswith("running, 4 workers repairing, 1 worker - 4 members without a node")
+
+
 def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result], server: Server) -> None:
     shape = ("--workers", "4", "--ps", "1", "--requests", "cpu=2,memory=4Gi", "--min", "2")
     assert kohort("what-if", *shape).exit_code == 0
@@ -190,6 +200,9 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds 2 objects; allowed: one job's manifest"),
         (("-f", "none.yaml"), "", "none.yaml: cannot be read"),
         (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
+        ((), "", "nothing is asked; give -f FILE or --workers N for a job"),
+        (("--ps", "2"), "", "--ps, --min and --max shape a job that --workers asks for; give that, too"),
+        (("--workers", "2", "--requests", "mem=4"), "", "--requests: 'mem' is not allowed; allowed: cpu, memory, "),
         (("--workers", "2", "--requests", "cpu"), "", "--requests: 'cpu' is not allowed; allowed: NAME=AMOUNT,..."),
     ],
 )

@@ -35,7 +35,7 @@ def test_scale_patches_the_workers_of_exactly_the_job_that_was_read(by_kubeconfi
 
 def test_suspend_and_resume(by_kubeconfig: Run, server: Server) -> None:
     assert by_kubeconfig("suspend", "team/mnist").stdout.startswith(
-        "TFJob team/mnist: spec.runPolicy.suspend False -> True"
+        "TFJob team/mnist: spec.runPolicy.suspend false -> true"
     )
     told = json.loads(by_kubeconfig("resume", "team/mnist", "-o", "json").stdout)
     assert (told["kind"], told["before"], told["after"]) == ("TFJob", True, False)
@@ -143,6 +143,13 @@ def test_what_cannot_be_done_is_told_with_what_to_do(
     found = by_kubeconfig(*args)
     assert (found.exit_code, text in found.stderr) == (code, True), found.output
     assert written(server) == []
+
+
+def test_a_pod_without_a_job_is_told_to_be_one(by_kubeconfig: Run, server: Server) -> None:
+    server.cluster = {"/api/v1/namespaces/team/pods/lone": {"kind": "Pod", "metadata": {"name": "lone"}}}
+    for command in (("suspend", "lone"), ("scale", "lone", "--workers", "2")):
+        found = by_kubeconfig(*command)
+        assert (found.exit_code, "team/lone is a pod without a job" in found.stderr) == (1, True), found.output
 
 
 def test_a_missing_right_is_named(by_kubeconfig: Run, server: Server) -> None:

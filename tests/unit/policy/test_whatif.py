@@ -20,6 +20,12 @@ def test_a_job_that_fits_would_start() -> None:
     assert set(new.after.nodes.values()) == {"n1"}
 
 
+def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_that() -> None:
+    world = World().nodes("n1")
+    (new,) = what_if(world.snapshot, submitted(job("a").workers(2, 3, asked=1).done()), world.policy, world.now)
+    assert (new.after.state.value, new.after.verdict, len(new.after.nodes) >= 2) == ("planned", None, True)
+
+
 def test_who_would_be_shrunk_for_it_is_told_with_both_counts() -> None:
     world = World().nodes("n1").start(job("a").workers(1, 5, cpu=2))
     heavy = job("b", utility=9).workers(2, cpu=2).arrived(1).done()
