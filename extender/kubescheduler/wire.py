@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
-
-_NULL: Final = Raw(b"null")
+from extender.kubescheduler import shapes
 
 
 class PodHead(Struct, frozen=True, gc=False):
@@ -194,68 +193,11 @@ def encode_preempt(victims: Mapping[str, Victims]) -> bytes:
     return _ENCODER.encode(ExtenderPreemptionResult(meta))
 
 
-# Shapes of the requests, with Go's own names; everything may be null or absent.
-
-
-class _Meta(Struct, gc=False, rename="camel"):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Spec(Struct, gc=False, rename="camel"):
-    scheduler_name: str | None = None
-
-
-class _Object(Struct):
-    metadata: _Meta | None = None
-    spec: _Spec | None = None
-
-
-class _NodeList(Struct):
-    items: list[Raw] | None = None
-
-
-class _Args(Struct):
-    Pod: Raw = _NULL
-    Nodes: Raw = _NULL
-    NodeNames: list[str] | None = None
-
-
-class _Binding(Struct):
-    PodName: str | None = None
-    PodNamespace: str | None = None
-    PodUID: str | None = None
-    Node: str | None = None
-
-
-class _MetaPod(Struct):
-    UID: str | None = None
-
-
-class _MetaVictims(Struct):
-    Pods: list[_MetaPod | None] | None = None
-    NumPDBViolations: int | None = None
-
-
-class _WholeVictims(Struct):
-    Pods: list[_Object | None] | None = None
-    NumPDBViolations: int | None = None
-
-
-class _Preemption(Struct):
-    Pod: Raw = _NULL
-    NodeNameToVictims: dict[str, _WholeVictims | None] | None = None
-    NodeNameToMetaVictims: dict[str, _MetaVictims | None] | None = None
-
-
-_ARGS: Final = msgspec.json.Decoder(_Args)
-_BINDING: Final = msgspec.json.Decoder(_Binding)
-_PREEMPTION: Final = msgspec.json.Decoder(_Preemption)
-_OBJECT: Final = msgspec.json.Decoder(_Object | None)
-_NODES: Final = msgspec.json.Decoder(_NodeList | None)
+_ARGS: Final = msgspec.json.Decoder(shapes.Args)
+_BINDING: Final = msgspec.json.Decoder(shapes.Binding)
+_PREEMPTION: Final = msgspec.json.Decoder(shapes.Preemption)
+_OBJECT: Final = msgspec.json.Decoder(shapes.Object | None)
+_NODES: Final = msgspec.json.Decoder(shapes.NodeList | None)
 _ENCODER: Final = msgspec.json.Encoder()
 _T = TypeVar("_T")
 
@@ -266,13 +208,13 @@ def _required(value: str | None, field: str) -> str:
     return value
 
 
-def _meta_victims(victims: _MetaVictims) -> Victims:
+def _meta_victims(victims: shapes.MetaVictims) -> Victims:
     uids = [_required(p.UID, "NodeNameToMetaVictims.Pods.UID") for p in _some(victims.Pods)]
     return Victims(uids, victims.NumPDBViolations or 0)
 
 
-def _whole_victims(victims: _WholeVictims) -> Victims:
-    uids = [_required((p.metadata or _Meta()).uid, "NodeNameToVictims.Pods.uid") for p in _some(victims.Pods)]
+def _whole_victims(victims: shapes.WholeVictims) -> Victims:
+    uids = [_required((p.metadata or shapes.Meta()).uid, "NodeNameToVictims.Pods.uid") for p in _some(victims.Pods)]
     return Victims(uids, victims.NumPDBViolations or 0)
 
 
@@ -281,8 +223,8 @@ def _some(items: list[_T | None] | None) -> list[_T]:
 
 
 def _head(raw: Raw, field: str) -> PodHead:
-    pod = decode(_OBJECT, raw, field) or _Object()
-    meta = pod.metadata or _Meta()
+    pod = decode(_OBJECT, raw, field) or shapes.Object()
+    meta = pod.metadata or shapes.Meta()
     return PodHead(
         namespace=_required(meta.namespace, f"{field}.metadata.namespace"),
         name=_required(meta.name, f"{field}.metadata.name"),
@@ -301,11 +243,11 @@ def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
     found: dict[str, Raw] = {}
     for item in listed.items or ():
         if (node := decode(_OBJECT, item, "Nodes.items")) is not None:
-            found[_required((node.metadata or _Meta()).name, "Nodes.items.metadata.name")] = item
+            found[_required((node.metadata or shapes.Meta()).name, "Nodes.items.metadata.name")] = item
     return found
 
 
-def _is_plain_go(body: bytes, args: _Args) -> bool:
+def _is_plain_go(body: bytes, args: shapes.Args) -> bool:
     """Tell whether the body's outer layer is just what Go writes: three keys in order, each once, nothing between.
 
     The keys must stand where the lengths of the values that were read put them, and the names must be one flat array.

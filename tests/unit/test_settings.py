@@ -12,11 +12,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from extender.app import policy_of, rules_of
 from extender.config.hosts import is_loopback
 from extender.config.relations import least_http_timeout_seconds
 from extender.config.settings import Settings
 from extender.config.settingsfile import SettingsError, load_settings
+from extender.state.rules import policy_of, rules_of
 from policy.cluster.snapshot import Rules
 from policy.systems import SYSTEMS, make_policy
 

@@ -1,0 +1,47 @@
+"""What the settings mean for the ledger: its rules, its policy, and its record on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from extender.config.settings import Settings
+from extender.state.record import Recorder
+from policy.cluster.snapshot import Rules, Snapshot
+from policy.systems import POD_BY_POD, make_policy
+from policy.systems.base import Policy
+
+
+def rules_of(settings: Settings) -> Rules:
+    """The settings that ``policy`` obeys, in its own words; a plan and a repair are given the same time."""
+    return Rules(
+        window_seconds=settings.barrier.window_seconds,
+        hold_seconds=settings.barrier.hold_seconds,
+        binding_seconds=settings.barrier.binding_seconds,
+        plan_seconds=settings.barrier.repair_seconds,
+        freeing_seconds=settings.barrier.freeing_seconds,
+        growing_seconds=settings.barrier.growing_seconds,
+        checkpoint_seconds=settings.barrier.checkpoint_seconds,
+        repair_seconds=settings.barrier.repair_seconds,
+        backoff_initial_seconds=settings.release.backoff_initial_seconds,
+        backoff_max_seconds=settings.release.backoff_max_seconds,
+        refusal_memory_seconds=settings.refusal_memory_seconds,
+        largest_gang=settings.largest_gang,
+        gangs_at_once=settings.barrier.gangs_at_once,
+        ranked=settings.answer == "ranked",
+        gangs=settings.system not in POD_BY_POD,
+        stores=True,
+        resizes_per_minute=settings.resizes_per_minute,
+    )
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The policy that the configuration names, with its parameters."""
+    return make_policy(settings.system, **settings.policy_parameters)
+
+
+def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | None:
+    """The journal on disk, where one is kept. Raises OSError where its folder cannot be made."""
+    journal = settings.journal
+    if not journal.folder:
+        return None
+    return Recorder(Path(journal.folder), policy, Snapshot(rules=rules), journal.file_bytes, journal.files)
