@@ -28,7 +28,8 @@ from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only
 from extender.kube.api import NODES, PODS, Api, Resource
-from extender.kube.client import KubeApi, load_configuration
+from extender.kube.client import KubeApi
+from extender.kube.configuration import load_configuration
 from extender.kube.fields import digits
 from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS

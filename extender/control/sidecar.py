@@ -16,7 +16,8 @@ from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.http.limits import Limits, of_probes
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
-from extender.kube.client import KubeApi, load_configuration
+from extender.kube.client import KubeApi
+from extender.kube.configuration import load_configuration
 from extender.leading.lease import Lease
 from extender.observe.health import probes
 

@@ -33,7 +33,8 @@ from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerCon
 from extender.embedded.observer import Observer
 from extender.embedded.paced import paced
 from extender.http.server import serve
-from extender.kube.client import KubeApi, load_configuration
+from extender.kube.client import KubeApi
+from extender.kube.configuration import load_configuration
 from extender.leading.lease import EVERYBODY
 from policy.sim.report import Result
 from policy.sim.traces import kod2, rigid

@@ -11,16 +11,13 @@ are never repeated. The only DELETE here carries a UID, so a repetition can only
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException
 
 from extender.clock import Clock
 from extender.kube import answers
@@ -38,6 +35,7 @@ from extender.kube.api import (
     Resource,
     Unknown,
 )
+from extender.kube.configuration import settle_proxy
 
 PAGE: Final = 500  # objects per list request, client-go's own choice
 WRITES_AT_ONCE: Final = 64  # more only queues in the API server
@@ -45,35 +43,6 @@ READS: Final = 32  # connections beside the writes: each watch holds one
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
-
-
-async def load_configuration(kubeconfig: str = "", context: str = "") -> Configuration:
-    """Read credentials: the given file, else the pod's own service account, else KUBECONFIG or the default file.
-
-    ``context``: of that file; empty: its current one.
-
-    The service account's token is read again before it expires; an `exec` plugin's is taken once. Raises ClusterError.
-    """
-    configuration = Configuration()
-    try:
-        if not (kubeconfig or context) and "KUBERNETES_SERVICE_HOST" in os.environ:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await load_kube_config(  # type: ignore[no-untyped-call]
-                kubeconfig or None, context or None, client_configuration=configuration, persist_config=False
-            )
-    except Exception as error:  # the loader stumbles over a malformed file with whatever comes
-        raise ClusterError(0, "Credentials", answers.text(error)) from error
-    return configuration
-
-
-def _settle_proxy(configuration: Configuration) -> None:
-    """Look for a proxy once: aiohttp would ask the environment and ~/.netrc before each request, in a thread."""
-    server = urlsplit(configuration.host)
-    if not configuration.proxy and server.hostname and not proxy_bypass(server.hostname):
-        found = getproxies().get(server.scheme, "")
-        configuration.proxy = found if found.startswith("http://") else None  # aiohttp speaks to no others
-    configuration.client_session_kwargs = {"trust_env": False}
 
 
 class KubeApi:
@@ -90,7 +59,7 @@ class KubeApi:
     ) -> None:
         """Connect lazily. ``deadline`` (seconds) is for one call; waiting for a turn to write is not part of it."""
         configuration.connection_pool_maxsize = writes_at_once + READS
-        _settle_proxy(configuration)
+        settle_proxy(configuration)
         self._client = ApiClient(configuration)
         self._client.user_agent = "kohort"
         self._deadline = deadline

@@ -15,7 +15,8 @@ from kubernetes.aio.config import list_kube_config_contexts
 from extender.clock import Clock
 from extender.kube import answers, portforward
 from extender.kube.api import PODS, ClusterError, Ref
-from extender.kube.client import NO_HEADERS, KubeApi, load_configuration
+from extender.kube.client import NO_HEADERS, KubeApi
+from extender.kube.configuration import load_configuration
 
 SECONDS = 10.0  # for one call
 

@@ -16,7 +16,8 @@ from kubernetes.aio.config import ConfigException
 
 from extender.clock import Clock
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
-from extender.kube.client import KubeApi, load_configuration
+from extender.kube.client import KubeApi
+from extender.kube.configuration import load_configuration
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 POD = Ref(PODS, "ns", "p")

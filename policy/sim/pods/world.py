@@ -16,6 +16,7 @@ from policy.sim.objects import GATE, Change, Condition, JobObject, JobPhase, Job
 from policy.sim.pods.ground import Ground, WorldSettings
 from policy.sim.pods.kubelet import Kubelets
 from policy.sim.pods.operator import Operator
+from policy.sim.pods.refusals import conflict, not_found, precondition
 from policy.sim.pods.store import Store
 from policy.sim.pods.training import Progress, Training
 
@@ -108,14 +109,14 @@ class World:
     def _set_ready(self, name: str, ready: bool) -> Refusal | None:
         node = self.store.nodes.get(name)
         if node is None:
-            return _not_found("nodes", name)
+            return not_found("nodes", name)
         self._ground.write_node(replace(node, ready=ready))
         return None
 
     def remove_node(self, name: str) -> Refusal | None:
         """Delete the node; its pods are collected later."""
         if name not in self.store.nodes:
-            return _not_found("nodes", name)
+            return not_found("nodes", name)
         self._ground.remove_node(name)
         return None
 
@@ -198,8 +199,8 @@ class World:
     def _job(self, namespace: str, name: str, uid: str = "", version: int = 0) -> JobObject | Refusal:
         found = self.store.job_named(namespace, name)
         if found is None:
-            return _not_found("tfjobs.kubeflow.org", name)
-        return _precondition(found, "tfjobs.kubeflow.org", name, uid, version) or found
+            return not_found("tfjobs.kubeflow.org", name)
+        return precondition(found, "tfjobs.kubeflow.org", name, uid, version) or found
 
     # -- pods ----------------------------------------------------------------------------------
 
@@ -222,11 +223,11 @@ class World:
         if isinstance(pod, Refusal):
             return pod
         if pod.deleted is not None:
-            return _conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+            return conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
         if pod.node:
-            return _conflict("pods/binding", name, f'pod {name} is already assigned to node "{pod.node}"')
+            return conflict("pods/binding", name, f'pod {name} is already assigned to node "{pod.node}"')
         if pod.gates:
-            return _conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+            return conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
         merged = {**pod.annotations, **(annotations or {})}
         self._ground.write_pod(
             replace(pod, node=node, annotations=merged, scheduled=Condition(True), nominated="")
@@ -282,8 +283,8 @@ class World:
     def _pod(self, namespace: str, name: str, uid: str = "", version: int = 0) -> PodObject | Refusal:
         found = self.store.pod_named(namespace, name)
         if found is None:
-            return _not_found("pods", name)
-        return _precondition(found, "pods", name, uid, version) or found
+            return not_found("pods", name)
+        return precondition(found, "pods", name, uid, version) or found
 
     def _change(self, old: PodObject, new: PodObject) -> Refusal | None:
         """Write the pod; a patch that changes nothing makes no revision."""
@@ -295,21 +296,3 @@ class World:
 def _with_replicas(spec: JobSpec, name: str, count: int) -> JobSpec:
     roles = tuple(replace(role, replicas=count) if role.name == name else role for role in spec.roles)
     return replace(spec, roles=roles)
-
-
-def _precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, version: int) -> Refusal | None:
-    if uid and uid != found.uid:
-        return _conflict(
-            kind, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found.uid}"
-        )
-    if version and version != found.version:
-        return _conflict(kind, name, "the object has been modified; please apply your changes to the latest version")
-    return None
-
-
-def _not_found(kind: str, name: str) -> Refusal:
-    return Refusal(404, "NotFound", f'{kind} "{name}" not found')
-
-
-def _conflict(kind: str, name: str, why: str) -> Refusal:
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {kind} "{name}": {why}')

@@ -16,7 +16,8 @@ from extender.embedded.http import address
 from extender.embedded.rules import RefusedError
 from extender.embedded.store import Store
 from extender.kube.api import LEASES, NODES, PODS, ClusterError, Done, Json, Ref, Refused
-from extender.kube.client import PAGE, KubeApi, load_configuration
+from extender.kube.client import PAGE, KubeApi
+from extender.kube.configuration import load_configuration
 from extender.kube.reflector import Batch, Reflector, Times
 
 
