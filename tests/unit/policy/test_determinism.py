@@ -1,11 +1,7 @@
 """The same facts give the same effects, in the same order, whatever the hash seed of the process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from tests.hashseeds import printed
 
-ROOT = Path(__file__).parents[3]
 STORY = """
 from tests.builders import *
 world = World().nodes("n1", "n2", "n3")
@@ -24,13 +20,10 @@ print(world.snapshot.gangs, world.snapshot.charged, world.snapshot.verdicts)
 
 
 def told(seed: str) -> str:
-    run = subprocess.run(
-        [sys.executable, "-c", STORY], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "Bind(" in run.stdout
-    assert "waits_for=('" in run.stdout
-    return run.stdout
+    story = printed(seed, "-c", STORY)
+    assert "Bind(" in story
+    assert "waits_for=('" in story
+    return story
 
 
 def test_two_hash_seeds_tell_the_same_story() -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -34,11 +30,11 @@ from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
+from tests.hashseeds import printed
 from tests.unit.sim.generated import made
 from tests.unit.sim.scripts import UID, Script, everywhere
 from tests.unit.sim.worlds import spec
 
-ROOT = Path(__file__).parents[3]
 AT_ONCE = FluidSettings(start_seconds=0.0, quiet_seconds=900.0)
 
 
@@ -226,15 +222,9 @@ print(result, steps)
 
 
 def test_the_order_of_hashes_plays_no_part() -> None:
-    stories = [_told(seed) for seed in ("0", "1")]
+    stories = [printed(seed, "-c", TELL) for seed in ("0", "1")]
     assert stories[0] == stories[1]
     assert "finished=True" in stories[0]
-
-
-def _told(hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", TELL]
-    return subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize("seed", range(5))

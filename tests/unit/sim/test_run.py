@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -25,9 +21,8 @@ from policy.sim.report import Result
 from policy.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
+from tests.hashseeds import printed
 from tests.unit.sim.worlds import spec
-
-ROOT = Path(__file__).parents[3]
 
 
 class Observer:
@@ -218,15 +213,9 @@ print(result, pod_by_pod(kod2(5), 5, patience=1800.0), steps)
 
 
 def test_the_order_of_hashes_plays_no_part() -> None:
-    stories = [_told(seed) for seed in ("0", "1")]
+    stories = [printed(seed, "-c", TELL) for seed in ("0", "1")]
     assert stories[0] == stories[1]
     assert "finished=True" in stories[0]
-
-
-def _told(hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", TELL]
-    return subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def test_the_start_of_time_plays_no_part_in_what_is_reported() -> None:

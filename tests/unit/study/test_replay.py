@@ -1,15 +1,13 @@
 """``kohort replay``: the same decisions, byte for byte; what departs; and another policy beside the recorded one."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
+from tests.hashseeds import printed
 
 
 def kohort(*arguments: str) -> Result:
@@ -22,13 +20,6 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--first-seed", "3", "--journal", str(path))
     assert result.exit_code == 0, result.output
     return path
-
-
-def in_a_process(hash_seed: str, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[3])}
-    command = [sys.executable, "-m", "extender", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 def test_a_simulation_runs_again_to_the_same_decisions(journal: Path) -> None:
@@ -47,11 +38,13 @@ def test_hash_seeds_change_neither_the_journal_nor_its_replay(tmp_path: Path, wo
     files = []
     for seed in ("0", "1"):
         path = tmp_path / f"{seed}.jsonl"
-        in_a_process(seed, "simulate", "--policy", "kod2", "--trace", "kod2", *world, "--journal", str(path))
+        printed(
+            seed, "-m", "extender", "simulate", "--policy", "kod2", "--trace", "kod2", *world, "--journal", str(path)
+        )
         files.append(path.read_bytes())
     assert files[0] == files[1]
     for seed in ("0", "1"):
-        assert "byte for byte" in in_a_process(seed, "replay", str(tmp_path / "1.jsonl"))
+        assert "byte for byte" in printed(seed, "-m", "extender", "replay", str(tmp_path / "1.jsonl"))
 
 
 def test_a_decision_that_is_not_the_recorded_one_is_shown_with_its_line(journal: Path, tmp_path: Path) -> None:
