@@ -88,6 +88,7 @@ SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through th
 SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
 PLACE: Final = "NAMESPACE/NAME:PORT"
 TOKEN_HELP: Final = "File with a token for the service: kubectl create token NAME --audience kohort.dev."
+OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
 # The variables count for the root alone: after the command they would be stronger than an option before it.
 RootServerOption = Annotated[
@@ -110,7 +111,7 @@ KubeconfigOption = Annotated[
     str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
 ]
 ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
-OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help="How to show the answer.")]
+OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help=OUTPUT_HELP)]
 NamespaceOption = Annotated[
     str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace; that of the job.")
 ]

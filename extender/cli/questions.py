@@ -270,5 +270,6 @@ def _only(view: _View, asked: Asked) -> _View:
     """The view with the jobs of the namespace that was asked for."""
     if not (within := asked.only):
         return view
-    name = "jobs" if hasattr(view, "jobs") else "plans"
-    return view.model_copy(update={name: tuple(one for one in getattr(view, name) if one.namespace == within)})
+    lists = [name for name in ("jobs", "plans", "invalid") if hasattr(view, name)]
+    kept = {name: tuple(one for one in getattr(view, name) if one.namespace == within) for name in lists}
+    return view.model_copy(update=kept)

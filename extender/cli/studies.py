@@ -11,7 +11,12 @@ import typer
 
 app = typer.Typer(rich_markup_mode=None)
 
-SeedsOption = Annotated[int | None, typer.Option("--seeds", min=1, metavar="N", help="How many seeds.")]
+SeedsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", min=1, metavar="N", help="How many seeds; default: compare 30, paper as its bars say, others 1."
+    ),
+]
 FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")]
 OutOption = Annotated[
     Path | None,

@@ -13,7 +13,7 @@ from extender.cli.console import age, clean, counted, short, table, why
 from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
-from extender.present.views.jobs import ExpectedView, JobsView, JobView, QueuedJob, QueueView
+from extender.present.views.jobs import ExpectedView, InvalidJob, JobsView, JobView, QueuedJob, QueueView
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
@@ -52,10 +52,11 @@ def weight(value: float | None) -> str:
 def queue(view: QueueView, *, wide: bool = False, within: str = "") -> RenderableType:
     """One line a waiting job, in the policy's order. within: as for jobs."""
     if not view.jobs:
-        return Group(text(f"no job{_of(within)} waits"), *_held(view.held))
+        return Group(text(f"no job{_of(within)} waits"), *_invalid(view.invalid), *_held(view.held))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
     more = ("GATED", "BASIS", "BEHIND") if wide else ()
-    return Group(table((*heads, *more), (_queued(job, wide=wide) for job in view.jobs)), *_held(view.held))
+    rows = (_queued(job, wide=wide) for job in view.jobs)
+    return Group(table((*heads, *more), rows), *_invalid(view.invalid), *_held(view.held))
 
 
 def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
@@ -75,6 +76,14 @@ def expected(start: ExpectedView | None) -> str:
     if start.in_seconds is None:
         return "unknown"
     return f"in {age(start.in_seconds)}" if start.in_seconds >= 1 else "now"
+
+
+def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
+    """Jobs that do not queue until they are mended, since whoever submitted one looks for it here."""
+    if jobs:
+        yield text("")
+        rows = ((job.key, job.kind, job.detail) for job in jobs)
+        yield table(("MALFORMED JOB", "KIND", "WHY IT DOES NOT QUEUE"), rows)
 
 
 def _held(rooms: Sequence[HeldView]) -> Iterator[RenderableType]:

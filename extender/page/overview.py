@@ -18,7 +18,7 @@ from extender.page.marks import Look, Looks
 from extender.page.nodemap import Mapper, NodeMap
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
-from extender.page.words import duration, needs, percent
+from extender.page.words import count, duration, needs, percent
 from extender.present.jobs import waits
 from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
@@ -233,7 +233,8 @@ def _figures(
     first = min((row.arrival for row in waiting), default=now)
     longest = f"longest {duration(now - first)}" if waiting else "nobody waits"
     away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
-    cross = f"of {nodes.pairs:,} pairs, {nodes.cross_jobs} jobs" if nodes.pairs else "no ps–worker pairs"
+    pairs = f"of {count(nodes.pairs, 'pair')}, {count(nodes.cross_jobs, 'job')}"
+    cross = pairs if nodes.pairs else "no ps–worker pairs"
     return [
         ("Waiting", f"{len(waiting):,}", f"{starving} starving" if starving else longest, starving > 0),
         ("Running", f"{len(running):,}", f"{moving} on the move" if moving else "all settled", False),

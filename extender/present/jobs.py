@@ -8,7 +8,7 @@ from typing import Final, Literal
 from extender.present.names import named, rigid_first
 from extender.present.views.amounts import amounts
 from extender.present.views.base import Waits
-from extender.present.views.jobs import ExpectedView, JobDetail, JobView, MemberView, QueuedJob, RoleView
+from extender.present.views.jobs import ExpectedView, InvalidJob, JobDetail, JobView, MemberView, QueuedJob, RoleView
 from policy.answers.explain import verdict_of
 from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights
@@ -141,6 +141,12 @@ def queue_view(
 ) -> tuple[QueuedJob, ...]:
     """The waiting jobs in the order in which the policy looks at them; ``starts``: when each may start (by uid)."""
     return tuple(_queued(snapshot, place, now, starts) for place in places(snapshot, policy, now))
+
+
+def invalid_jobs(snapshot: Snapshot) -> tuple[InvalidJob, ...]:
+    """The malformed jobs, by name."""
+    found = sorted((job for job in snapshot.jobs.values() if job.invalid), key=lambda job: job.key)
+    return tuple(InvalidJob(**named(job), detail=job.invalid) for job in found)
 
 
 def expected_view(start: Start, now: float) -> ExpectedView:

@@ -26,7 +26,7 @@ from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
 from extender.present.explain import deeper, explain_view, held_views
-from extender.present.jobs import job_detail, jobs_view, queue_view
+from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view
 from extender.present.orders import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
@@ -130,6 +130,7 @@ class Rest:
                 warnings=warnings,
                 jobs=page.of(found),
                 held=veil.entries(held_views(held_room(snapshot))),
+                invalid=veil.entries(invalid_jobs(snapshot)),
                 **page.fields,
             )
 

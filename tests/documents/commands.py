@@ -46,6 +46,6 @@ def _options(command: TyperCommand | TyperGroup) -> Iterator[str]:
 
 
 def _default(one: TyperOption) -> str:
-    if one.default is None or one.default in ("", False, (), []) or callable(one.default):
+    if one.default is None or one.default is False or one.default in ("", (), []) or callable(one.default):
         return ""
     return f"`{getattr(one.default, 'value', one.default)}`"

@@ -187,6 +187,13 @@ async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
     ]
 
 
+async def test_a_malformed_job_is_told_beside_the_queue() -> None:
+    wrong = replace(job("wrong", 1), invalid="a: 'b' is not allowed; allowed: c")
+    found = await Service(JobSeen(wrong), JobSeen(job("right", 1)), Synced()).ask("/queue")
+    assert [one["name"] for one in found["jobs"]] == ["right"]
+    assert [(one["name"], one["detail"]) for one in found["invalid"]] == [("wrong", wrong.invalid)]
+
+
 async def test_without_weights_the_queue_goes_by_arrival() -> None:
     jobs = [job("late", 3, arrival=NOW - 10), job("early", 1, arrival=NOW - 20)]
     service = Service(*[JobSeen(one) for one in jobs], Synced(), policy="kubeflow-spread")

@@ -87,10 +87,20 @@ class QueuedJob(JobName):
     expected: ExpectedView | None = Field(None, description="Null if not asked for.")
 
 
+class InvalidJob(JobName):
+    """A job that is not taken, and so does not queue. ``detail``: the field, its value and what is allowed."""
+
+    detail: str
+
+
 class QueueView(ListView):
-    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving, ``held`` what finished jobs hold."""
+    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving, ``held`` what finished jobs hold.
+
+    ``invalid``: who would wait if the job were well formed; on every page of the list.
+    """
 
     gated_pods: int
     warnings: tuple[str, ...] = ()
     jobs: tuple[QueuedJob, ...]
     held: tuple[HeldView, ...] = ()
+    invalid: tuple[InvalidJob, ...] = ()

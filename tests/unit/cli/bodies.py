@@ -86,7 +86,7 @@ ANSWERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-WHAT_IF = {
+WHAT_IF: dict[str, Any] = {
     "generation": 4, "policy": "kod2",
     "jobs": [
         {

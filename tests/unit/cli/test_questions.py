@@ -139,6 +139,17 @@ def test_explain_of_an_invalid_job_tells_no_numbers_that_nobody_could_read(
     assert kohort("jobs").stdout.splitlines()[1].split()[3:5] == ["-", "invalid"]
 
 
+def test_a_malformed_job_is_found_where_people_look_for_it(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"namespace": "team", "name": "bad", "kind": "TFJob", "uid": "w", "detail": "a: 'b' is not allowed"}
+    monkeypatch.setitem(ANSWERS, "/v1/queue", {"generation": 1, "gated_pods": 0, "jobs": [], "invalid": [wrong]})
+    assert [" ".join(line.split()) for line in kohort("queue").stdout.splitlines()] == [
+        "no job waits", "", "MALFORMED JOB KIND WHY IT DOES NOT QUEUE", "team/bad TFJob a: 'b' is not allowed",
+    ]  # fmt: skip
+    assert "team/bad" not in kohort("queue", "-n", "other").stdout
+
+
 def test_explain_shows_the_members_first_that_are_not_bound(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
