@@ -90,7 +90,7 @@ def demo(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
     ] = None,
-    speed: Annotated[float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second.")] = 75,
+    speed: Annotated[float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")] = 75,
     seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
     no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
     port: Annotated[

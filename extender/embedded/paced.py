@@ -1,12 +1,14 @@
 """An event loop in virtual time, paced by the real clock: what runs in it gives the same result on any machine.
 
-Time moves only while every task of the loop waits, and then straight to the next timer. So whatever has no input from
-outside is a function of its seeds alone; the pace only makes it pleasant to watch.
+Time moves only while every task of the loop waits and nothing comes by a socket, and then straight to the next timer.
+So whatever has no input from outside is a function of its seeds alone, also where its parts speak HTTP to one another;
+the pace only makes it pleasant to watch.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import selectors
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -25,14 +27,31 @@ class Ask:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._open: set[Future[Any]] = set()
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
-        """Return ``look()``; it must not wait and should change nothing."""
+        """Return ``look()``; it must not wait and should change nothing. RuntimeError where the loop has ended."""
+        answer: Future[_T] = Future()
 
-        async def there() -> _T:
-            return look()
+        def there() -> None:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(look())
+                except Exception as error:
+                    answer.set_exception(error)
 
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), self._loop))
+        self._open.add(answer)
+        try:
+            self._loop.call_soon_threadsafe(there)
+            return await asyncio.wrap_future(answer)
+        finally:
+            self._open.discard(answer)
+
+    def end(self) -> None:
+        """Let nobody wait for the loop, which is closed: its thread says so."""
+        for answer in list(self._open):
+            if not answer.done() and answer.set_running_or_notify_cancel():
+                answer.set_exception(RuntimeError("the loop has ended"))
 
 
 class LoopClock(Clock):
@@ -61,6 +80,7 @@ class _Selector(selectors.SelectSelector):
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         due = self.virtual + timeout
+        # What has been sent over loopback is there at once, so also a look that may not wait sees it.
         woken = super().select(max(0.0, self._began + due / self._speed - self._real.monotonic()))
         if not woken:
             self.virtual = due
@@ -83,31 +103,35 @@ class PacedLoop(asyncio.SelectorEventLoop):
 async def paced(
     speed: float, start: Callable[[Clock], AbstractAsyncContextManager[_T]]
 ) -> AsyncIterator[tuple[_T, Ask]]:
-    """Enter ``start(clock)`` in a thread with a paced loop; yield what it gives, and the way to ask about it."""
+    """Enter ``start(clock)`` in a thread with a paced loop; yield what it gives, and the way to ask about it.
+
+    Raises what the start, or later a task there, has failed with.
+    """
     loop, stop = PacedLoop(speed), asyncio.Event()
+    ask = Ask(loop)
     entered: Future[_T] = Future()
+    ended: Future[None] = Future()
 
     async def body() -> None:
         async with start(LoopClock()) as value:
-            entered.set_result(value)
-            await stop.wait()
+            if entered.set_running_or_notify_cancel():
+                entered.set_result(value)
+                await stop.wait()
 
     def run() -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(body())
         except BaseException as error:
-            if not entered.done():
-                entered.set_exception(error)
-            else:
-                raise
+            (ended if entered.done() else entered).set_exception(error)
+        ask.end()
+        if not ended.done():
+            ended.set_result(None)
 
-    thread = threading.Thread(target=run, name="paced", daemon=True)
-    thread.start()
-    value = await asyncio.wrap_future(entered)
+    threading.Thread(target=run, name="paced", daemon=True).start()
     try:
-        yield value, Ask(loop)
+        yield await asyncio.wrap_future(entered), ask
     finally:
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # it has ended
             loop.call_soon_threadsafe(stop.set)
-        await asyncio.to_thread(thread.join)
+        await asyncio.wrap_future(ended)
