@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import strerror
 from pathlib import Path
 from typing import Annotated
 
@@ -90,7 +91,9 @@ def demo(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
     ] = None,
-    speed: Annotated[float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")] = 75,
+    speed: Annotated[
+        float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")
+    ] = 75,
     seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
     no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
     port: Annotated[
@@ -104,7 +107,10 @@ def demo(
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
         except OSError as error:
-            raise CliError(f"{error.strerror}: {error.filename}; name a file that can be written") from None
+            told = strerror(error.errno or 0)
+            if error.filename is None:
+                raise CliError(f"{told}: --port {port}; name one that is free, or 0") from None
+            raise CliError(f"{told}: {error.filename}; name a file that can be written") from None
 
 
 app.add_typer(questions.app)

@@ -32,7 +32,7 @@ from extender.embedded.cluster import LOOPBACK, Cluster, served
 from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
 from extender.embedded.observer import Observer
 from extender.embedded.paced import paced
-from extender.http.server import serve
+from extender.http.server import listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.configuration import load_configuration
 from extender.leading.lease import EVERYBODY
@@ -62,6 +62,7 @@ def run(
     if json_file is not None:
         with json_file.open("a"):
             pass
+    listen(LOOPBACK, port).close()
     try:
         with _quiet():
             results = asyncio.run(_run(speed, seed, live, port))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,11 +13,14 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from extender.cli import commands
 from extender.clock import Clock
 from extender.demo import run as demo
 from extender.demo import view as demo_view
 from extender.demo.view import Side
+from extender.embedded.cluster import LOOPBACK
 from extender.embedded.observer import Ending
 from extender.embedded.paced import Ask, paced
 from policy.sim.objects import Change
@@ -115,6 +119,14 @@ def test_what_never_finished_is_told_and_figures_are_marked_as_bounds() -> None:
 def test_a_file_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         demo.run(tmp_path / "missing" / "demo.json", speed=SPEED, live=False)
+
+
+def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = CliRunner().invoke(commands.app, ["demo", "--port", port])
+    assert told.exit_code == 1
+    assert f"--port {port}; name one that is free, or 0" in told.stderr
 
 
 @pytest.mark.parametrize("width", [200, 80])
