@@ -144,12 +144,14 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
 
 
 def settings_for(port: int = 0) -> Settings:
-    """The default settings, but for who leads, where REST is, and looks that find nothing new."""
+    """The default settings, but for who leads, where REST is, and how often is looked where nothing is new."""
     return Settings.model_validate(
         {
-            "controller": {"interval_seconds": 10.0},  # by default the half of all that the demo's machine does
+            "controller": {
+                "interval_seconds": 4.0
+            },  # less than what the server gives a request that is open at the end
             "lease": {"identity": EVERYBODY},
-            "server": {"port": port, "health_port": 0, "graceful_seconds": 0.2},
+            "server": {"port": port, "health_port": 0},
         }
     )
 

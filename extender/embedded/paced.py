@@ -55,7 +55,11 @@ class Ask:
 
 
 class LoopClock(Clock):
-    """The running loop's own time."""
+    """The own time of the loop that runs where it is made; threads may ask, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
 
     def now(self) -> float:
         """Return seconds since the epoch, from a fixed date on."""
@@ -63,7 +67,7 @@ class LoopClock(Clock):
 
     def monotonic(self) -> float:
         """Return seconds since the loop's start."""
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
 
 class _Selector(selectors.SelectSelector):

@@ -163,3 +163,14 @@ async def failing(clock: Clock) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(part())
         yield
+
+
+async def test_a_thread_beside_a_paced_loop_may_ask_for_its_time() -> None:
+    async with paced(SPEED, asked_beside) as (times, _):
+        before, beside, after = times
+    assert before <= beside <= after < before + 60
+
+
+@asynccontextmanager
+async def asked_beside(clock: Clock) -> AsyncIterator[tuple[float, float, float]]:
+    yield clock.now(), await asyncio.to_thread(clock.now), clock.now()
