@@ -36,6 +36,7 @@ from extender.kube.jobkinds import KINDS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
+from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.election import lease_of
 from extender.leading.term import Term
 from extender.observe import metrics
@@ -49,9 +50,6 @@ from extender.state.ledger import Ledger
 from extender.state.rules import policy_of, recorder_of, rules_of
 from policy.cluster.events import Event, PodGone, Synced
 from policy.systems.base import prices_of
-
-VERBS_PREFIX = "/scheduler/v1"
-
 
 NEEDED: Final = (NODES, PODS)
 """Without these nothing can be decided; a kind of job that may not be read is told and left out."""
@@ -156,7 +154,7 @@ class Live:
 
     def with_verbs(self, others: App) -> App:
         """The verbs, and ``others`` at all other paths."""
-        return VerbsFirst(self.verbs, VERBS_PREFIX, others)
+        return VerbsFirst(self.verbs, VERBS_PATH, others)
 
     def health(self) -> Starlette:
         """Probes and metrics, for the listener that the kubelet and Prometheus reach."""

@@ -35,6 +35,7 @@ from extender.embedded.paced import paced
 from extender.http.server import listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.configuration import load_configuration
+from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.lease import EVERYBODY
 from policy.sim.report import Result
 from policy.sim.traces import kod2, rigid
@@ -159,7 +160,7 @@ def settings_for(port: int = 0) -> Settings:
 def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
     """The KubeSchedulerConfiguration of the manifests, in the embedded scheduler's words."""
     extender = ExtenderConfig(
-        url=f"{url}{service.VERBS_PREFIX}",
+        url=f"{url}{VERBS_PATH}",
         filter_verb="filter",
         prioritize_verb="prioritize",
         bind_verb="bind",

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
-from urllib.parse import SplitResult, urlsplit
+from typing import Literal
 
-from extender.config.hosts import is_loopback
 from extender.config.settings import Settings
+from extender.kubescheduler.checkaddress import check_address, expected_url, split
 from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
     Configuration,
     Extender,
-    Tls,
     go_duration_seconds,
 )
-
-VERBS_PATH: Final = "/scheduler/v1"
-SERVICE: Final = "kohort-extender"  # of manifests/overlays/shared-scheduler
+from extender.kubescheduler.wire import VERBS_PATH
 
 
 def check_extenders(config: Configuration, settings: Settings) -> Iterator[Finding]:
@@ -30,7 +26,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
             "none that filters and binds",
             "one for Kohort",
             "kube-scheduler would place and bind each pod on its own, with no regard to its gang.",
-            f"Add an extender with urlPrefix: {_expected_url(settings)}, filterVerb: filter, bindVerb: bind.",
+            f"Add an extender with urlPrefix: {expected_url(settings)}, filterVerb: filter, bindVerb: bind.",
         )
         return
     ours, where = config.extenders[at], f"extenders[{at}]"
@@ -44,7 +40,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
             "Remove bindVerb from the others.",
         )
     yield from _check_verbs(where, ours, config, settings)
-    yield from _check_address(where, ours, settings)
+    yield from check_address(where, ours, settings)
     yield from _check_timeout(where, ours, settings)
     yield from _check_calls(where, ours, config, settings)
 
@@ -52,7 +48,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
 def _position_of_ours(extenders: Sequence[Extender]) -> int | None:
     """Find Kohort's entry: the one with our path, else the first that decides."""
     deciding = [i for i, one in enumerate(extenders) if one.decides]
-    by_path = [i for i in deciding if _split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
+    by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
     return next(iter(by_path or deciding), None)
 
 
@@ -91,97 +87,6 @@ def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Se
             "at least 1",
             "kube-scheduler refuses to start when an extender with prioritizeVerb has no weight.",
             "Set weight: 20, which lets co-location outvote the plugins.",
-        )
-
-
-def _check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
-    url = _split(ours.url_prefix)
-    expected = _expected_url(settings)
-    if url.scheme not in ("http", "https") or not url.hostname:
-        yield Finding(
-            f"{where}.urlPrefix",
-            shown(ours.url_prefix or None),
-            expected,
-            "kube-scheduler finds Kohort by this URL.",
-            f"Set urlPrefix: {expected}.",
-        )
-        return
-    yield from _check_tls(where, ours, url, settings)
-    if settings.server.tls.on and url.scheme == "http":
-        yield Finding(
-            f"{where}.urlPrefix",
-            ours.url_prefix,
-            expected,
-            "The settings put the verbs behind TLS (server.tls.peers); the plain listener does not have them.",
-            f"Set urlPrefix: {expected}, enableHTTPS: true and tlsConfig.",
-        )
-    elif url.scheme == "http" and not is_loopback(url.hostname):
-        yield Finding(
-            f"{where}.urlPrefix",
-            ours.url_prefix,
-            f"{expected}, or https:// with a CA",
-            "The protocol has no other protection: off the machine, anybody on the way can read it and choose the "
-            "nodes, and anybody who reaches the port can bind pods.",
-            "Run Kohort in kube-scheduler's pod and call it on 127.0.0.1, or use https with tlsConfig.",
-        )
-    elif is_loopback(url.hostname) and (port := _port_of(settings)) not in (0, _port(url)):
-        named = "server.tls.port" if settings.server.tls.on else "server.port"
-        yield Finding(
-            f"{where}.urlPrefix",
-            ours.url_prefix,
-            expected,
-            f"The settings say {named}: {port}; nobody would answer.",
-            "Use the same port in both.",
-            "warning",
-        )
-    if url.path.rstrip("/") != VERBS_PATH:
-        yield Finding(
-            f"{where}.urlPrefix",
-            ours.url_prefix,
-            f"a URL that ends in {VERBS_PATH}",
-            "Kohort's verbs are under this path; any other is answered by 404, unless something between rewrites it.",
-            f"Set urlPrefix: {expected}.",
-            "warning",
-        )
-
-
-def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
-    tls = ours.tls_config or Tls()
-    if ours.enable_https and url.scheme == "http":
-        yield Finding(
-            f"{where}.enableHTTPS",
-            "true",
-            "an https:// urlPrefix with it",
-            "enableHTTPS does not change the URL's scheme: the calls would go out in plain text.",
-            "Write https:// in urlPrefix, or remove enableHTTPS.",
-        )
-    if tls.insecure:
-        yield Finding(
-            f"{where}.tlsConfig.insecure",
-            "true",
-            "false",
-            "The server's certificate would not be looked at, so anybody on the way may answer in Kohort's place.",
-            "Remove insecure and give tlsConfig.caFile.",
-        )
-    if url.scheme != "https":
-        return
-    if not (tls.ca_file or tls.ca_data):
-        yield Finding(
-            f"{where}.tlsConfig.caFile",
-            "absent",
-            "caFile or caData",
-            "With enableHTTPS and no CA kube-scheduler turns verification off without a word.",
-            "Give tlsConfig.caFile, with a CA that signs nothing but Kohort.",
-        )
-    if not ((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)):
-        yield Finding(
-            f"{where}.tlsConfig.certFile",
-            "absent",
-            "certFile and keyFile, or certData and keyData",
-            "A client certificate is the only way for kube-scheduler to show who it is; a server that asks for one, "
-            "as it must, would refuse it.",
-            "Give tlsConfig.certFile and keyFile.",
-            "error" if settings.server.tls.on else "warning",
         )
 
 
@@ -272,27 +177,3 @@ def _check_managed_resources(where: str, ours: Extender) -> Iterator[Finding]:
             "Remove managedResources, or make sure that every member requests one.",
             "warning",
         )
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        split = urlsplit(url)
-        _ = split.port, split.hostname  # both parse late and may raise
-    except ValueError:
-        return urlsplit("")
-    return split
-
-
-def _port(url: SplitResult) -> int:
-    return url.port or (443 if url.scheme == "https" else 80)
-
-
-def _port_of(settings: Settings) -> int:
-    """Where the verbs are."""
-    return settings.server.tls.port if settings.server.tls.on else settings.server.port
-
-
-def _expected_url(settings: Settings) -> str:
-    if settings.server.tls.on:
-        return f"https://{SERVICE}.{settings.lease.namespace}.svc:{settings.server.tls.port}{VERBS_PATH}"
-    return f"http://{settings.server.host}:{settings.server.port}{VERBS_PATH}"

@@ -18,6 +18,8 @@ from msgspec import Raw, Struct
 from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
 from extender.kubescheduler import shapes
 
+VERBS_PATH: Final = "/scheduler/v1"  # Kohort's; a verb's name follows
+
 
 class PodHead(Struct, frozen=True, gc=False):
     """What filter needs of a pod that is already known; the first three are never empty."""

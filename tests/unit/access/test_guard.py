@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
-from extender.app import VERBS_PREFIX
 from extender.http.headers import FORWARDED_HEADER
+from extender.kubescheduler.wire import VERBS_PATH
 from extender.routes.verbs import VERBS
 from policy.cluster.events import Led
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, HandClock, Server, client, cluster, job
@@ -67,7 +67,7 @@ async def test_what_holds_nothing_of_the_cluster_needs_no_token(made: Cluster, s
 @pytest.mark.parametrize("token", ["ann", "root"])
 async def test_the_schedulers_verbs_are_not_here(made: Cluster, server: Server, verb: str, token: str) -> None:
     async with client(made, server, token) as asking:
-        answer = await asking.post(f"{VERBS_PREFIX}/{verb}", json={})
+        answer = await asking.post(f"{VERBS_PATH}/{verb}", json={})
     assert answer.status_code == {"ann": 403, "root": 404}[token]
 
 

@@ -1,0 +1,139 @@
+"""Whether kube-scheduler, by the URL of Kohort's entry, reaches the listener that has the verbs, and safely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from extender.config.hosts import is_loopback
+from extender.config.settings import Settings
+from extender.kubescheduler.finding import Finding, shown
+from extender.kubescheduler.schedulerconfig import Extender, Tls
+from extender.kubescheduler.wire import VERBS_PATH
+
+SERVICE: Final = "kohort-extender"  # of manifests/overlays/shared-scheduler
+
+
+def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
+    """Say what is wrong with the URL of Kohort's entry, and with its TLS."""
+    url = split(ours.url_prefix)
+    expected = expected_url(settings)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        yield Finding(
+            f"{where}.urlPrefix",
+            shown(ours.url_prefix or None),
+            expected,
+            "kube-scheduler finds Kohort by this URL.",
+            f"Set urlPrefix: {expected}.",
+        )
+        return
+    yield from _check_tls(where, ours, url, settings)
+    yield from _check_listener(where, ours, url, settings)
+    if url.path.rstrip("/") != VERBS_PATH:
+        yield Finding(
+            f"{where}.urlPrefix",
+            ours.url_prefix,
+            f"a URL that ends in {VERBS_PATH}",
+            "Kohort's verbs are under this path; any other is answered by 404, unless something between rewrites it.",
+            f"Set urlPrefix: {expected}.",
+            "warning",
+        )
+
+
+def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+    """Whether the URL leads to the listener that has the verbs, and nobody on the way can take part."""
+    expected = expected_url(settings)
+    if settings.server.tls.on and url.scheme == "http":
+        yield Finding(
+            f"{where}.urlPrefix",
+            ours.url_prefix,
+            expected,
+            "The settings put the verbs behind TLS (server.tls.peers); the plain listener does not have them.",
+            f"Set urlPrefix: {expected}, enableHTTPS: true and tlsConfig.",
+        )
+    elif url.scheme == "http" and not is_loopback(url.hostname or ""):
+        yield Finding(
+            f"{where}.urlPrefix",
+            ours.url_prefix,
+            f"{expected}, or https:// with a CA",
+            "The protocol has no other protection: off the machine, anybody on the way can read it and choose the "
+            "nodes, and anybody who reaches the port can bind pods.",
+            "Run Kohort in kube-scheduler's pod and call it on 127.0.0.1, or use https with tlsConfig.",
+        )
+    elif is_loopback(url.hostname or "") and (port := _port_of(settings)) not in (0, _port(url)):
+        named = "server.tls.port" if settings.server.tls.on else "server.port"
+        yield Finding(
+            f"{where}.urlPrefix",
+            ours.url_prefix,
+            expected,
+            f"The settings say {named}: {port}; nobody would answer.",
+            "Use the same port in both.",
+            "warning",
+        )
+
+
+def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+    tls = ours.tls_config or Tls()
+    if ours.enable_https and url.scheme == "http":
+        yield Finding(
+            f"{where}.enableHTTPS",
+            "true",
+            "an https:// urlPrefix with it",
+            "enableHTTPS does not change the URL's scheme: the calls would go out in plain text.",
+            "Write https:// in urlPrefix, or remove enableHTTPS.",
+        )
+    if tls.insecure:
+        yield Finding(
+            f"{where}.tlsConfig.insecure",
+            "true",
+            "false",
+            "The server's certificate would not be looked at, so anybody on the way may answer in Kohort's place.",
+            "Remove insecure and give tlsConfig.caFile.",
+        )
+    if url.scheme != "https":
+        return
+    if not (tls.ca_file or tls.ca_data):
+        yield Finding(
+            f"{where}.tlsConfig.caFile",
+            "absent",
+            "caFile or caData",
+            "With enableHTTPS and no CA kube-scheduler turns verification off without a word.",
+            "Give tlsConfig.caFile, with a CA that signs nothing but Kohort.",
+        )
+    if not ((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)):
+        yield Finding(
+            f"{where}.tlsConfig.certFile",
+            "absent",
+            "certFile and keyFile, or certData and keyData",
+            "A client certificate is the only way for kube-scheduler to show who it is; a server that asks for one, "
+            "as it must, would refuse it.",
+            "Give tlsConfig.certFile and keyFile.",
+            "error" if settings.server.tls.on else "warning",
+        )
+
+
+def split(url: str) -> SplitResult:
+    """The parts of the URL; empty ones where it is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port, parts.hostname  # both parse late and may raise
+    except ValueError:
+        return urlsplit("")
+    return parts
+
+
+def _port(url: SplitResult) -> int:
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+def _port_of(settings: Settings) -> int:
+    """Where the verbs are."""
+    return settings.server.tls.port if settings.server.tls.on else settings.server.port
+
+
+def expected_url(settings: Settings) -> str:
+    """Where these settings have the verbs."""
+    if settings.server.tls.on:
+        return f"https://{SERVICE}.{settings.lease.namespace}.svc:{settings.server.tls.port}{VERBS_PATH}"
+    return f"http://{settings.server.host}:{settings.server.port}{VERBS_PATH}"
