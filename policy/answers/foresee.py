@@ -48,14 +48,6 @@ class Start:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What a running job still has to do, in worker-seconds, and who says so."""
-
-    work: float
-    told_by: str
-
-
 def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
     """The expected start of every waiting job (by uid). ``now``: seconds since the epoch."""
     waiting = [job.uid for job in snapshot.waiting()]
@@ -63,7 +55,7 @@ def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Star
 
 
 class Course:
-    """The cluster's next hours on a copy. ``left``: by uid, of those whose end is known.
+    """The cluster's next hours on a copy. ``left``: worker-seconds by uid, of those whose end is known.
 
     ``before``: the state that the last moment's decision was made on.
     """
@@ -71,7 +63,7 @@ class Course:
     def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:
         self._begun, self._policy, self._now, self._began = snapshot, policy, now, now
         self.snapshot = self.before = snapshot
-        self._left: dict[str, Left] = {}
+        self._left: dict[str, float] = {}
         self._ended: list[str] = []
 
     def starts(self, waiting: list[str]) -> dict[str, Start]:
@@ -105,7 +97,7 @@ class Course:
         """Let time pass, end that job if one is named, and see what was decided."""
         for uid, left in self._left.items():
             done = (at - self._now) * self.snapshot.gang(uid).workers
-            self._left[uid] = replace(left, work=max(0.0, left.work - done))
+            self._left[uid] = max(0.0, left - done)
         self._now = at
         if ending:
             self._ended.append(self.snapshot.jobs[ending].key)
@@ -119,7 +111,7 @@ class Course:
 
     def _end_of(self, uid: str) -> float:
         workers = self.snapshot.gang(uid).workers
-        return self._now + self._left[uid].work / workers if workers else math.inf
+        return self._now + self._left[uid] / workers if workers else math.inf
 
     def _next_change(self) -> float:
         """The next moment that the policy names, or its next slot."""
@@ -129,18 +121,18 @@ class Course:
         rests = (at for at in self.snapshot.index.rests.values() if at > self._now)
         return min([next_moment(policy, self._now), *rests])
 
-    def _left_of(self, job: Job) -> Left | None:
-        """In worker-seconds; one that has no workers of its own counts as one."""
+    def _left_of(self, job: Job) -> float | None:
+        """In worker-seconds, by its reports, else by its training's model; one that has no workers counts as one."""
         gang, training = self.snapshot.gang(job.uid), job.training
         workers = max(1, gang.workers)
         seconds = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self._now)
         if seconds is not None:
-            return Left(seconds * workers, "its reports")
+            return seconds * workers
         if training is None:
             return None
         work = training.epochs * training.chunks * training.batches * training.step_seconds
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
-        return Left(max(0.0, work - ran * workers), "its kohort.dev/training")
+        return max(0.0, work - ran * workers)
 
     # -- in words --------------------------------------------------------------------------------
 
