@@ -23,6 +23,7 @@ MOST_ENDS = 64
 MOST_MOMENTS = 64  # at which time alone may change the policy's mind
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
+JUST_AFTER = 0.01  # a job starves once it has waited for longer than the limit, not at it
 NAMED = 3
 WAITS_FOR_ROOM = frozenset(
     {
@@ -72,7 +73,7 @@ class Course:
         for _ in self.moments():
             for uid in waiting:
                 if uid not in found and self.snapshot.gang(uid).state in ADMITTED:
-                    found[uid] = Start(self._now, self._basis())
+                    found[uid] = Start(self._now, self._basis(self._begun.jobs[uid]))
             if len(found) == len(waiting):
                 break
         jobs = self._begun.jobs
@@ -115,9 +116,10 @@ class Course:
 
     def _next_change(self) -> float:
         """The next moment that the policy names, or its next slot."""
-        policy = self._policy.base if isinstance(self._policy, Based) else self._policy
+        policy = self._base
         if isinstance(policy, Foresees):
-            return policy.next_change(self.snapshot, self._now + LEAST_STEP)
+            later = JUST_AFTER if getattr(policy, "starve_limit", None) else 0.0
+            return policy.next_change(self.snapshot, self._now + LEAST_STEP) + later
         rests = (at for at in self.snapshot.index.rests.values() if at > self._now)
         return min([next_moment(policy, self._now), *rests])
 
@@ -134,13 +136,26 @@ class Course:
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
         return max(0.0, work - ran * workers)
 
+    @property
+    def _base(self) -> Policy:
+        return self._policy.base if isinstance(self._policy, Based) else self._policy
+
     # -- in words --------------------------------------------------------------------------------
 
-    def _basis(self) -> str:
+    def _basis(self, job: Job) -> str:
         if self._ended:
             have = "has" if len(self._ended) == 1 else "have"
             return f"if nobody else comes, once {_names(self._ended)} {have} ended"
-        return "if nobody else comes, once the policy's time for it has come" if self._now > self._began else "now"
+        return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
+
+    def _in_time(self, job: Job) -> str:
+        """What is over by now and was not at the beginning."""
+        limit = getattr(self._base, "starve_limit", None)
+        if self._began < self._begun.gang(job.uid).not_before <= self._now:
+            return "its back-off is over"
+        if limit and self._began < job.arrival + limit <= self._now:
+            return f"it has waited for the starvation limit of {limit:g} s"
+        return "a cool-down or a slot of the policy is over"
 
     def _unknown(self, job: Job) -> str:
         """Why the job's start is not known: who does not tell how long it runs, or what else it waits for."""

@@ -119,7 +119,7 @@ def _otherwise(
     if rest > 0:
         yield snapshot, rest + 1.0, f"its cool-down of {cooldown:g} s, {rest:.0f} s left"
     roomy, like = _more_room(snapshot, job)
-    room = f"room: no node that it may grow on has what one more worker asks for (its ps is on {like})"
+    room = f"room: no node that it may grow on has what one more worker asks for (its first member is on {like})"
     if roomy is not None:
         yield roomy, 0.0, room
     quiet = _without_queue(snapshot)

@@ -10,6 +10,7 @@ from policy.answers.foresee import foresee
 from policy.cluster.events import Reported
 from policy.cluster.training import Report, Training
 from policy.systems import make_policy
+from policy.systems.kod2 import Kod2
 from tests.builders import START, World, guest, job, node
 
 
@@ -76,7 +77,15 @@ def test_time_alone_may_be_enough() -> None:
     world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: it backs off
     start = foresee(world.snapshot, world.policy, world.now)["job-a"]
     assert start.at == pytest.approx(world.gang("a").not_before, abs=1.5)
-    assert start.basis == "if nobody else comes, once the policy's time for it has come"
+    assert start.basis == "if nobody else comes, once its back-off is over"
+
+
+def test_a_job_that_comes_first_once_it_starves_is_told_so() -> None:
+    world = World(Kod2(starve_limit=100)).nodes(node("n1", cpu=6)).start(job("a").workers(1, 3, cpu=2))
+    world.submit(job("b", utility=0.001).workers(1, cpu=2).arrived(1))
+    start = foresee(world.snapshot, world.policy, world.now)["job-b"]
+    assert start.at == pytest.approx(START + 101, abs=2)
+    assert start.basis == "if nobody else comes, once it has waited for the starvation limit of 100 s"
 
 
 def test_growth_brings_the_end_nearer() -> None:
