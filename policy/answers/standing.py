@@ -46,7 +46,7 @@ def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds
     workers = sum(1 for slot in gang.nodes if slot.role == WORKER)
     pairs, crossing = servers * workers, cross_node_pairs(gang.nodes)
     return Grounds(
-        _placement(snapshot, job, gang), pairs, crossing, _traffic(job, pairs, crossing, servers),
+        _placement(snapshot, job, gang), pairs, crossing, _traffic(job, pairs, crossing, servers, workers),
         held_back(snapshot, job, policy, now),
     )  # fmt: skip
 
@@ -70,9 +70,9 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     return f"on {len(hosts)} nodes ({spread}); {now}"
 
 
-def _traffic(job: Job, pairs: int, crossing: int, servers: int) -> str:
+def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) -> str:
     if not pairs:
-        return "no ps: workers exchange gradients among themselves" if len(job.roles) else ""
+        return "no ps: workers exchange gradients among themselves" if workers > 1 else ""
     text = f"{crossing} of {pairs} ps-worker pairs cross nodes"
     training = job.training
     if training is not None and training.gradient and training.step_seconds > 0:

@@ -41,6 +41,11 @@ def test_what_crosses_the_network_is_counted_and_weighed() -> None:
     assert told(world, "a").placement.endswith("it would now go on 1, but what runs is not moved for that")
 
 
+@pytest.mark.parametrize(("workers", "said"), [(1, ""), (2, "no ps: workers exchange gradients among themselves")])
+def test_one_worker_alone_exchanges_nothing(workers: int, said: str) -> None:
+    assert told(World().nodes("n1").start(job("a").workers(workers)), "a").traffic == said
+
+
 def test_a_job_without_room_has_no_grounds() -> None:
     world = World().nodes("n1").start(job("a").workers(1))
     world.submit(job("b").workers(1, cpu=20).arrived(1))
