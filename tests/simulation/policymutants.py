@@ -13,6 +13,7 @@ from extender.kube.progress import Told
 from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
+from policy.cluster.orders import NoteOrder, ReplicaOrder
 from policy.systems.oasis import execute, plans
 from policy.systems.oasis import policy as oasis
 from policy.systems.specon import SpeCon
@@ -80,7 +81,7 @@ def ps_shrunk_with_the_workers() -> list[Patch]:
             roles = {**patch["spec"][TFJOB.replicas_at], "PS": {"replicas": 0}}
             return await self._api.patch(ref, {**patch, "spec": {TFJOB.replicas_at: roles}}, **more)
 
-    async def set_replicas(api: Any, order: desired.ReplicaOrder, leader: str) -> Any:
+    async def set_replicas(api: Any, order: ReplicaOrder, leader: str) -> Any:
         api_of: Any = WithPs(api)
         return await _SET_REPLICAS(api_of, order, leader)
 
@@ -117,7 +118,7 @@ def memory_without_a_version() -> list[Patch]:
         async def patch(self, ref: Any, patch: Any, *, uid: str, **_: Any) -> Any:
             return await self._api.patch(ref, patch, uid=uid)
 
-    async def note(api: Any, order: desired.NoteOrder, leader: str) -> Any:
+    async def note(api: Any, order: NoteOrder, leader: str) -> Any:
         api_of: Any = AnyVersion(api)
         return await _NOTE(api_of, order, leader)
 
