@@ -45,13 +45,18 @@ FAULTS: Final = (
 
 @dataclass(slots=True)
 class Arrivals:
-    """Keeps so many unfinished jobs about, elastic and rigid, light and heavy, until it is stopped."""
+    """Keeps so many unfinished jobs about, elastic and rigid, light and heavy, until it is stopped.
+
+    Those that have ended are deleted, as by a time to live: with hundreds of them about, the operator makes pods
+    minutes late. ``ends``: how they ended, as the operator said.
+    """
 
     plane: ControlPlane
     namespace: str
     chance: random.Random
     unfinished: int
     jobs: list[TFJob] = field(default_factory=list)
+    ends: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -71,7 +76,7 @@ class Arrivals:
     def _run(self) -> None:
         try:
             for number in itertools.count():
-                while len(self.jobs) - ended_jobs(self.plane, self.namespace) >= self.unfinished:
+                while len(self.jobs) - self._clear() >= self.unfinished:
                     if self._stop.wait(0.2):
                         return
                 self.jobs.append(submit(self.plane, self._job(number)))
@@ -79,6 +84,14 @@ class Arrivals:
                     return
         except Exception as error:  # told by `stop`: a thread's own end would go unseen
             self.problem = repr(error)
+
+    def _clear(self) -> int:
+        """Delete the jobs that have ended; how many that are so far."""
+        for end, names in by_end(self.plane, self.namespace).items():
+            for name in set(names) - self.ends.keys() if end else ():
+                self.ends[name] = end
+                self.plane.api.delete(f"{TFJOBS.format(namespace=self.namespace)}/{name}")
+        return len(self.ends)
 
     def _job(self, number: int) -> TFJob:
         seconds = round(self.chance.uniform(4, 10), 1)
@@ -93,11 +106,6 @@ class Arrivals:
             self.namespace, name, workers=self.chance.randint(least, most), least=least, most=most, utility=utility,
             worker_cpu=WORKER_CORES, run_seconds=seconds,
         )  # fmt: skip
-
-
-def ended_jobs(plane: ControlPlane, namespace: str) -> int:
-    """How many have succeeded or failed."""
-    return len(by_end(plane, namespace)["Succeeded"]) + len(by_end(plane, namespace)["Failed"])
 
 
 def by_end(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:

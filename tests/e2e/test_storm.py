@@ -98,6 +98,8 @@ def storm(
             lambda: [job for job in kohort.get("/v1/jobs")["jobs"] if job["name"] in by_end(plane, space)[""]],
         )  # fmt: skip
         ends = by_end(plane, space)
+        for name, end in arrivals.ends.items():
+            ends[end].append(name)
         partial = max(observer.partial_seconds(job.name, job.ps + (job.least or job.workers)) for job in jobs)
         print(f"seed {seed}: {len(jobs)} jobs, {len(ends['Succeeded'])} succeeded, {len(ends['Failed'])} failed; "
               f"at rest {took:.1f} s after the last fault; longest partly bound {partial:.1f} s\n"
