@@ -148,9 +148,8 @@ def settings_for(port: int = 0) -> Settings:
     """The default settings, but for who leads, where REST is, and how often is looked where nothing is new."""
     return Settings.model_validate(
         {
-            "controller": {
-                "interval_seconds": 4.0
-            },  # less than what the server gives a request that is open at the end
+            # Less than what the server gives a request that is open at the end.
+            "controller": {"interval_seconds": 4.0},
             "lease": {"identity": EVERYBODY},
             "server": {"port": port, "health_port": 0},
         }
