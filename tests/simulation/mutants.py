@@ -88,7 +88,10 @@ def partial_permit() -> list[Patch]:
 
 def plan_of_a_hopeless_gang_kept() -> list[Patch]:
     """5 (coscheduling #713): a plan whose members do not come keeps its room for ever."""
-    return [(expiry, "_end_plan", lambda draft, gang, now: []), (expiry, "_end_window", lambda draft, gang, now: [])]
+    return [
+        (expiry, "_end_plan", lambda draft, gang, now, *, gives_back: []),
+        (expiry, "_end_window", lambda draft, gang, now: []),
+    ]
 
 
 def hold_and_wait() -> list[Patch]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,21 @@ def test_a_mutant_is_caught(mutant: str) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_can_be_switched_on(mutant: str) -> None:
-    """What it takes the place of is still there."""
+    """What it takes the place of is still there, and is still called in that way."""
+    for owner, name, value in MUTANTS[mutant]():
+        replaced = getattr(owner, name)
+        if callable(replaced) and callable(value) and not isinstance(replaced, type):
+            by_place, by_name = arguments(replaced)
+            inspect.signature(value).bind(*by_place, **by_name)
     with switched_on(mutant):
         pass
+
+
+def arguments(function: Callable[..., object]) -> tuple[list[None], dict[str, None]]:
+    """What a call may give it: by place, and by name."""
+    found = inspect.signature(function).parameters.values()
+    by_name = {one.name: None for one in found if one.kind is one.KEYWORD_ONLY}
+    return [None for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)], by_name
 
 
 def test_the_table_of_defects_has_them_all_and_what_they_stand_for() -> None:
