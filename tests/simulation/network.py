@@ -31,6 +31,7 @@ from extender.kube.api import (
     Unknown,
 )
 from extender.kube.jobkinds import LEADER
+from policy.cluster.events import Event
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.faults import Faults
 
@@ -74,6 +75,9 @@ class Watcher:
 
     def arrives(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """A write is about to be judged by the API server."""
+
+    def taken(self, who: str, events: Sequence[Event]) -> None:
+        """A process has taken these facts into its ledger."""
 
 
 Crash = Callable[[str, str], str]

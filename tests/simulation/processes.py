@@ -166,6 +166,7 @@ class Extender(Process):
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
+        self.live.ledger.record_with(lambda at, events, *_: self.around.watcher.taken(self.name, events))
         self.rest = Rest(self.live.ledger, lambda: self.settings, self.live.metrics)
         self.progress = Progress(self.live.ledger, Tokens(), self.settings.progress)
         self.rest.instance = f"{self.replica}-{self.incarnation}"

@@ -26,6 +26,7 @@ from extender.kube.jobkinds import (
     WAKE,
 )
 from extender.kube.jobs import identity
+from policy.cluster.events import Event, PodGone
 from policy.cluster.model import WORKER, Phase, Slot
 from policy.cluster.resources import total
 from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
@@ -458,6 +459,12 @@ class Witness(Watcher):
                 if pod.owner not in self.world.store.jobs:
                     continue  # its job is gone: whatever is left of it goes too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
+
+    def taken(self, who: str, events: Sequence[Event]) -> None:
+        """S6: a pod is gone for a process only once it is."""
+        for event in events:
+            if isinstance(event, PodGone) and (pod := self.world.store.pods.get(event.uid)) is not None:
+                self.violated("S6", f"{pod.key} was gone for the {who} while it was there")
 
     def check_order(self, extender: Extender) -> None:
         """S6: what an incarnation knows of a pod never gets older."""
