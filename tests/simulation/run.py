@@ -36,7 +36,6 @@ from tests.simulation.training import Reporting
 from tests.simulation.witness import Witness, broken, refused
 
 LOOK: Final = 1.0
-CALM_LIMIT: Final = 600.0  # seconds after the last fault by which every feasible job has ended (L1)
 READY_LIMIT: Final = 45.0  # a reflector's longest back-off and a page or two (L5)
 FLIGHT_LIMIT: Final = 30.0  # a lost answer is read back after 10 s at the latest, and read every 4 s
 WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7): kube-scheduler's own back-off is 2 s
@@ -316,7 +315,7 @@ class Simulation:
                 self.witness.violated("S11", f"the report {wrong} was taken")
             if self.witness.violations or (self._over() and now - since > 5.0):
                 break
-            if now - since > CALM_LIMIT:
+            if now - since > self.scenario.longest_calm:
                 self._blame()
                 break
         self.witness.turns()
@@ -350,8 +349,9 @@ class Simulation:
                     f"{p.slot}@{p.node or '-'}{'!' if p.deleted else ''}" for p in self.world.store.pods_of(job.uid)
                 )
                 self.witness.violated(
-                    "L1", f"{job.key} has not ended {CALM_LIMIT:g} s after the last fault: {gang.state.value} "
-                    f"{verdict.reason.value if verdict else ''} {verdict.detail if verdict else ''} pods {pods}"
+                    "L1", f"{job.key} has not ended {self.scenario.longest_calm:g} s after the last fault: "
+                    f"{gang.state.value} {verdict.reason.value if verdict else ''} "
+                    f"{verdict.detail if verdict else ''} pods {pods}"
                 )  # fmt: skip
         for pod in self.world.store.pods.values():
             if pod.scheduler == BYSTANDER and not pod.node:

@@ -28,6 +28,7 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "oasis": {"slot_seconds": 15.0, "horizon": 40},
 }
 CHUNK_SECONDS = 3.0
+LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 
 
@@ -47,6 +48,11 @@ class Scenario:
     def leased(self) -> bool:
         """Whether there are two replicas, of which a Lease says who leads."""
         return self.settings.lease.identity != EVERYBODY
+
+    @property
+    def longest_calm(self) -> float:
+        """Seconds after the last fault by which every job that can run has ended (L1)."""
+        return (2 if self.settings.system == "specon" else 1) * LONGEST_CALM  # whose jobs are five times as long
 
     @property
     def replicas(self) -> tuple[str, ...]:
