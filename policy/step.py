@@ -10,7 +10,7 @@ from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
 from policy.keep import keep, recall
 from policy.systems.base import Policy, grows_again
-from policy.transitions.barrier import apply_bind_event, drops_first
+from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
@@ -29,7 +29,7 @@ def step(
     """
     draft = Draft(snapshot)
     effects: list[Effect] = []
-    for event in drops_first(events):
+    for event in in_order(events):
         effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
     effects += expire(draft, now, gives_back=grows_again(policy))

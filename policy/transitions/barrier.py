@@ -30,14 +30,17 @@ from policy.transitions.gangs import (
 FIRST_REFUSAL_SECONDS = 1.0
 
 
-def drops_first(batch: Iterable[events.Event]) -> list[events.Event]:
-    """The batch with its drops before all else, and without the holds that they end.
+def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
+    """The batch with its drops before all else, without the holds that they end, and holds after outcomes.
 
-    A gang must not be bound by calls of which the same batch tells that nobody waits for them any more.
+    A gang must not be bound by calls of which the same batch tells that nobody waits for them any more. And an outcome
+    is that of a binding of an earlier step: told after the hold that sends the next one, it would be taken for its.
     """
     drops: list[events.Event] = []
     rest: list[events.Event] = []
+    late: list[events.Event] = []
     dropped: set[str] = set()
+    ended: set[str] = set()
     for event in reversed(tuple(batch)):
         match event:
             case events.BindDropped(uid):
@@ -45,9 +48,13 @@ def drops_first(batch: Iterable[events.Event]) -> list[events.Event]:
                 drops.append(event)
             case events.BindHeld(uid) if uid in dropped:
                 pass
+            case events.BindHeld(uid) if uid in ended:
+                late.append(event)
             case _:
+                if isinstance(event, events.BindDone | events.BindRefused):
+                    ended.add(event.uid)
                 rest.append(event)
-    return drops[::-1] + rest[::-1]
+    return drops[::-1] + rest[::-1] + late[::-1]
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:

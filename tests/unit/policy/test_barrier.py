@@ -209,6 +209,17 @@ def test_a_hold_after_its_drop_counts() -> None:
     assert [type(effect) for effect in effects] == [Bind] * 3
 
 
+def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_one() -> None:
+    """Else the refusal would be taken for that of the new binding, and its room given away (simulation seed 107263)."""
+    world = planned()
+    effects = [e for uid in PODS for e in world.hold(uid)]
+    world.answer(effects[1:])
+    node = world.gang("a").nodes[ps()]
+    again = world.do(BindHeld(PODS[0], node), BindRefused(PODS[0], "the binding was never made"))
+    assert [type(effect) for effect in again] == [Bind]
+    assert world.gang("a").in_flight == {PODS[0]: node}
+
+
 def test_k_of_n_fail_the_rest_is_retried_and_at_the_deadline_the_gang_is_released_whole() -> None:
     world = planned()
     effects = [e for uid in PODS for e in world.hold(uid)]
