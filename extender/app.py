@@ -86,7 +86,9 @@ class Live:
         self.translator = Translator(settings.scheduler_name)
         self.reflectors = [Reflector(api, one, clock, chance, optional=one not in NEEDED) for one in resources()]
         job_kinds = {kind.resource for kind in KINDS.values()}
-        self.term = Term(self.ledger, [one for one in self.reflectors if one.resource in job_kinds])
+        (pods,) = (one for one in self.reflectors if one.resource == PODS)
+        jobs = [one for one in self.reflectors if one.resource in job_kinds]
+        self.term = Term(self.ledger, pods, jobs, elected=settings.lease.elect)
         hindsight = Hindsight(self.ledger, lambda: self.settings)
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, hindsight)
         self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), hindsight)

@@ -1,4 +1,4 @@
-"""A term of leading: a policy that remembers decides when the jobs have been read anew, another at once."""
+"""A term of leading: nobody decides before the pods have been read anew; who remembers, the jobs as well."""
 
 from __future__ import annotations
 
@@ -35,27 +35,42 @@ class Reader:
         term.read()
 
 
-def made(policy: str) -> tuple[Term, Ledger, Sequence[Reader]]:
+def made(policy: str, *, elected: bool = True) -> tuple[Term, Ledger, Sequence[Reader]]:
+    """The readers are those of pods and of two kinds of jobs."""
     ledger = Ledger(make_policy(policy), Rules(), Clock(), Journal())
-    readers: Any = (Reader(), Reader())
-    term = Term(ledger, readers)
+    readers: Any = (Reader(), Reader(), Reader())
+    term = Term(ledger, readers[0], readers[1:], elected=elected)
     term.led(False)
     return term, ledger, readers
 
 
-def test_what_remembers_nothing_begins_at_once() -> None:
-    term, ledger, readers = made("kod2")
+@pytest.mark.parametrize("policy", ["kod2", "oasis"])
+def test_who_is_not_elected_leads_at_once(policy: str) -> None:
+    term, ledger, readers = made(policy, elected=False)
     term.led(True)
     assert ledger.snapshot.leading
-    assert [reader.asked for reader in readers] == [0, 0]
+    assert [reader.asked for reader in readers] == [0, 0, 0]
+
+
+def test_what_remembers_nothing_begins_when_the_pods_have_been_read() -> None:
+    term, ledger, (pods, one, other) = made("kod2")
+    for asked in (1, 2):  # each term anew
+        term.led(True)
+        assert not ledger.snapshot.leading
+        pods.ends(term)
+        assert ledger.snapshot.leading
+        assert (pods.asked, one.asked, other.asked) == (asked, 0, 0)
+        term.led(False)
+        assert not ledger.snapshot.leading
 
 
 @pytest.mark.parametrize("policy", ["oasis", "specon", "kod2+specon"])
-def test_what_remembers_begins_when_every_kind_has_been_read(policy: str) -> None:
-    term, ledger, (one, other) = made(policy)
+def test_what_remembers_begins_when_every_kind_has_been_read_as_well(policy: str) -> None:
+    term, ledger, (pods, one, other) = made(policy)
     for asked in (1, 2):  # each term anew
         term.led(True)
-        assert (one.asked, other.asked) == (asked, asked)
+        assert (pods.asked, one.asked, other.asked) == (asked, asked, asked)
+        pods.ends(term)
         one.ends(term)
         assert not ledger.snapshot.leading
         other.ends(term)
@@ -65,8 +80,9 @@ def test_what_remembers_begins_when_every_kind_has_been_read(policy: str) -> Non
 
 
 def test_a_term_that_is_over_before_the_jobs_were_read_never_began() -> None:
-    term, ledger, (one, other) = made("oasis")
+    term, ledger, (pods, one, other) = made("oasis")
     term.led(True)
+    pods.ends(term)
     one.ends(term)
     term.led(False)
     other.ends(term)
