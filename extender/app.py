@@ -38,6 +38,7 @@ from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.election import lease_of
+from extender.leading.lease import EVERYBODY
 from extender.leading.term import Term
 from extender.observe import metrics
 from extender.page.history import History
@@ -88,7 +89,7 @@ class Live:
         job_kinds = {kind.resource for kind in KINDS.values()}
         (pods,) = (one for one in self.reflectors if one.resource == PODS)
         jobs = [one for one in self.reflectors if one.resource in job_kinds]
-        self.term = Term(self.ledger, pods, jobs, elected=settings.lease.elect)
+        self.term = Term(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
         hindsight = Hindsight(self.ledger, lambda: self.settings)
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, hindsight)
         self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), hindsight)
