@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tests.simulation.processes import Extender
 
 PAGE: Final = 7
+WAKING: Final = 0.1  # seconds: what was on its way when the process was paused is over
 DEADLINE: Final = 4.0
 # What may befall a write, by what it does.
 FAULTS: Final = {
@@ -257,6 +258,11 @@ class Line:
         await self._alive()
         await sleep(self._latency())
         return Done({})  # nobody here reads them, and they would only cost time
+
+    @property
+    def woke_now(self) -> bool:
+        """Whether the process has been paused until a moment ago."""
+        return 0 <= loop_time() - self._clock.paused_until < WAKING
 
     async def _write(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome:
         began = loop_time()
