@@ -119,7 +119,7 @@ def measure(options: argparse.Namespace) -> Report:
     """Round by round, every question after a stretch without one."""
     report = Report("beside", {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds})
     with tempfile.TemporaryDirectory() as folder, serving(options.nodes, options.pods, folder) as server:
-        path, body = cases_of(options.nodes, server.said["planned"][0])["filter, planned"]
+        path, body = cases_of(options.nodes)["filter, planned"]
         filtering(server, path, body, 1.0)
         for number in range(options.rounds):
             for name, ask in questions().items():

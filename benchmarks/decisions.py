@@ -3,7 +3,8 @@
 A step is pure, so the same one is timed again and again on the same snapshot, by the CPU clock: it waits for nothing,
 so that is what it takes on a machine that is not busy with something else. The cluster is full: every node holds a gang
 of five; the waiting gangs have fifty shapes. ``heavy job`` finds its room by shrinking: every running gang may be a
-victim. ``wide`` is a gang of 41 that fits no single node.
+victim; ``later``: one of that kind has come before, so what the gangs would give is known. ``wide`` is a gang of 41
+that fits no single node. ``oasis`` is what each of 150 jobs costs that system on arrival, CPU time and by the clock.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks import command, scenes
-from benchmarks.report import Report, progress
+from benchmarks import command, oasis_scene, scenes
+from benchmarks.report import Report, percentile, progress
 from policy.answers.explain import explain
-from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
+from policy.cluster.events import BindHeld, Event, JobGone, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.placement.gang import ask_of, place
@@ -34,7 +35,8 @@ SECONDS_A_CASE, FEWEST, MOST = 0.2, 3, 300
 
 def measure(options: argparse.Namespace) -> Report:
     """Every case of every size once a round, in turn."""
-    report = Report("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds})
+    report = Report("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds,
+                                  "OASiS's servers": options.servers})  # fmt: skip
     cases: Cases = {}
     for nodes in options.nodes:
         for waiting in options.waiting:
@@ -47,7 +49,18 @@ def measure(options: argparse.Namespace) -> Report:
         progress(f"round {number + 1} of {options.rounds}")
         for name, case in cases.items():
             report.times(name, _timed(case))
+        if options.servers:
+            _oasis(report, options.servers, number)
     return report
+
+
+def _oasis(report: Report, servers: int, number: int) -> None:
+    """Another trace each round."""
+    clock = oasis_scene.timed(servers, 1000 + number)
+    for name, seconds in (("oasis, a job", clock.cpu), ("oasis by the clock, a job", clock.wall)):
+        report.times(f"{name}, {servers} + {servers} servers", seconds)
+        ordered = sorted(1000 * one for one in seconds)
+        report.add(f"{name}, {servers} + {servers} servers p95", percentile(ordered, 95), "ms")
 
 
 def _timed(case: Callable[[], object]) -> list[float]:
@@ -66,12 +79,15 @@ def _full(nodes: int, waiting: int) -> Cases:
     stranger = PodSeen(guest("stranger", scenes.name_of(0), 0.01, 0.01))
     ended = [PodSeen(replace(pod, phase=pod.phase.SUCCEEDED, version=9)) for pod in full.pods_of(some.uid)]
     heavy = job("heavy").ps(1).workers(3).with_(utility=1e6).arrived(90)
+    later = _remembering(full)
     cases: Cases = {
         "step, another's pod": _step(full, stranger),
         "step, time passes": _step(full, Tick()),
         "step, a job ends": _step(full, *ended, JobSeen(replace(some, finished=True, version=9))),
         "step, heavy job": _step(full, *_arrival(heavy)),
         "step, heavy wide job": _step(full, *_arrival(_wide("heavy").with_(utility=1e6))),
+        "step, later heavy job": _step(later, *_arrival(heavy)),
+        "step, later heavy wide job": _step(later, *_arrival(_wide("heavy").with_(utility=1e6))),
         "queue order": lambda: queue(full, scenes.NOW),
         "desired": lambda: desired(full, 500),
     }
@@ -80,6 +96,14 @@ def _full(nodes: int, waiting: int) -> Cases:
         cases["step, a waiting pod again"] = _step(full, PodSeen(replace(members(last)[0], refused=True, version=9)))
         cases["explain"] = lambda: explain(full, last.uid, POLICY, scenes.NOW)
     return cases
+
+
+def _remembering(full: Snapshot) -> Snapshot:
+    """The same cluster after a heavy job that no shrink could make room for has come and gone."""
+    vast = job("vast").ps(1).workers(3, cpu=9).with_(utility=1e6).arrived(80)
+    came = step(full, _arrival(vast), POLICY, scenes.NOW)[0]
+    gone = [PodGone(pod.uid) for pod in members(vast.done())]
+    return step(came, [*gone, JobGone(vast.done().uid)], POLICY, scenes.NOW)[0]
 
 
 def _empty(nodes: int) -> Cases:
@@ -112,6 +136,8 @@ def main() -> None:
     """The command."""
     made = command.parser("decisions", __doc__, (100, 1000, 5000), 3)
     made.add_argument("--waiting", type=int, nargs="+", default=[0, 50, 500], help="numbers of waiting gangs")
+    servers = "OASiS's servers for workers, and as many for ps; 0: no run of OASiS"
+    made.add_argument("--servers", type=int, default=100, help=servers)
     command.run(made, measure)
 
 

@@ -134,7 +134,7 @@ def measure(options: argparse.Namespace) -> Report:
             progress(f"{label}: {', '.join(f'{k} {r.pods_per_second:.0f} pods/s' for k, r in runs.items())}, "
                      f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
             if number:
-                _note(report, runs)
+                _note(report, runs, options.nodes)
     return report
 
 
@@ -155,7 +155,7 @@ def _turned(names: Sequence[str], number: int) -> Sequence[str]:
     return [*names[first:], *names[:first]]
 
 
-def _note(report: Report, runs: Mapping[str, Run]) -> None:
+def _note(report: Report, runs: Mapping[str, Run], nodes: int) -> None:
     for name, run in runs.items():
         report.add(f"pods per second, {name}", run.pods_per_second, "pods/s")
         report.add(f"gang spread p50, {name}", 1000 * run.spread, "ms")
@@ -170,8 +170,9 @@ def _note(report: Report, runs: Mapping[str, Run]) -> None:
         report.add(f"{what} per pod", count, "calls")
     for name, rival in runs.items():
         if name != "kohort":
-            report.ratio(f"pods_per_second/{name}", ours.pods_per_second, rival.pods_per_second)
-            report.ratio(f"cpu_seconds/{name}", ours.total_cpu, rival.total_cpu)
+            for size in ("", f", {nodes} nodes"):  # what is asked of a ratio goes by the size of the cluster
+                report.ratio(f"pods_per_second/{name}{size}", ours.pods_per_second, rival.pods_per_second)
+                report.ratio(f"cpu_seconds/{name}{size}", ours.total_cpu, rival.total_cpu)
             report.ratio(f"gang_spread/{name}", ours.spread, rival.spread)
 
 

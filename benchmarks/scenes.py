@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced, Tick
 from policy.cluster.model import Job, Phase
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
@@ -44,7 +44,7 @@ def full_cluster(nodes: int, waiting: int, foreign: int = 0) -> Snapshot:
     for number in range(waiting):
         made = waiting_gang(number).done()
         events += [JobSeen(made), *(PodSeen(pod) for pod in members(made))]
-    return step(Snapshot(rules=WIDE), [*events, Synced()], Kod2(), NOW)[0]
+    return _settled(events)
 
 
 def planned_cluster(nodes: int, gangs: int) -> Snapshot:
@@ -53,10 +53,16 @@ def planned_cluster(nodes: int, gangs: int) -> Snapshot:
     for number in range(gangs):
         made = job(f"plan-{number}").ps(1, cpu=0.1, memory=0.1).workers(4, cpu=0.1, memory=0.1).done()
         events += [JobSeen(made), *(PodSeen(pod) for pod in members(made))]
-    return step(Snapshot(rules=WIDE), [*events, Synced()], Kod2(), NOW)[0]
+    return _settled(events)
 
 
 def _bound(made: Job, where: str) -> Iterator[Event]:
     yield JobSeen(made)
     for pod in members(made):
         yield PodSeen(replace(pod, node=where, phase=Phase.RUNNING, plan="p"))
+
+
+def _settled(events: Iterable[Event]) -> Snapshot:
+    """After these, and after a step that has found out what the first one left to the next."""
+    snapshot = step(Snapshot(rules=WIDE), [*events, Synced()], Kod2(), NOW)[0]
+    return step(snapshot, [Tick()], Kod2(), NOW)[0]

@@ -64,31 +64,37 @@ def measure(options: argparse.Namespace) -> Report:
         with serving(nodes, options.pods) as server:
             progress(f"{nodes} nodes, server knows {server.said['pods']} pods")
             assert server.said["refused"] == "waiting"
-            cases = cases_of(nodes, server.said["planned"][0])
+            sizes = {f"{nodes} names": cases_of(nodes), f"1 name of {nodes}": filters(server.said["planned"][:1])}
             for number in range(options.rounds):
-                found = {name: _ask(server, path, body, WARM_UP, CALLS) for name, (path, body) in cases.items()}
+                for size, cases in sizes.items():
+                    found = {name: _ask(server, path, body, WARM_UP, CALLS) for name, (path, body) in cases.items()}
+                    _note(report, size, found)
                 progress(f"round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
-                _note(report, nodes, found)
     return report
 
 
-def cases_of(nodes: int, planned: str) -> dict[str, tuple[str, bytes]]:
+def cases_of(nodes: int) -> dict[str, tuple[str, bytes]]:
+    """Path and body of every case, with all nodes' names."""
     names = [scenes.name_of(number) for number in range(nodes)]
+    cases = filters(names)
+    binding = {"PodName": "stranger", "PodNamespace": "team", "PodUID": "uid-stranger", "Node": names[-1]}
+    return {
+        **cases,
+        "prioritize, planned": ("/scheduler/v1/prioritize", cases["echo"][1]),
+        "bind, not opted in": ("/scheduler/v1/bind", json.dumps(binding).encode()),
+    }
+
+
+def filters(names: list[str]) -> dict[str, tuple[str, bytes]]:
+    """Those of filter, and the echo of the first one's body."""
     ours = args_of(pod_of("planned-ps-0", "planned", "kohort"), names)
     refused = args_of(pod_of("refused-ps-0", "refused", "kohort"), names)
     other = args_of(pod_of("stranger", "", "default-scheduler"), names)
-    binding = {"PodName": "stranger", "PodNamespace": "team", "PodUID": "uid-stranger", "Node": names[-1]}
     return {
         "echo": ("/echo", ours),
         "filter, planned": ("/scheduler/v1/filter", ours),
         "filter, refused": ("/scheduler/v1/filter", refused),
         "filter, not opted in": ("/scheduler/v1/filter", other),
-        "filter, planned, one name": (
-            "/scheduler/v1/filter",
-            args_of(pod_of("planned-ps-0", "planned", "kohort"), [planned]),
-        ),
-        "prioritize, planned": ("/scheduler/v1/prioritize", ours),
-        "bind, not opted in": ("/scheduler/v1/bind", json.dumps(binding).encode()),
     }
 
 
@@ -133,13 +139,13 @@ def _ask(server: Server, path: str, body: bytes, warm_up: int, calls: int) -> tu
     return found, (server.cpu() - cpu) / calls
 
 
-def _note(report: Report, nodes: int, found: dict[str, tuple[list[float], float]]) -> None:
+def _note(report: Report, size: str, found: dict[str, tuple[list[float], float]]) -> None:
     for name, (seconds, cpu) in found.items():
-        report.times(f"{name}, {nodes} names", seconds)
-        report.add(f"{name}, {nodes} names CPU", 1000 * cpu, "ms")
+        report.times(f"{name}, {size}", seconds)
+        report.add(f"{name}, {size} CPU", 1000 * cpu, "ms")
     middle = {name: sorted(seconds)[len(seconds) // 2] for name, (seconds, _) in found.items()}
     for name in ("filter, planned", "filter, refused", "filter, not opted in"):
-        report.ratio(f"p50 {name}/echo, {nodes} names", middle[name], middle["echo"])
+        report.ratio(f"p50 {name}/echo, {size}", middle[name], middle["echo"])
 
 
 def main() -> None:

@@ -146,7 +146,7 @@ class Barrier:
                 self._answer(bind.uid, BOUND)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
-                self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {outcome.reason}")
+                self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {_why(outcome)}")
                 # An earlier binding of the pod, whose answer was lost, may still land.
                 lost = bind.uid in self._lost
                 self._ledger.post(BindUnknown(bind.uid) if lost else BindRefused(bind.uid, outcome.message))
@@ -248,3 +248,9 @@ async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, c
     if pod is not None and text(part(pod, "metadata"), "uid") == uid and text(part(pod, "spec"), "nodeName") == node:
         return Done(pod)
     return conflict
+
+
+def _why(refused: Refused) -> str:
+    """Why the API server refused; where it is forbidden, by whom: a right, a policy, a webhook of the cluster."""
+    forbidden = refused.status == 403 and refused.message
+    return f"{refused.reason}: {refused.message}" if forbidden else refused.reason

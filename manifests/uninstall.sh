@@ -30,11 +30,17 @@ released() {
 {{- .metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}{{end}}'
 }
 
+# What policies read goes first, and the API servers are given time to see that: where the last binding goes, they keep
+# what they have read until they are restarted (kubernetes/kubernetes#130887), and would judge by it if Kohort came back.
 step "new pods are not gated any more"
+kubectl -n kohort-system delete configmap kohort-gate --ignore-not-found
+sleep 3
 kubectl delete mutatingadmissionpolicybinding kohort-gate --ignore-not-found
 
 step "Kohort stops: nothing is bound, resized or suspended any more"
 kubectl -n kohort-system delete deployment kohort --ignore-not-found --cascade=foreground --timeout=120s
+kubectl -n kohort-system delete lease kohort-scheduler --ignore-not-found
+sleep 3
 
 step "jobs that Kohort has suspended go on"
 served=$(kubectl api-resources -o name --verbs=patch)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from extender.cli import questions, rendering, studies, writes
-from extender.cli.errors import CliError, errors
+from extender.cli.errors import CliError, Commands, errors
 from extender.cli.options import (
     OUTPUT,
     AllOption,
@@ -31,6 +31,7 @@ EXITS = """Exit codes: 0 done; 1 it failed, was refused, or the answer is No; 2 
 wrong; 130 interrupted."""
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

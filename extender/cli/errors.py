@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 
 class CliError(Exception):
@@ -26,3 +28,31 @@ def errors() -> Iterator[None]:
         raise typer.Exit(error.code) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+class Commands(TyperGroup):
+    """The root of all commands. It tells a wrong value as well; Typer tells the field and what is allowed."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the options before the command."""
+        with _values_named():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the command's own options, and run it."""
+        with _values_named():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _values_named() -> Iterator[None]:
+    try:
+        yield
+    except typer.BadParameter as error:
+        from pydantic import ValidationError
+
+        if isinstance(cause := error.__cause__, ValidationError):
+            fault = cause.errors(include_url=False)[0]
+            told, value = fault["msg"].removeprefix("Value error, "), repr(fault["input"])
+            error.message = told if value in told else f"{value}: {told}"
+        raise

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from extender.cli.options import OUTPUT, Asked, shared
+
+if TYPE_CHECKING:
+    from extender.study.files import Told
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -37,7 +42,9 @@ SchedulerOption = Annotated[
     epilog="Examples: kohort paper --list; kohort paper kod2; kohort paper --all --mutants --out results",
     short_help="Run a paper's experiments again and judge their bars.",
 )
+@shared(OUTPUT)
 def paper(
+    asked: Asked,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or systems: all of theirs.")
     ] = None,
@@ -62,10 +69,11 @@ def paper(
         from extender.study.pool import runner_of
 
         if listed:
-            command.show_list(json_file)
+            command.show_list(_told(json_file, asked))
             return
-        asked = command.Asked(tuple(names or ()), everything, mutants, seeds, first_seed, json_file, out)
-        if not command.run(asked, runner_of(workers, scheduler)):
+        told = _told(json_file, asked)
+        plan = command.Asked(tuple(names or ()), everything, mutants, seeds, first_seed, told, out)
+        if not command.run(plan, runner_of(workers, scheduler)):
             raise typer.Exit(1)
 
 
@@ -85,7 +93,9 @@ PodsOption = Annotated[
     "kohort simulate --policy kod2 --set gate=strict --trace jobs.csv,nodes=3x10x32x1 --out results",
     short_help="Run a trace under a policy in the simulator.",
 )
+@shared(OUTPUT)
 def simulate(
+    asked: Asked,
     policy: Annotated[str, typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="The policy.")],
     trace: Annotated[str, typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="The trace.")],
     given: SetOption = None,
@@ -111,14 +121,16 @@ def simulate(
         plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
         if journal is not None:
             command.record(plan, journal)
-        command.run(plan, command.Where(out, json_file), runner_of(workers, scheduler))
+        command.run(plan, command.Where(out, _told(json_file, asked)), runner_of(workers, scheduler))
 
 
 @app.command(
     epilog="Example: kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results",
     short_help="Policies against each other on traces, over seeds.",
 )
+@shared(OUTPUT)
 def compare(
+    asked: Asked,
     policies: Annotated[
         list[str],
         typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the first is the yardstick."),
@@ -145,14 +157,16 @@ def compare(
         from extender.study.pool import runner_of
 
         plan = command.plan_of(policies, traces, first_seed, seeds or 30, given or [], pods)
-        command.run(plan, command.Where(out, json_file, measure), runner_of(workers, scheduler))
+        command.run(plan, command.Where(out, _told(json_file, asked), measure), runner_of(workers, scheduler))
 
 
 @app.command(
     epilog="Examples: kohort replay journal-000001.jsonl; kohort replay journal-000001.jsonl --policy kubeflow-spread",
     short_help="Run a recorded journal again, or ask another policy.",
 )
+@shared(OUTPUT)
 def replay(
+    asked: Asked,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A journal: setting journal.folder, or simulate --journal.")
     ],
@@ -171,8 +185,8 @@ def replay(
         from extender.study import replaycommand as command
 
         if policy is not None:
-            command.beside(file, policy, most, json_file)
-        elif not command.again(file, most, json_file):
+            command.beside(file, policy, most, _told(json_file, asked))
+        elif not command.again(file, most, _told(json_file, asked)):
             raise typer.Exit(1)
 
 
@@ -180,7 +194,9 @@ def replay(
     epilog="Examples: kohort optimum --seeds 5; kohort optimum --jobs 6 --servers 2 --slots 8 --json -",
     short_help="The offline optimum of small OASiS instances, beside what OASiS earns.",
 )
+@shared(OUTPUT)
 def optimum(
+    asked: Asked,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=50, help="Jobs of an instance.")] = 10,
     servers: Annotated[
         int, typer.Option("--servers", min=1, max=20, help="Servers for workers, and as many for ps.")
@@ -198,9 +214,14 @@ def optimum(
     with errors():
         from extender.study import optimumcommand as command
 
-        command.run(
-            command.Asked(jobs, servers, slots, seconds, range(first_seed, first_seed + (seeds or 1))), json_file
-        )
+        drawn = range(first_seed, first_seed + (seeds or 1))
+        command.run(command.Asked(jobs, servers, slots, seconds, drawn), _told(json_file, asked))
+
+
+def _told(json_file: str | None, asked: Asked) -> Told:
+    from extender.study.files import Told
+
+    return Told(json_file, asked.shown)
 
 
 @contextmanager

@@ -34,9 +34,9 @@ def _broken_rebalance(settings: Settings) -> list[str]:
 
 
 def _broken_parameters(settings: Settings) -> Iterator[str]:
-    if settings.parameters and settings.policy_parameters is not settings.parameters:
-        names = ", ".join(sorted(settings.parameters))
-        yield f"parameters: {names} is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+    of_base = sorted(name for name in settings.parameters if "." not in name)
+    if of_base and settings.policy_parameters is not settings.parameters:
+        yield f"parameters: {', '.join(of_base)} is not allowed; allowed: nothing, the policy kod2 has the section kod2"
         return
     try:
         make_policy(settings.system, **settings.policy_parameters)

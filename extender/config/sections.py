@@ -60,6 +60,10 @@ class Kod2(Section):
         description="What a change of its workers costs a job: one whose reports say that it ends too soon to gain so "
         "much is not grown; 0: as the paper.",
     )
+    by_node: bool = Field(
+        default=True,
+        description="Take workers on the one node where the fewest have to go; else strictly by weight, as printed.",
+    )
 
 
 class Barrier(Section):

@@ -56,7 +56,9 @@ class Settings(BaseSettings):
     )
     kod2: Kod2 = Kod2()
     parameters: dict[str, bool | int | float | str] = Field(
-        default={}, description="Parameters of another policy than kod2, by the names in docs/policies."
+        default={},
+        description="Parameters of another policy than kod2, by the names in docs/policies; those of who moves jobs "
+        "with its name before a dot: specon.interval.",
     )
     scheduler_name: KubeName = Field(default="kohort", description="spec.schedulerName by which a pod opts in.")
     answer: Literal["one-node", "ranked"] = Field(
@@ -141,7 +143,8 @@ class Settings(BaseSettings):
             return self.parameters
         given = self.kod2.model_dump()
         own = {field.name for field in fields(kod2.Kod2)}
-        return {name if name in own else name.removesuffix("_seconds"): value for name, value in given.items()}
+        named = {name if name in own else name.removesuffix("_seconds"): value for name, value in given.items()}
+        return named | self.parameters
 
     @property
     def largest_gang(self) -> int:

@@ -6,6 +6,7 @@ kinds that are supported no operator reads one that a scheduler writes, and each
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,7 +24,7 @@ from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
 FIRST_SECONDS: Final = 20.0  # a job that starts sooner has hardly waited
-CHANGED_SECONDS: Final = 480.0  # at least, between two that tell different reasons: no more than 8 an hour
+CHANGED_SECONDS: Final = 600.0  # at least, between two that tell different reasons: no more than 7 an hour
 REPEAT_SECONDS: Final = 3000.0  # the API server forgets an Event after an hour
 NAMED_CHANGES: Final = 2
 
@@ -98,6 +99,8 @@ class WaitingStory:
         self._quota = quota
         self._told: dict[str, tuple[str, float]] = {}
         self._starving: set[str] = set()
+        self._turn = 0
+        self._in_turn: Counter[str] = Counter()
 
     def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
         """The jobs to tell about now; ``now``: seconds since the epoch."""
@@ -111,7 +114,11 @@ class WaitingStory:
 
     def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
         """The Event of a job that waits; ``changes``: what would admit it now, where that was asked for."""
-        name = f"{job.name[:200]}.waits.{int(now):x}"
+        turn = int(now // CHANGED_SECONDS)
+        if turn != self._turn:
+            self._turn, self._in_turn = turn, Counter()
+        name = _once(job, f"waits.{turn:x}.{self._in_turn[job.uid]}")
+        self._in_turn[job.uid] += 1
         return _event(job, name, now, self._host, "Wait", words.QUEUED, _note(job, changes))
 
     def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
@@ -121,7 +128,7 @@ class WaitingStory:
                 self._starving.add(job.uid)
                 if not self._quota.take(job.uid, now):
                     continue
-                name = f"{job.name[:200]}.starves.{int(now):x}"
+                name = _once(job, "starves")
                 note = f"waits for {job.waited_seconds:.0f} s and goes before every weight; {job.waits.detail}"
                 yield _event(job, name, now, self._host, "Wait", words.STARVING, note.rstrip("; "))
 
@@ -140,6 +147,11 @@ def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
     said += [f"to mend it: {mend}"] if mend else []
     said += [f"would start now: {' | '.join(one.text for one in changes[:NAMED_CHANGES])}"] if changes else []
     return "; ".join(part for part in said if part)
+
+
+def _once(job: JobName, what: str) -> str:
+    """A name that is refused the second time: a controller that starts anew, or leads now, tells nothing twice."""
+    return f"{job.name[:180]}.{job.uid[:36]}.{what}"
 
 
 def _event(job: JobName, name: str, at: float, host: str, action: str, word: Word, note: str) -> dict[str, Any]:

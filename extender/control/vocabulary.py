@@ -18,7 +18,7 @@ class Word:
 QUEUED: Final = Word(
     "Queued",
     "The job waits: its place in the queue, the reason with its figures, what helps and, of the first five, what would "
-    "admit it now. Written after 20 s, when the reason changes (every eight minutes at most), and once an hour.",
+    "admit it now. Written after 20 s, when the reason changes (every ten minutes at most), and once an hour.",
 )
 STARVING: Final = Word("Starving", "The job has waited for longer than the starvation limit and goes first; told once.")
 ADMITTED: Final = Word("Admitted", "The gang has been given a node for every member.")

@@ -153,7 +153,8 @@ class Reflector:
         seconds = self._chance.uniform(*self._times.watch_seconds)
         started = self._clock.monotonic()
         async with aclosing(self._api.watch(self.resource, self._version, seconds)) as batches:
-            while (events := await self._next(batches)) is not None:
+            # what comes with a call of `refresh` may come before its end of the wait: then nothing else would end it
+            while self.fresh and (events := await self._next(batches)) is not None:
                 self.last_seen = self._clock.monotonic()
                 self._refused_since, self.forbidden = None, False
                 self._take(events, deliver)

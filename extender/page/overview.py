@@ -41,9 +41,8 @@ class Vitals(Protocol):
 
 
 class Queued(NamedTuple):
-    """A row of the queue. position 0: it does not queue (malformed, suspended, being released)."""
+    """A row of the queue, without its place and its wait: a newcomer, or a minute, changes no row of another's."""
 
-    position: int
     look: Look
     namespace: str
     name: str
@@ -52,12 +51,28 @@ class Queued(NamedTuple):
     needs: str
     weight: str
     arrival: float
-    waited: str
     starving: bool
     reason: str
     text: str
     detail: str
     behind: str
+
+
+class Queue(NamedTuple):
+    """The waiting jobs, and their places: 0 for one that does not queue (malformed, suspended, being released)."""
+
+    places: tuple[int, ...]
+    rows: tuple[Queued, ...]
+
+    @property
+    def queueing(self) -> list[Queued]:
+        """Those that have a place."""
+        return [row for place, row in zip(self.places, self.rows, strict=True) if place]
+
+    @property
+    def told(self) -> str:
+        """The places as they stand in the rows' first cells."""
+        return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
 
 class Running(NamedTuple):
@@ -107,7 +122,7 @@ class Overview:
         self._story.read_on(snapshot)
         self.looks.keep(snapshot.jobs.keys())
         breathe()
-        queue = tuple(row for row in self._queued(snapshot, now) if self._sight.sees(row.namespace))
+        queue = self._queue(snapshot, now)
         breathe()
         running = tuple(self._running(snapshot))
         breathe()
@@ -117,14 +132,14 @@ class Overview:
             "status": [self._rows.html("status", **self._status(snapshot))],
             "figures": [self._rows.html("figures", figures=_figures(snapshot, queue, running, nodes, now))],
             "charts": self._charts(now),
-            "reasons": [self._rows.html("reasons", reasons=_reasons(queue))],
-            "queue": self._rows.all("queued", queue[:MOST_QUEUED], self._more(len(queue) - MOST_QUEUED)),
+            "reasons": [self._rows.html("reasons", reasons=_reasons(queue.rows))],
+            "queue": self._rows.all("queued", queue.rows[:MOST_QUEUED], self._more(len(queue.rows) - MOST_QUEUED)),
             "running": self._rows.all("running", running),
             "decisions": self._rows.all("decision", self._decisions()),
             "nodes": nodes.tiles,
         }
-        waiting = sum(row.position > 0 for row in queue)
-        facts = {"density": nodes.density, "title": f"Kohort – {waiting} waiting", "now": f"{now:.3f}"}
+        title = f"Kohort – {len(queue.queueing)} waiting"
+        facts = {"density": nodes.density, "title": title, "now": f"{now:.3f}", "places": queue.told}
         return snapshot.generation, lists, facts
 
     def _more(self, number: int) -> list[str]:
@@ -151,24 +166,28 @@ class Overview:
             "failing": bool(failing),
         }
 
-    def _queued(self, snapshot: Snapshot, now: float) -> Iterator[Queued]:
+    def _queue(self, snapshot: Snapshot, now: float) -> Queue:
+        seen = [place for place in self._waiting(snapshot, now) if self._sight.sees(place.job.namespace)]
+        rows = tuple(self._queue_row(snapshot, place) for place in seen)
+        return Queue(tuple(place.position for place in seen), rows)
+
+    def _waiting(self, snapshot: Snapshot, now: float) -> Iterator[Place]:
         placed = set()
         for place in places(snapshot, self._ledger.policy, now):
             placed.add(place.job.uid)
-            yield self._queue_row(snapshot, place, now)
+            yield place
         for job in snapshot.jobs.values():
-            gang = snapshot.gang(job.uid)
-            if job.uid not in placed and not job.finished and not gang.admitted:
-                yield self._queue_row(snapshot, Place(0, job, None, starving=False), now)
+            if job.uid not in placed and not job.finished and not snapshot.gang(job.uid).admitted:
+                yield Place(0, job, None, starving=False)
 
-    def _queue_row(self, snapshot: Snapshot, place: Place, now: float) -> Queued:
+    def _queue_row(self, snapshot: Snapshot, place: Place) -> Queued:
         job = place.job
         told = waits(snapshot, job)
         reason = reason_of(snapshot, job).reason
         return Queued(
-            place.position, self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
+            self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
-            job.arrival, duration(now - job.arrival), place.starving, told.reason if told else reason.value,
+            job.arrival, place.starving, told.reason if told else reason.value,
             (told.text if told else reason.text).removeprefix(_PREFIX),
             self._veil.text(told.detail) if told else "", self._veil.text(told.behind) if told else "",
         )  # fmt: skip
@@ -223,10 +242,10 @@ Figure = tuple[str, str, str, bool]
 
 
 def _figures(
-    snapshot: Snapshot, queue: tuple[Queued, ...], running: tuple[Running, ...], nodes: NodeMap, now: float
+    snapshot: Snapshot, queue: Queue, running: tuple[Running, ...], nodes: NodeMap, now: float
 ) -> list[Figure]:
     """Name, value, what goes with it, and whether somebody should look."""
-    waiting = [row for row in queue if row.position]
+    waiting = queue.queueing
     starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
     down = sum(not node.ready for node in snapshot.nodes.values())
     cordoned = sum(node.unschedulable and node.ready for node in snapshot.nodes.values())

@@ -7,6 +7,7 @@ close together make one event. A stream is a connection, so there are few of the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import AsyncIterator
 from typing import Final
@@ -80,13 +81,24 @@ class Streams:
             while not self._closed.is_set() and ledger.clock.monotonic() < ends:
                 if ledger.snapshot.generation > generation:
                     generation = ledger.snapshot.generation
-                    sequence, event = self._event(sequence, generation, veil)
+                    before, (sequence, event) = sequence, self._event(sequence, generation, veil)
                     yield event
-                    await asyncio.sleep(GAP_SECONDS)
+                    await self._gap(sequence, decided=sequence > before)
                 elif not await self._news(generation):
                     yield ": still here\n\n"
         finally:
             self.open -= 1
+
+    async def _gap(self, sequence: int, *, decided: bool) -> None:
+        """Let revisions come together; a decision does not wait behind mere facts, only behind other decisions."""
+        if decided:
+            await asyncio.sleep(GAP_SECONDS)
+            return
+        ledger = self._ledger
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GAP_SECONDS):
+                while ledger.journal.latest == sequence:
+                    await ledger.changed(ledger.snapshot.generation, GAP_SECONDS * ledger.clock.speed)
 
     def _event(self, since: int, generation: int, veil: Veil) -> tuple[int, str]:
         entries, snapshot = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:], self._ledger.snapshot

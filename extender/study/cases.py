@@ -55,7 +55,8 @@ def policy_of(spec: Spec, seed: int) -> Policy:
     draws = system is not None and any(field.name == "seed" for field in fields(system))
     try:
         if spec.name in RIVALS:
-            return built(spec.name, RIVALS[spec.name], dict(spec.given()))
+            rival: Policy = built(spec.name, RIVALS[spec.name], dict(spec.given()))
+            return rival
         return make_policy(spec.name, **(spec.given(seed=seed) if draws else spec.given()))
     except (TypeError, ValueError) as error:
         raise StudyError(f"--policy {spec.text or spec.name}: {error}") from None

@@ -28,7 +28,7 @@ class Where:
     """Where the result goes. measure: the one that the table of a comparison is about."""
 
     out: Path | None
-    json_file: str | None
+    told: files.Told
     measure: str = "mean_jct_seconds"
 
 
@@ -78,9 +78,8 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
         "interval": "95 %, paired percentile bootstrap over the seeds, 2,000 resamples",
         "lines": [asdict(line) for line in lines],
     }
-    if where.json_file is not None:
-        files.write_json_to(where.json_file, report)
-    if where.json_file != "-":
+    where.told.write(report)
+    if where.told.people:
         (_show_one if len(lines) == 1 else partial(_show_many, where.measure))(out(), lines)
     if folder is not None:
         _write(plan, folder, report, lines, found)

@@ -6,8 +6,11 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from extender.study.errors import StudyError
 
@@ -31,12 +34,28 @@ def write_json(path: Path, value: object) -> None:
         raise StudyError(f"{path}: {error.strerror}; name a file that can be written") from None
 
 
-def write_json_to(name: str, value: object) -> None:
-    """Write it to the file of that name; ``-`` is standard output."""
-    if name == "-":
-        sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
-    else:
-        write_json(Path(name), value)
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a command tells what it found. ``file``: as JSON, too; ``-`` is standard output. ``form``: that of -o."""
+
+    file: str | None = None
+    form: str = "table"
+
+    @property
+    def people(self) -> bool:
+        """Whether standard output has what people read; else it has nothing but the report."""
+        return self.file != "-" and self.form not in ("json", "yaml")
+
+    def write(self, value: object) -> None:
+        """Write the report where it is asked for. Raises StudyError."""
+        if self.file not in (None, "-"):
+            write_json(Path(self.file or ""), value)
+        if self.people:
+            return
+        text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+        if self.form == "yaml" and self.file != "-":
+            text = yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=False)
+        sys.stdout.write(text)
 
 
 def write_rows(base: Path, rows: Sequence[Mapping[str, Any]]) -> list[Path]:

@@ -22,12 +22,11 @@ class Asked:
     seeds: range
 
 
-def run(asked: Asked, json_file: str | None) -> None:
+def run(asked: Asked, told: files.Told) -> None:
     """Solve, run, show."""
     rows = [_row(asked, seed) for seed in asked.seeds]
-    if json_file is not None:
-        files.write_json_to(json_file, rows)
-    if json_file == "-":
+    told.write(rows)
+    if not told.people:
         return
     names = ("SEED", "OPTIMUM", "BOUND", "PROVED", "OASIS", "RATIO", "VARIABLES")
     show.table(out(), names, [_cells(row) for row in rows], 7)

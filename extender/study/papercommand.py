@@ -26,16 +26,15 @@ class Asked:
     mutants: bool
     seeds: int | None
     first_seed: int
-    json_file: str | None
+    told: files.Told
     out: Path | None
 
 
-def show_list(json_file: str | None) -> None:
+def show_list(told: files.Told) -> None:
     """Which experiments there are."""
     known = list(papers.experiments().values())
-    if json_file is not None:
-        files.write_json_to(json_file, [{"name": e.name, "system": e.system, "title": e.title} for e in known])
-    if json_file != "-":
+    told.write([{"name": e.name, "system": e.system, "title": e.title} for e in known])
+    if told.people:
         rows = [(e.name, e.system, e.title, e.source, str(e.seeds), str(len(e.mutants))) for e in known]
         show.table(out(), ("NAME", "SYSTEM", "TITLE", "SOURCE", "SEEDS", "MUTANTS"), rows, 4)
 
@@ -45,18 +44,17 @@ def run(asked: Asked, runner: Runner) -> bool:
     chosen = _chosen(asked)
     folder = files.folder(asked.out) if asked.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
-    quiet = asked.json_file == "-"
     try:
         _run_all(asked, chosen, done, runner)
         found = []
         for experiment in chosen:
             found.append(_outcome(asked, experiment, done, runner))
-            if not quiet:
+            if asked.told.people:
                 show.outcome(out(), found[-1])
     finally:
         done.close()
     _write(asked, folder, found)
-    if not quiet:
+    if asked.told.people:
         out().print(show.summary(found))
     return all(one.good for one in found)
 
@@ -100,8 +98,7 @@ def _outcome(asked: Asked, experiment: Experiment, done: DoneRows, runner: Runne
 
 def _write(asked: Asked, folder: Path | None, found: Sequence[Outcome]) -> None:
     report = {"experiments": [one.to_dict() for one in found], **show.counts(found)}
-    if asked.json_file is not None:
-        files.write_json_to(asked.json_file, report)
+    asked.told.write(report)
     if folder is None:
         return
     files.write_json(folder / "paper.json", report)

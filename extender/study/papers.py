@@ -58,24 +58,30 @@ def measure(name: str, variant: str, seed: int) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A bar and what our runs reached."""
+    """A bar and what our runs reached; ``spread``: p10 and p90 of the seeds, where each has such a value."""
 
     bar: Bar
     value: float
     met: bool
+    spread: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MutantOutcome:
-    """bars: those that the mutant has to miss. caught: it missed every one of them."""
+    """bars: all of the experiment, over the mutant's rows. caught: every one that the mutant names is missed."""
 
-    name: str
+    mutant: Mutant
     bars: tuple[Judged, ...]
+
+    @property
+    def named(self) -> tuple[Judged, ...]:
+        """The bars that should tell."""
+        return tuple(judged for judged in self.bars if judged.bar.claim in self.mutant.misses)
 
     @property
     def caught(self) -> bool:
         """Whether every bar that should tell was missed."""
-        return bool(self.bars) and not any(judged.met for judged in self.bars)
+        return bool(self.named) and not any(judged.met for judged in self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,14 @@ class Outcome:
             "seeds": list(self.seeds),
             "bars": [_bar(judged) for judged in self.bars],
             "mutants": [
-                {"name": mutant.name, "caught": mutant.caught, "bars": [_bar(judged) for judged in mutant.bars]}
-                for mutant in self.mutants
+                {
+                    "name": found.mutant.name,
+                    "caught": found.caught,
+                    "reason": found.mutant.reason,
+                    "bars": [_bar(judged) for judged in found.named],
+                    "missed": [judged.bar.claim for judged in found.bars if not judged.met],
+                }
+                for found in self.mutants
             ],
             "rows": [{key: _finite(value) for key, value in row.items()} for row in self.rows],
         }
@@ -114,13 +126,12 @@ class Outcome:
 
 def judge(bars: Iterable[Bar], rows: Sequence[Row]) -> tuple[Judged, ...]:
     """What the rows reach of each bar."""
-    return tuple(Judged(bar, bar.value(rows), bar.met(rows)) for bar in bars)
+    return tuple(Judged(bar, bar.value(rows), bar.met(rows), bar.spread(rows)) for bar in bars)
 
 
 def mutant_outcome(experiment: Experiment, mutant: Mutant, own: Sequence[Row], rows: Sequence[Row]) -> MutantOutcome:
-    """The bars that this mutant must miss, judged over its rows; ``own``: the experiment's, of the same seeds."""
-    bars = [bar for bar in experiment.bars if bar.claim in mutant.misses]
-    return MutantOutcome(mutant.name, judge(bars, beside(own, rows)))
+    """The experiment's bars, judged over the mutant's rows; ``own``: the experiment's, of the same seeds."""
+    return MutantOutcome(mutant, judge(experiment.bars, beside(own, rows)))
 
 
 def _bar(judged: Judged) -> dict[str, object]:
@@ -129,6 +140,8 @@ def _bar(judged: Judged) -> dict[str, object]:
         "claim": bar.claim,
         "paper": bar.paper,
         "value": _finite(judged.value),
+        "p10": _finite(judged.spread[0]) if judged.spread else None,
+        "p90": _finite(judged.spread[1]) if judged.spread else None,
         "unit": bar.unit,
         "at_least": bar.at_least,
         "at_most": bar.at_most,

@@ -10,12 +10,11 @@ from extender.study.consoles import out
 from extender.study.specs import spec
 
 
-def again(path: Path, most: int, json_file: str | None) -> bool:
+def again(path: Path, most: int, told: files.Told) -> bool:
     """Run it again and say whether every decision is the recorded one. Raises StudyError."""
     found = replay.again(path)
-    if json_file is not None:
-        files.write_json_to(json_file, replay.as_json(found))
-    if json_file == "-":
+    told.write(replay.as_json(found))
+    if not told.people:
         return not found.departures
     to = out()
     for departure in found.departures[:most]:
@@ -27,13 +26,11 @@ def again(path: Path, most: int, json_file: str | None) -> bool:
     return not found.departures
 
 
-def beside(path: Path, policy: str, most: int, json_file: str | None) -> None:
+def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
     """Ask another policy at every step, and show where it differs. Raises StudyError."""
     decided, found, counts = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
-    if json_file is not None:
-        differences = [replay.as_json(one) for one in found]
-        files.write_json_to(json_file, {"decided": decided, "counts": counts, "steps": differences})
-    if json_file == "-":
+    told.write({"decided": decided, "counts": counts, "steps": [replay.as_json(one) for one in found]})
+    if not told.people:
         return
     to = out()
     for one in found[:most]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.study.errors import StudyError, refuse
 from extender.study.specs import Spec, Value
-from extender.study.tracefiles import read_step_times, read_trace, seeded
+from extender.study.tracefiles import measured_models, read_step_times, read_trace, seeded
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Linear
 from policy.sim.papers import dragonworld, oasis_jobs, speconworld
@@ -18,6 +18,7 @@ from policy.sim.traces import Trace, kod2
 
 SIM = "sim."
 STEP_TIMES = "step_times"
+MIGRATABLE = "migratable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,29 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     """The trace of that name or in that file, for that seed. Raises StudyError.
 
     simulator: settings of the job-level simulator (policy/sim/fluid/settings.py) that are plain numbers; they win over
-    the trace's own, its parameters ``sim.NAME``. A parameter ``step_times`` is a folder of measured step times.
+    the trace's own, its parameters ``sim.NAME``. A parameter ``step_times`` is a folder of measured step times;
+    ``migratable``: whether its jobs may be moved, whatever the trace itself says.
     """
     mine = {name.removeprefix(SIM): value for name, value in spec.parameters if name.startswith(SIM)}
-    other = tuple(one for one in spec.parameters if not one[0].startswith(SIM) and one[0] != STEP_TIMES)
+    other = tuple(
+        one for one in spec.parameters if not one[0].startswith(SIM) and one[0] not in (STEP_TIMES, MIGRATABLE)
+    )
     rest = replace(spec, parameters=other)
-    found = _named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed), FluidSettings())
-    if (folder := dict(spec.parameters).get(STEP_TIMES)) is not None:
+    folder = dict(spec.parameters).get(STEP_TIMES)
+    models = None if folder is None else measured_models(str(folder), spec)
+    found = _named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed, models), FluidSettings())
+    if folder is not None:
         speeds = read_step_times(str(folder), (job.model for job in found.trace.jobs), spec.text or spec.name)
         found = replace(found, settings=replace(found.settings, speeds=speeds))
+    if (may := dict(spec.parameters).get(MIGRATABLE)) is not None:
+        found = replace(found, trace=_moved(found.trace, may, spec.text or spec.name))
     return replace(found, settings=_changed(found.settings, mine | dict(simulator)))
+
+
+def _moved(trace: Trace, may: Value, what: str) -> Trace:
+    if not isinstance(may, bool):
+        raise refuse(f"--trace {what}: {MIGRATABLE}", may, "true or false")
+    return replace(trace, jobs=tuple(replace(job, migratable=may) for job in trace.jobs))
 
 
 def varies(spec: Spec) -> bool:
@@ -88,10 +102,10 @@ def _named(spec: Spec, seed: int) -> Scene:
         raise StudyError(f"--trace {spec.text or spec.name}: {error}") from None
 
 
-def _from_file(spec: Spec, seed: int) -> Trace:
+def _from_file(spec: Spec, seed: int, models: Collection[str] | None) -> Trace:
     if not Path(spec.name).exists():
         raise refuse("--trace", spec.name, f"{', '.join(NAMED)}, or a file")
-    return read_trace(spec, seed)
+    return read_trace(spec, seed, models)
 
 
 def _changed(settings: FluidSettings, changes: Mapping[str, Value]) -> FluidSettings:

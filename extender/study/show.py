@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from extender.study.papers import Judged, Outcome
+from extender.study.papers import Judged, MutantOutcome, Outcome
 from policy.sim.papers.base import Bar
 
 
@@ -31,21 +31,47 @@ def outcome(to: Console, found: Outcome) -> None:
     experiment = found.experiment
     first, last = found.seeds[0], found.seeds[-1]
     to.print(f"{experiment.name}: {experiment.title} ({experiment.source}); seeds {first}-{last}")
-    table(to, ("BAR", "PAPER", "OURS", "NEEDED", "VERDICT"), [_bar(judged) for judged in found.bars], 2)
+    table(to, ("BAR", "PAPER", "OURS", "P10-P90", "NEEDED", "VERDICT"), [_bar(judged) for judged in found.bars], 2)
     for judged in found.bars:
         if not judged.met and judged.bar.reason:
             to.print(f"  {judged.bar.claim}: {judged.bar.reason}")
     for text in experiment.assumed:
         to.print(f"  assumed: {text}")
-    for mutant in found.mutants:
-        values = "; ".join(f"{j.bar.claim}: {_value(j)}{' (met)' if j.met else ''}" for j in mutant.bars)
-        to.print(f"  mutant {mutant.name}: {'caught' if mutant.caught else 'NOT CAUGHT'} ({values})")
+    if found.mutants:
+        _mutants(to, found)
     to.print()
+
+
+def _mutants(to: Console, found: Outcome) -> None:
+    """Every mutant by its letter, and the bounded bars that it missed."""
+    letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
+    for letter, one in zip(letters, found.mutants, strict=True):
+        why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
+        to.print(f"  mutant {letter}, {one.mutant.name}: {'caught' if one.caught else 'NOT CAUGHT'}{why}")
+    rows = [
+        (bar.claim, *(_cell(one, index) for one in found.mutants))
+        for index, bar in enumerate(found.experiment.bars)
+        if bar.bounded
+    ]
+    to.print("  what they miss (*: named and missed; !: named and met; no mark: missed besides):")
+    table(to, ("BAR", *letters), rows)
+    named = {claim for one in found.mutants for claim in one.mutant.misses}
+    for bar in found.experiment.bars:
+        if bar.bounded and bar.claim not in named:
+            to.print(f"  no mutant is named for {bar.claim}: {bar.untested or 'UNTESTED'}")
+
+
+def _cell(found: MutantOutcome, index: int) -> str:
+    judged = found.bars[index]
+    named = judged.bar.claim in found.mutant.misses
+    if judged.met:
+        return f"{_value(judged)} !" if named else "."
+    return f"{_value(judged)} *" if named else _value(judged)
 
 
 def counts(found: Sequence[Outcome]) -> dict[str, int]:
     """Bars met and missed, mutants caught and not."""
-    bars = [judged.met for one in found for judged in one.bars if bounded(judged.bar)]
+    bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     mutants = [mutant.caught for one in found for mutant in one.mutants]
     return {
         "met": sum(bars),
@@ -63,19 +89,22 @@ def summary(found: Sequence[Outcome]) -> str:
     return f"bars met: {count['met']}, missed: {count['missed']}{mutants}"
 
 
-def bounded(bar: Bar) -> bool:
-    """Whether anything is needed; else the number is only reported."""
-    return bar.at_least is not None or bar.at_most is not None
-
-
 def _bar(judged: Judged) -> tuple[str, ...]:
     bar = judged.bar
-    verdict = ("met" if judged.met else "MISSED") if bounded(bar) else "reported"
-    return bar.claim, bar.paper or "-", _value(judged), _needed(bar), verdict
+    verdict = ("met" if judged.met else "MISSED") if bar.bounded else "reported"
+    return bar.claim, bar.paper or "-", _value(judged), _spread(judged), _needed(bar), verdict
 
 
 def _value(judged: Judged) -> str:
     return f"{number(judged.value)}{_unit(judged.bar)}"
+
+
+def _spread(judged: Judged) -> str:
+    """``=``: the same in every seed, or nearly."""
+    if judged.spread is None:
+        return "-"
+    low, high = map(number, judged.spread)
+    return "=" if low == high else f"{low} to {high}"
 
 
 def _needed(bar: Bar) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,19 @@ MARKS = {
 }
 
 
-def read_trace(spec: Spec, seed: int) -> Trace:
+def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
     """The trace in that file (openb: a folder with nodes.csv and pods.csv). Raises StudyError.
 
+    models: those that the jobs may be of, where the speeds are measured by model; None: a model is but a word.
     Parameters: ``format`` where the columns do not tell it, and those of the format's reader in policy/sim/traces.
     """
     path, parameters = Path(spec.name), spec.given()
     rows = _table(path / "pods.csv" if path.is_dir() else path)
     kind = parameters.pop("format", None) or _format(path, rows)
     readers: dict[object, Callable[..., Trace]] = {
-        "kohort": _kohort,
+        "kohort": partial(_kohort, models=models),
         "philly": lambda rows, path, **given: philly(rows, **given),
-        "pollux": lambda rows, path, seed, **given: pollux(rows, **given),
+        "pollux": lambda rows, path, seed, **given: pollux(rows, **given, models=models),
         "openb": _openb,
     }
     if kind not in readers:
@@ -50,6 +52,15 @@ def read_trace(spec: Spec, seed: int) -> Trace:
         raise StudyError(f"{path}: {_lines(error)}") from None
     except (TypeError, ValueError) as error:
         raise StudyError(f"{spec.text or spec.name}: {_said(error)}") from None
+
+
+def measured_models(folder: str, trace: Spec) -> frozenset[str]:
+    """The models that have a table in that folder; the trace may be there, too. Raises StudyError."""
+    own = Path(trace.name)
+    found = [path.stem for path in Path(folder).glob("*.csv") if not own.exists() or not path.samefile(own)]
+    if not found:
+        raise refuse(f"{trace.text or trace.name}: step_times", folder, "a folder with MODEL.csv for each model")
+    return frozenset(found)
 
 
 def read_step_times(folder: str, models: Iterable[str], what: str) -> Measured:
@@ -71,7 +82,7 @@ def seeded(spec: Spec) -> bool:
     return any(name in ("sample", "node_sample") for name, _ in spec.parameters)
 
 
-def _kohort(rows: Table, path: Path, seed: int, nodes: Value = None) -> Trace:
+def _kohort(rows: Table, path: Path, seed: int, nodes: Value = None, *, models: Collection[str] | None = None) -> Trace:
     del seed
     if nodes is None and path.suffix == ".json":
         inside = _json(path)
@@ -80,7 +91,7 @@ def _kohort(rows: Table, path: Path, seed: int, nodes: Value = None) -> Trace:
         held = _nodes(path, nodes)
     if not held:
         raise refuse(f"{path}: nodes", nodes, "a file of nodes, or COUNTxCORESxGIB or COUNTxCORESxGIBxGPUS (3x10x32x1)")
-    return trace_of(rows, held)
+    return trace_of(rows, held, models)
 
 
 def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations_with_replacement
 
+from policy.answers.change import Change, Kind, with_job
 from policy.answers.operated import without
-from policy.answers.queue import places
+from policy.answers.worth import higher_utilities
 from policy.cluster.draft import Draft
 from policy.cluster.model import WORKER, Job, Node
 from policy.cluster.snapshot import Snapshot
@@ -18,47 +19,17 @@ from policy.placement.grow import sheds
 from policy.placement.room import Room
 from policy.placement.shrink import Offer, plan_shrink
 from policy.systems.base import Policy
-from policy.systems.queue import weigher
 
 MOST_NODES = 64
 MOST_LOOKS = 2000
 A_LITTLE_MORE = 1.001
-A_STEP_MORE = 1.5
-MOST_STEPS = 12  # of value: a hundred times as much
-MOST_SLOTS = 100
-
-
-class Kind(StrEnum):
-    """What is changed."""
-
-    AGAIN = "again"
-    WAIT = "wait"
-    MIN_WORKERS = "min-workers"
-    REPLICAS = "replicas"
-    UTILITY = "utility"
-    TARGET = "target"
-    UNCORDON = "uncordon"
-    WORKERS = "workers"
-    END = "end"
-    NODES = "nodes"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change that admits the job. size: how large it is, in the unit of its kind (seconds, workers, nodes ...)."""
-
-    kind: Kind
-    text: str
-    size: float
-    apply: Callable[[Snapshot], Snapshot]
-    wait: float = 0.0
 
 
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """For each kind its changes, smallest first."""
     yield _waits(snapshot, job, policy, now)
     yield chain(_lower_minima(job), _fewer_asked(job))
-    yield _higher_utilities(snapshot, job, policy, now)
+    yield higher_utilities(snapshot, job, policy, now)
     yield _uncordoned(snapshot)
     yield _fewer_workers(snapshot, job)
     yield _ended(snapshot, job)
@@ -74,7 +45,7 @@ def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator
     moments = [snapshot.gang(job.uid).not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
         if at > now:
-            yield Change(Kind.WAIT, f"wait {at - now:.0f} s", at - now, lambda s: s, wait=at - now)
+            yield Change(Kind.WAIT, f"wait {math.ceil(at - now)} s", at - now, lambda s: s, wait=at - now)
 
 
 def _lower_minima(job: Job) -> Iterator[Change]:
@@ -95,60 +66,6 @@ def _fewer_asked(job: Job) -> Iterator[Change]:
         made = replace(job, roles=roles, min_workers=min(job.min_workers, fewer), max_workers=most)
         text = f"ask for {fewer} {'worker' if fewer == 1 else 'workers'} instead of {asked}"
         yield Change(Kind.REPLICAS, text, asked - fewer, with_job(made))
-
-
-def _higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Just above each job that comes before it: first those that wait, then those that run and could be shrunk."""
-    system = weigher(policy)
-    if system is None or job.utility <= 0:
-        return
-    weight = system.weights(snapshot)
-    own = weight(job)
-    others = [place.job for place in places(snapshot, policy, now)] + list(snapshot.running())
-    above = sorted({weight(other) / own for other in others if own > 0 and weight(other) >= own and other is not job})
-    for ratio in above:
-        utility = job.utility * ratio * A_LITTLE_MORE
-        text = f"raise kohort.dev/utility from {job.utility:g} to {utility:.4g}"
-        yield Change(
-            Kind.UTILITY, text, utility - job.utility, with_job(replace(job, utility=utility, utility_stated=True))
-        )
-
-
-def dearer(job: Job) -> Iterator[Change]:
-    """A higher value of the job, by half as much more and more: for a system that judges by it and does not weigh."""
-    utility = job.training.utility if job.training is not None else None
-    value = utility.value if utility is not None else job.utility
-    for step in range(1, MOST_STEPS + 1 if value > 0 else 1):
-        more = value * A_STEP_MORE**step
-        text = f"raise the value of its utility from {value:.4g} to {more:.4g}"
-        if job.training is not None and utility is not None:
-            made = replace(job, training=replace(job.training, utility=replace(utility, value=more)))
-        else:
-            made = replace(job, utility=more)
-        yield Change(Kind.UTILITY, text, more - value, with_job(made))
-
-
-def with_more_time(job: Job) -> Iterator[Change]:
-    """A later target of its utility, slot by slot."""
-    training = job.training
-    utility = training.utility if training is not None else None
-    if training is None or utility is None:
-        return
-    for slots in range(1, MOST_SLOTS + 1):
-        later = replace(utility, target=utility.target + slots)
-        text = f"raise the target of its utility from {utility.target:g} to {later.target:g} slots"
-        yield Change(Kind.TARGET, text, slots, with_job(replace(job, training=replace(training, utility=later))))
-
-
-def with_job(job: Job) -> Callable[[Snapshot], Snapshot]:
-    """As if the job were so."""
-
-    def apply(snapshot: Snapshot) -> Snapshot:
-        draft = Draft(snapshot)
-        draft.put_job(job)
-        return draft.freeze()
-
-    return apply
 
 
 # -- nodes -----------------------------------------------------------------------------------------

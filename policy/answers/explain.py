@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
@@ -113,6 +114,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     waits = gang.state not in (*ADMITTED, State.COMPLETED)
     held = held_room(snapshot, None if waits else job)
     asks = waits and (verdict is None or verdict.reason not in BARRED)
+    nodes = _nodes(snapshot, job) if asks else ()
     return Explanation(
         job=job.key,
         state=gang.state,
@@ -120,14 +122,14 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         detail=verdict.detail if verdict else "",
         mend=_mend(verdict, held) if verdict else "",
         needs=_needs(job),
-        nodes=_nodes(snapshot, job) if asks else (),
+        nodes=nodes,
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan=tuple((str(slot), node) for slot, node in sorted(gang.nodes.items())),
         shrunk_for=_name(snapshot, gang.on_behalf_of),
         missing_pods=missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
-        arithmetic=_arithmetic(snapshot, job) if asks and job.roles else "",
+        arithmetic=_arithmetic(snapshot, job, nodes) if asks and job.roles else "",
         drift=drift_of(policy, snapshot, job_uid, now),
     )
 
@@ -211,12 +213,12 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
     return tuple(rows)
 
 
-def _arithmetic(snapshot: Snapshot, job: Job) -> str:
+def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
     """How much of the minimum would fit now, and what the node that comes closest lacks for all of it."""
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         return "all of it would fit now"
-    rows = [row for row in _nodes(snapshot, job) if not row.refused]
+    rows = [row for row in nodes if not row.refused]
     if not rows:
         return "no node may take it: see why at each node"
     closest = min(rows, key=lambda row: (_share(row.missing, ask.whole), row.node))

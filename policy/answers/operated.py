@@ -24,6 +24,9 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
     batch = [*events, Tick()]
     for _ in range(ROUNDS):
         snapshot, _ = step(snapshot, batch, policy, now)
+        if any(_gives_up(snapshot, uid) for uid in snapshot.index.unsettled):
+            # A suspended job's pods go slowly: it is decided again while they are there.
+            snapshot, _ = step(snapshot, [Tick()], policy, now)
         batch = list(_carried_out(snapshot, now))
         if not batch:
             break
@@ -43,9 +46,8 @@ def without(snapshot: Snapshot, uid: str) -> Snapshot:
 def _carried_out(snapshot: Snapshot, now: float) -> Iterator[Event]:
     for job in list(snapshot.running()):
         yield from _running(snapshot, job, snapshot.gang(job.uid), now)
-    for uid in snapshot.index.leaving:
-        gang = snapshot.gang(uid)
-        if gang.state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs:
+    for uid in snapshot.index.unsettled:
+        if _gives_up(snapshot, uid):
             yield from _given_up(snapshot, snapshot.jobs[uid], now)
 
 
@@ -71,6 +73,12 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
         for slot, planned in gang.nodes.items():
             if slot not in there:
                 yield PodSeen(_fresh(job, slot, planned, now))
+
+
+def _gives_up(snapshot: Snapshot, uid: str) -> bool:
+    """Whether its pods are to go and new ones to wait in their slots."""
+    given_up = snapshot.gang(uid).state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs
+    return given_up and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
 
 
 def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:

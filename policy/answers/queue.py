@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Final
 
 from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
-from policy.systems.queue import in_order, weigher
+from policy.systems.queue import Weighs, in_order, line_up, weigher
+
+# what bars a job until others have done something, after which it goes first
+PASSING: Final = (Reason.BACKING_OFF, Reason.RELEASING, Reason.ROOM_HELD, Reason.ROOM_OF_OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,16 @@ def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
     if system is None:
         order = in_order(snapshot.waiting(), lambda _: 0.0, lambda _: False)
         return tuple(Place(at, job, None, starving=False) for at, job in enumerate(order, start=1))
-    weight, starving = system.weights(snapshot), partial(system.starving, now=now)
+    weight, starving = system.weights(snapshot), _starving(snapshot, system, now)
     order = in_order(snapshot.waiting(), weight, starving)
     return tuple(Place(at, job, system.published(weight(job)), starving(job)) for at, job in enumerate(order, start=1))
+
+
+def _starving(snapshot: Snapshot, system: Weighs, now: float) -> Callable[[Job], bool]:
+    """Who has waited for too long, and goes first for it; never a job that no turn would help."""
+    _, barred = line_up(snapshot, now)
+    helpless = {uid for uid, verdict in barred.items() if verdict.reason not in PASSING}
+    return lambda job: job.uid not in helpless and system.starving(job, now)
 
 
 def weights(snapshot: Snapshot, policy: Policy) -> Callable[[Job], float | None]:

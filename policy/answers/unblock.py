@@ -12,9 +12,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from policy.answers.changes import Change, Kind, candidates, dearer, with_job, with_more_time
+from policy.answers.change import Change, Finer, Kind, smallest, with_job
+from policy.answers.changes import candidates
 from policy.answers.foresee import Course
 from policy.answers.operated import forward
+from policy.answers.worth import dearer, with_more_time
 from policy.cluster.actions import Admit
 from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import Job
@@ -50,7 +52,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
         return ()
     proved = partial(admits, snapshot, job_uid, policy, now)
     tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
-    found = (next(filter(proved, changes), None) for changes in tried)
+    found = (smallest(changes, proved) for changes in tried)
     return tuple(change for change in found if change is not None)
 
 
@@ -89,7 +91,11 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
     for at in course.moments():
         if course.snapshot.gang(job.uid).state in ADMITTED:
             yield Change(
-                Kind.WAIT, f"wait {at - now:.0f} s, for its slot", at - now, partial(_then, course.before), at - now
+                Kind.WAIT,
+                f"wait {math.ceil(at - now)} s, for its slot",
+                at - now,
+                partial(_then, course.before),
+                at - now,
             )
             return
 
@@ -110,11 +116,15 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, once: JudgesOnce, now: f
         fresh = replace(before.jobs[job.uid], arrival=at)
         return with_job(fresh)(replace(before, memory=once.forget(before.memory, job.uid)))
 
+    def below(finer: Finer, at: int) -> Change:
+        return over(finer.at(at))
+
     def over(change: Change) -> Change:
         return replace(
             change,
             apply=lambda s: change.apply(again(s)),
             wait=wait,
+            finer=change.finer and Finer(change.finer.count, partial(below, change.finer)),
             text=f"{change.text}, and submit it anew, for the slot that begins in {wait:.0f} s",
         )
 

@@ -22,10 +22,13 @@ class Arrangement:
     groups: Mapping[Hashable, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
 
     def after(self, changed: Mapping[str, tuple[Place, ...]]) -> Arrangement:
-        """The same with these jobs in these places; nowhere, where there are none."""
+        """The same with these jobs in these places; nowhere, where there are none. Itself where nobody has moved."""
+        moved = {uid: now for uid, now in changed.items() if self.places.get(uid, ()) != now}
+        if not moved:
+            return self
         moves: dict[Hashable, dict[tuple[Any, ...], bool]] = defaultdict(dict)
         places = copied(self.places)
-        for uid, now in changed.items():
+        for uid, now in moved.items():
             for group, entry in places.get(uid, ()):
                 moves[group][entry] = False
             for group, entry in now:

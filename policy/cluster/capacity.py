@@ -63,30 +63,40 @@ class Capacity:
         nodes = {name: node for name, node in self.nodes.items() if name not in shut}
         return Capacity.made(nodes, {name: self.free[name] for name in nodes})
 
+    def with_free(self, changed: Mapping[str, Resources]) -> Capacity:
+        """The same with so much room on these nodes."""
+        free = copied(self.free)
+        moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
+        for name, room in changed.items():
+            whole = self.nodes[name].allocatable
+            moves[Kind(self.free[name], whole)][name] = False
+            moves[Kind(room, whole)][name] = True
+            free[name] = room
+        return Capacity(self.nodes, free, self._moved(moves))
+
     def after(self, nodes: Mapping[str, Node], taken: Mapping[str, Resources], changed: Iterable[str]) -> Capacity:
         """The same once these nodes have changed, or what is taken from them; itself where it comes to the same."""
-        changed = [name for name in changed if not self._knows(name, nodes.get(name), taken)]
-        if not changed:
-            return self
         usable, free = self.nodes, copied(self.free)
         moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
             old, new = self.nodes.get(name), nodes.get(name)
+            rest = _rest(new, taken) if new is not None and new.usable else None
+            if old is new and (new is None or free[name] == rest):
+                continue
             if old is not None:
-                moves[Kind(self.free[name], old.allocatable)][name] = False
-            if new is not None and new.usable:
-                free[name] = _rest(new, taken)
-                moves[Kind(free[name], new.allocatable)][name] = True
+                moves[Kind(free[name], old.allocatable)][name] = False
+            if new is not None and rest is not None:
+                free[name] = rest
+                moves[Kind(rest, new.allocatable)][name] = True
             elif old is not None:
                 del free[name]
             if old is not new:
                 usable = nodes
+        if usable is self.nodes and not moves:
+            return self
         if usable is nodes:
             usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
         return Capacity(usable, free, self._moved(moves))
-
-    def _knows(self, name: str, node: Node | None, taken: Mapping[str, Resources]) -> bool:
-        return node is self.nodes.get(name) and (node is None or self.free[name] == _rest(node, taken))
 
     def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
         kinds = copied(self.kinds)

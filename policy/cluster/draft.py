@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
+from dataclasses import fields
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
-from policy.cluster.frozen import replace
-from policy.cluster.gang import Gang
+from policy.cluster.gang import Gang, no_gang
 from policy.cluster.index import Index, News
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
@@ -31,24 +32,26 @@ class Draft:
         self._stale: set[str] = set()
         self._news = News()
         self._renewed: set[str] = set()
-        self._own: dict[str, Any] = {}
+        self._now: dict[str, Any] = dict(zip(_NAMES, _VALUES(base), strict=True))  # all fields, in their order
+        self._own: set[str] = set()  # names of those that are this draft's already
         self._view: Snapshot | None = base
         self._indexed = True  # whether the index is of these maps, but for the news
 
     def read(self, name: str) -> Any:
         """The map or value of that name as it stands in the draft."""
-        return self._own[name] if name in self._own else getattr(self.base, name)
+        return self._now[name]
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
         """The map of that name, copied on first use. Those that have a ``put`` are changed by it."""
         if name not in self._own:
-            self.set(name, copied(getattr(self.base, name)))
-        owned: MutableMapping[Any, Any] = self._own[name]
+            self.set(name, copied(self._now[name]))
+        owned: MutableMapping[Any, Any] = self._now[name]
         return owned
 
     def set(self, name: str, value: object) -> None:
         """Replace a plain field."""
-        self._own[name] = value
+        self._now[name] = value
+        self._own.add(name)
         self._view, self._indexed = None, False
 
     @property
@@ -78,14 +81,13 @@ class Draft:
 
     def view(self) -> Snapshot:
         """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
-        self._own["index"] = self.index
+        self._now["index"] = self.index
         if self._view is None:
-            self._view = replace(self.base, **self._own)
+            self._view = Snapshot(*self._now.values())
         return self._view
 
     def _maps(self) -> _Maps:
-        own, base = self._own, self.base
-        return _Maps(*[own[name] if name in own else getattr(base, name) for name in _Maps._fields])
+        return _Maps(*_MAPS(self._now))
 
     def freeze(self) -> Snapshot:
         """The next snapshot."""
@@ -100,7 +102,7 @@ class Draft:
 
     def gang(self, job_uid: str) -> Gang:
         """The job's entry; a waiting one where there is none."""
-        return self.read("gangs").get(job_uid) or Gang(job_uid)
+        return self.read("gangs").get(job_uid) or no_gang(job_uid)
 
     def touch(self, job_uid: str) -> None:
         """Have the job's gang looked at and its charge made anew."""
@@ -281,6 +283,11 @@ class _Maps(NamedTuple):
     charged: Mapping[str, Resources]
     foreign: Mapping[str, Resources]
     not_offered: Mapping[tuple[str, str], float]
+
+
+_MAPS = itemgetter(*_Maps._fields)
+_NAMES = tuple(field.name for field in fields(Snapshot))
+_VALUES = attrgetter(*_NAMES)
 
 
 def _claim(pod: Pod) -> tuple[bool, float, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 from policy.cluster.frozen import quick
 from policy.cluster.model import PS, WORKER, Slot
@@ -89,6 +90,12 @@ class Gang:
         if slot.role == WORKER:
             return slot.index < self.workers
         return slot.role != PS or self.ps is None or slot.index < self.ps
+
+
+@lru_cache(maxsize=1024)
+def no_gang(job_uid: str) -> Gang:
+    """What is looked at where the job has no entry: one that waits."""
+    return Gang(job_uid)
 
 
 ADMITTED = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, Protocol
 
 from policy.cluster.capacity import Capacity
 from policy.cluster.filing import is_filed, refiled
 from policy.cluster.frozen import quick, replace
-from policy.cluster.gang import Gang
+from policy.cluster.gang import Gang, no_gang
 from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan, keeps
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
@@ -168,19 +168,23 @@ class Index:
         yield "memo", memo.for_other_room() if kept else memo
 
 
-def _maps(facts: Facts) -> tuple[object, ...]:
-    jobs = (facts.jobs, facts.pods, facts.members, facts.strays, facts.gangs, facts.not_offered)
-    return (facts.nodes, facts.charged, facts.foreign, *jobs)
+_maps = attrgetter("nodes", "charged", "foreign", "jobs", "pods", "members", "strays", "gangs", "not_offered")
 
 
 def _case(facts: Facts, uid: str) -> Case:
     uids, pods = [*facts.members.get(uid, {}).values(), *facts.strays.get(uid, ())], facts.pods
-    gang = facts.gangs.get(uid) or Gang(uid)
+    gang = facts.gangs.get(uid) or no_gang(uid)
     return Case(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
 
 
 def _retimed(old: Mapping[str, float], moments: Mapping[str, float | None]) -> Mapping[str, float]:
-    if all(old.get(uid) == at for uid, at in moments.items()):
+    moved = {uid: at for uid, at in moments.items() if old.get(uid) != at}
+    if not moved:
         return old
-    kept = {uid: at for uid, at in old.items() if uid not in moments}
-    return kept | {uid: at for uid, at in moments.items() if at is not None}
+    new = copied(old)
+    for uid, at in moved.items():
+        if at is None:
+            del new[uid]
+        else:
+            new[uid] = at
+    return new

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from policy.cluster.frozen import quick
@@ -23,6 +24,12 @@ class Slot(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"
+
+
+@lru_cache(maxsize=256)  # sizes of gangs that are asked for now; not for ever all that anybody has ever asked for
+def worker_slots(count: int) -> tuple[Slot, ...]:
+    """Those of so many workers, from index 0."""
+    return tuple(Slot(WORKER, index) for index in range(count))
 
 
 class Taint(NamedTuple):
@@ -195,7 +202,7 @@ class Job:
         """The gang at ``workers`` workers and ``servers`` ps (None: as asked): rigid members first, workers from 0."""
         given = {} if servers is None else {PS: servers}
         rigid = [Slot(role.name, i) for role in self.rigid for i in range(given.get(role.name, role.replicas))]
-        return (*rigid, *(Slot(WORKER, index) for index in range(workers)))
+        return (*rigid, *worker_slots(workers))
 
     def members(self, workers: int, servers: int | None = None) -> int:
         """How many slots the gang has with so many workers and ps."""

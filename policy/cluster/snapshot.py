@@ -6,13 +6,12 @@ one, or ``volatile``, and then why losing it is harmless. A test holds a live an
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from policy.cluster.frozen import quick
-from policy.cluster.gang import Gang, State
+from policy.cluster.gang import Gang, State, no_gang
 from policy.cluster.index import Index
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
@@ -126,7 +125,7 @@ class Snapshot:
 
     def gang(self, job_uid: str) -> Gang:
         """The ledger's entry of the job; a waiting one where there is none."""
-        return self.gangs.get(job_uid) or Gang(job_uid)
+        return self.gangs.get(job_uid) or no_gang(job_uid)
 
     def member(self, job_uid: str, slot: Slot) -> Pod | None:
         """The pod in that slot of the job."""
@@ -171,11 +170,12 @@ def utility_of(snapshot: Snapshot, job: Job) -> float:
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
     """Which of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
     pods = snapshot.pods
-    living = Counter(slot.role for slot, uid in snapshot.members.get(job.uid, {}).items() if _living(pods[uid]))
+    living = [slot.role for slot, uid in snapshot.members.get(job.uid, {}).items() if _living(pods[uid])]
     wanted = {role.name: role.replicas for role in job.rigid} | ({WORKER: job.min_workers} if job.worker else {})
     servers = snapshot.gang(job.uid).ps
     wanted |= {PS: servers} if servers is not None else {}
-    return ", ".join(f"{name} {living[name]} of {wanted[name]}" for name in wanted if living[name] < wanted[name])
+    there = {name: living.count(name) for name in wanted}
+    return ", ".join(f"{name} {there[name]} of {least}" for name, least in wanted.items() if there[name] < least)
 
 
 def _living(pod: Pod) -> bool:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import islice
 from operator import itemgetter
 
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot, worker_slots
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand
 from policy.cluster.words import in_words
@@ -51,6 +51,11 @@ class Ask:
         """The sum over all members."""
         return total(requests for _, requests, _ in self.rigid) + self.worker.times(self.workers)
 
+    @property
+    def least(self) -> Resources:
+        """What one of its members asks for: where that finds no room, the gang finds none."""
+        return self.worker if self.workers else self.rigid[0][1] if self.rigid else NOTHING
+
     @cached_property
     def constraints(self) -> frozenset[Constraints]:
         """What a node must satisfy to take every member."""
@@ -65,7 +70,7 @@ class Ask:
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
         """Every member: the rigid ones, then the workers from index 0."""
-        workers = (Slot(WORKER, index) for index in range(self.workers))
+        workers = worker_slots(self.workers)
         return (*self.rigid, *((slot, self.worker, self.worker_constraints) for slot in workers))
 
 
@@ -106,11 +111,7 @@ def _worker_demand(snapshot: Snapshot, job: Job) -> Resources:
         return NOTHING
     pods, asked = snapshot.pods, role.requests
     real = (pods[uid].requests for slot, uid in snapshot.members.get(job.uid, {}).items() if slot.role == WORKER)
-    largest = dict(asked.amounts)
-    for requests in real:
-        if requests.amounts != asked.amounts:
-            largest.update({name: max(largest.get(name, 0), amount) for name, amount in requests.amounts.items()})
-    return Resources(largest)
+    return reduce(Resources.or_more, (requests for requests in real if requests.amounts != asked.amounts), asked)
 
 
 def barred(snapshot: Snapshot, job: Job) -> frozenset[str]:
@@ -123,7 +124,7 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
     misfits = room.misfits
     if ask in misfits:
         return None
-    nodes = _on_one_node(room, ask) or _on_few_nodes(room, ask)
+    nodes = (_on_one_node(room, ask) or _on_few_nodes(room, ask)) if room.may_take(ask.least) else None
     if nodes is None:
         misfits.add(ask)
     return nodes
@@ -176,7 +177,9 @@ def _can_join(ask: Ask, alike: Alike) -> int:
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """The layout with the fewest nodes and the least traffic."""
+    """The layout with the fewest nodes and the least traffic; a member alone has no other than those on one node."""
+    if len(ask.rigid) + ask.workers == 1:
+        return None
     return min(
         _layouts(room, ask),
         key=lambda layout: (len(set(layout.values())), cross_node_pairs(layout), sorted(layout.items())),
@@ -186,7 +189,8 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
     """One layout for each of the nodes that are the likeliest for the rigid members."""
-    counts = _counts(room, ask)
+    most = sum(ask.worker.how_many(alike.free) * alike.most for alike in room.alike(ask.worker))
+    counts = _counts(room, ask) if most >= ask.workers else {}
     if sum(counts.values()) < ask.workers:
         return
     for first in _first_nodes(room, ask):

@@ -43,9 +43,10 @@ class Shed:
 
 def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
     """The job's workers in the order in which its operator removes them: highest index first, down to the minimum."""
+    members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     for index in range(gang.workers - 1, job.min_workers - 1, -1):
         slot = Slot(WORKER, index)
-        pod = snapshot.member(job.uid, slot)
+        pod = pods.get(members.get(slot, ""))
         holds = pod is not None and pod.holds_room
         node = pod.node if pod is not None and holds else gang.nodes.get(slot, "")
         yield Shed(node, demand(job, slot, pod), pod.uid if pod is not None and holds else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from policy.cluster.capacity import Capacity
 from policy.cluster.model import Constraints, Node
@@ -14,8 +14,7 @@ from policy.placement.fit import accepts
 MOST_APART = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Alike:
+class Alike(NamedTuple):
     """Nodes with the same free room out of the same whole; ``names`` in order, ``most`` of them or fewer."""
 
     free: Resources
@@ -99,6 +98,10 @@ class Room:
         """Whether any node does."""
         return any(True for alike in self.alike(requests) for _ in alike.names)
 
+    def may_take(self, requests: Resources) -> bool:
+        """False where no node does: told without a look at any."""
+        return requests.fits(self._most)
+
     def take(self, node: str, requests: Resources) -> None:
         """Charge the node."""
         if node in self.nodes:
@@ -126,7 +129,7 @@ class Room:
 
     def alike(self, requests: Resources) -> Iterator[Alike]:
         """The nodes whose free room takes the request, those together that are alike."""
-        if not requests.fits(self._most):
+        if not self.may_take(requests):
             return
         self._gather()
         changed = self._changed
@@ -141,8 +144,7 @@ class Room:
     def _gather(self) -> None:
         """Where most of the nodes have been touched, they too are asked by kind from now on."""
         if len(self._changed) > MOST_APART + len(self._capacity.kinds):
-            free = {**self._capacity.free, **self._changed}
-            self._capacity, self._changed = Capacity.made(self.nodes, free), {}
+            self._capacity, self._changed = self._capacity.with_free(self._changed), {}
 
     def first(self, alike: Alike, constraints: Constraints, refused: frozenset[str]) -> str | None:
         """The first of these nodes that accepts such a pod and is not refused."""

@@ -21,6 +21,7 @@ from policy.placement.grow import Shed
 from policy.placement.room import Room
 
 NOBODY = ""
+FEW = 32  # removals that are tried before all of them: of a large cluster a gang wants few, and all are dear to try
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,9 @@ def plan_shrink(
     Not ``by_node``: as many in ``order`` as it takes, wherever they are.
     """
     kept = _on_one_node(room, ask, offers, order) if by_node else None
-    if kept is None and not fits(_given(room, offers), ask):
-        return None
-    kept = kept or _on_several(room, ask, offers, order)
-    nodes = place(_given(room, kept), ask)
-    if nodes is None:
+    kept = _on_several(room, ask, offers, order) if kept is None else kept
+    nodes = place(_given(room, kept), ask) if kept is not None else None
+    if kept is None or nodes is None:
         return None
     taken = {offer.job_uid: len(offer.sheds) for offer in kept if offer.job_uid != NOBODY and offer.sheds}
     pods = tuple(sorted(shed.pod_uid for offer in kept for shed in offer.sheds if shed.pod_uid))
@@ -69,10 +68,12 @@ def plan_shrink(
 
 
 def _given(room: Room, offers: Sequence[Offer]) -> Room:
-    trial = room.branch()
+    trial, freed = room.branch(), defaultdict[str, list[Resources]](list)
     for offer in offers:
         for shed in offer.sheds:
-            trial.give(shed.node, shed.requests)
+            freed[shed.node].append(shed.requests)
+    for node, parts in freed.items():
+        trial.give(node, total(parts))
     return trial
 
 
@@ -86,18 +87,32 @@ def _removals(offers: Sequence[Offer]) -> int:
 def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     """The plan with the fewest removals, and among those the one that takes from the first of the victims."""
     here: dict[str, list[Offer]] = defaultdict(list)
+    given: dict[str, list[Resources]] = defaultdict(list)
     for offer in offers:
-        for host in dict.fromkeys(shed.node for shed in offer.sheds):
-            here[host].append(offer)
+        for shed in offer.sheds:
+            given[shed.node].append(shed.requests)
+            if not (found := here[shed.node]) or found[-1] is not offer:
+                found.append(offer)
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
+    too_small = set[tuple[Resources, ...]]()  # what nodes have free and could be given: most are alike
     best: tuple[int, list[int], str, list[Offer]] | None = None
-    for first, host in sorted((min(rank[offer.job_uid] for offer in found), host) for host, found in here.items()):
+    for first, host in sorted([(min([rank[offer.job_uid] for offer in found]), host) for host, found in here.items()]):
         if best is None or _may_be_better(room, ask, here[host], host, (first, host), best):
+            freed = (room.free(host), *given[host])
+            if freed in too_small:
+                continue
+            if not ask.whole.fits(total(freed)):
+                too_small.add(freed)
+                continue
             plan = _clear(room, ask, here[host], order, host)
             if plan is not None:
                 judged = (_removals(plan), [rank[offer.job_uid] for offer in plan], host, plan)
                 best = judged if best is None or judged[:3] < best[:3] else best
     return best[3] if best is not None else None
+
+
+def _sheds_at(host: str, offers: Sequence[Offer]) -> list[Shed]:
+    return [shed for offer in offers for shed in offer.sheds if shed.node == host]
 
 
 def _may_be_better(
@@ -109,9 +124,7 @@ def _may_be_better(
     removals, ranks = best[:2]
     least: float = 0 if any(offer.job_uid == NOBODY for offer in offers) else 1
     if least and removals > 1:
-        least = _least_removals(
-            room, ask, [shed for offer in offers for shed in offer.sheds if shed.node == host], host
-        )
+        least = _least_removals(room, ask, _sheds_at(host, offers), host)
     return least < removals or (least == removals and (not ranks or first[0] <= ranks[0]))
 
 
@@ -132,6 +145,8 @@ def _clear(room: Room, ask: Ask, offers: Sequence[Offer], order: Order, host: st
         return None
     whole, counts = ask.whole, [0] * len(offers)
     useful = [1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host) for offer in offers]
+    if not _fits_there(room, offers, useful, host, whole):
+        return None
     turns = order(offers)
     for index in turns:
         if counts[index] == useful[index]:
@@ -139,8 +154,6 @@ def _clear(room: Room, ask: Ask, offers: Sequence[Offer], order: Order, host: st
         if _fits_there(room, offers, counts, host, whole):
             break
         counts[index] += 1
-    if not _fits_there(room, offers, counts, host, whole):
-        return None
     return _cut(offers, _least(counts, turns, lambda fewer: _fits_there(room, offers, fewer, host, whole)))
 
 
@@ -174,13 +187,21 @@ def _cut(offers: Sequence[Offer], counts: Sequence[int]) -> list[Offer]:
 # -- several nodes -------------------------------------------------------------------------------
 
 
-def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer]:
+def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     """The shortest run of removals, in the victims' order, after which the gang fits; then without needless ones."""
     turns = order(offers)
-    low, high = 0, len(turns)
+
+    def suffices(length: int) -> bool:
+        return _fits(room, ask, offers, _counted(offers, turns[:length]))
+
+    low, high = 0, min(FEW, len(turns))
+    if not suffices(high) and not suffices(len(turns)):
+        return None
+    while not suffices(high):
+        low, high = high + 1, min(2 * high, len(turns))
     while low < high:
         middle = (low + high) // 2
-        if _fits(room, ask, offers, _counted(offers, turns[:middle])):
+        if suffices(middle):
             high = middle
         else:
             low = middle + 1

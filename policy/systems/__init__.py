@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from typing import Any
@@ -16,7 +15,7 @@ from policy.systems.drs import Drs
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
-from policy.systems.rebalanced import Rebalanced, Rebalancer
+from policy.systems.rebalanced import Rebalanced
 from policy.systems.rrh import Rrh
 from policy.systems.specon import SpeCon
 
@@ -38,39 +37,41 @@ SYSTEMS: dict[str, type[Any]] = {
 }
 POD_BY_POD = frozenset({"fifo-pod"})
 # What may move jobs under another system: ``kod2+specon``.
-REBALANCERS: dict[str, Callable[[], Rebalancer]] = {"specon": SpeCon, "guests": Guests}
+REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
     """The system of that name from plain values (an enum by its value). Raises ValueError that names what is wrong.
 
-    ``BASE+REBALANCER``: the rebalancer, as it is by default, moves what the base leaves undisturbed; the parameters are
-    the base's.
+    ``BASE+REBALANCER``: the rebalancer moves what the base leaves undisturbed; a parameter with its name before a dot,
+    ``specon.interval``, is its own, the others are the base's.
     """
     base, plus, above = name.partition("+")
-    made = _make(base, parameters)
+    own = {key: value for key, value in parameters.items() if plus and key.startswith(f"{above}.")}
+    made = _make(base, {key: value for key, value in parameters.items() if key not in own})
     if not plus:
         return made
     allowed = sorted(REBALANCERS.keys() - {base})
     if above not in allowed:
         raise ValueError(f"{base}: {above!r} cannot move its jobs; allowed are {', '.join(allowed) or 'none'}")
-    return Rebalanced(made, REBALANCERS[above]())
+    given = {key.removeprefix(f"{above}."): value for key, value in own.items()}
+    return Rebalanced(made, built(above, REBALANCERS[above], given))
 
 
 def _make(name: str, parameters: dict[str, object]) -> Policy:
     system = SYSTEMS.get(name)
     if system is None:
         raise ValueError(f"policy {name!r} is not known; known are {', '.join(sorted(SYSTEMS))}")
-    return built(name, system, parameters)
+    made: Policy = built(name, system, parameters)
+    return made
 
 
-def built(name: str, system: type[Any], parameters: dict[str, object]) -> Policy:
-    """That system from plain values. Raises ValueError that names what is wrong."""
+def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
+    """That system or rebalancer from plain values. Raises ValueError that names what is wrong."""
     known = {field.name: field for field in fields(system)}
     if unknown := sorted(parameters.keys() - known.keys()):
         raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    make: Callable[..., Policy] = system
-    return make(**{key: _plain(name, known[key], value) for key, value in parameters.items()})
+    return system(**{key: _plain(name, known[key], value) for key, value in parameters.items()})
 
 
 def _plain(system: str, field: Field[object], value: object) -> object:

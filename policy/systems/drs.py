@@ -110,9 +110,9 @@ class Drs:
 
 
 def shortest_seconds(job: Job, training: Training) -> float:
-    """How long the job trains at its maximum of workers, as its own figures say."""
+    """How long the job trains at its maximum of workers, gradients and parameters included (OASiS's tau + 2 e / b)."""
     batches = training.epochs * training.chunks * training.batches
-    return batches * training.seconds / max(1, job.max_workers)
+    return batches * training.step_seconds / max(1, job.max_workers)
 
 
 class Pass(ElasticPass):

@@ -44,8 +44,10 @@ class WeightMode(Enum):
 class Kod2:
     """KOD2's parameters. Times in seconds. The paper gives no value for STARVELIMIT.
 
-    ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``restart_seconds``: what a change of its
-    workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the paper.
+    ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``by_node``: workers are taken on the one
+    node where the fewest have to go; else strictly by weight, as Algorithm 2 is printed. ``restart_seconds``: what a
+    change of its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the
+    paper.
     """
 
     grows: ClassVar[bool] = True
@@ -57,6 +59,7 @@ class Kod2:
     weight_mode: WeightMode = WeightMode.PAPER
     scale_out: Where = Where.TOGETHER
     restart_seconds: float = 30.0
+    by_node: bool = True
 
     @property
     def name(self) -> str:
@@ -126,7 +129,7 @@ class Pass(ElasticPass):
     """One pass of Algorithm 1."""
 
     def __init__(self, policy: Kod2, snapshot: Snapshot, now: float) -> None:
-        super().__init__(snapshot, now)
+        super().__init__(snapshot, now, by_node=policy.by_node)
         self.policy = policy
         self._weight = policy.weights(snapshot)
         self._kind = ("by kod2's weight", policy.weight_mode.value)  # for the memo: a whole policy is slow to hash

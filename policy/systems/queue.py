@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Protocol, runtime_checkable
 
 from policy.cluster.arranged import Arrangement, Place
@@ -19,6 +20,8 @@ from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
 from policy.systems.base import Policy
+
+_UID = itemgetter(-1)  # of an entry
 
 
 @runtime_checkable
@@ -134,7 +137,7 @@ def _judged(snapshot: Snapshot, now: float, found: Arrangement) -> tuple[list[Li
         elif isinstance(group, Verdict):
             entries, verdict = filed, group
         if verdict is not None:
-            barred.update(dict.fromkeys((uid for *_, uid in entries), verdict))
+            barred.update(dict.fromkeys(map(_UID, entries), verdict))
         if len(entries) < len(filed):
             barred.update((uid, _backing_off(snapshot.gang(uid))) for *_, uid in filed if uid in resting)
     return lines, barred
@@ -173,11 +176,11 @@ class Front:
     def close(self) -> Iterator[str]:
         """The line has no chance any more: it goes, with whose turn it is; the answer is who was in it."""
         _, number, at = heappop(self._heap)
-        return (uid for *_, uid in self._lines[number].entries[at:])
+        return map(_UID, self._lines[number].entries[at:])
 
     def everybody(self) -> Iterator[str]:
         """All that are left."""
-        return (uid for _, number, at in self._heap for *_, uid in self._lines[number].entries[at:])
+        return chain.from_iterable(map(_UID, self._lines[number].entries[at:]) for _, number, at in self._heap)
 
     def _come(self, number: int, at: int) -> None:
         line = self._lines[number]

@@ -83,7 +83,7 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
     """Take the gang along an edge of the lifecycle table and store it. With its running ends what it grows by."""
     state = next_state(gang.state, how)
     if gang.state is State.RUNNING:
-        gang = replace(gang, awaited=0, retried=False, attempts=0, not_before=0.0)
+        changes = {"awaited": 0, "retried": False, "attempts": 0, "not_before": 0.0, **changes}
     moved: Gang = replace(gang, state=state, **changes)  # type: ignore[arg-type]
     draft.put_gang(moved)
     return moved

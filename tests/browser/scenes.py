@@ -69,6 +69,12 @@ def small_job(name: str, scene: Scene) -> Job:
     return replace(made.done(), uid=f"uid-{name}", arrival=scene.ledger.now())
 
 
+def too_large(name: str, workers: int, scene: Scene) -> Job:
+    """A job that no node has room for; the number of its workers is its weight."""
+    made = builders.job(name).ps(1, cpu=1).workers(workers, workers, cpu=CORES + 1).done()
+    return replace(made, uid=f"uid-{name}", arrival=scene.ledger.now())
+
+
 def submitted(job: Job) -> list[Event]:
     pods = [replace(pod, uid=f"{job.uid}-{pod.slot}") for pod in builders.members(job)]
     return [JobSeen(job), *(PodSeen(pod) for pod in pods)]

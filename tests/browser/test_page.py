@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from policy.cluster.events import JobGone, JobSeen, NodeSeen, Synced
+from policy.cluster.events import JobSeen, NodeSeen, Synced
 from policy.systems.kod2 import Kod2
 from tests import builders
 from tests.browser.bars import Bar
-from tests.browser.conftest import EMPTY, Look, Viewer, await_decision, faults, seen_at, until_live
+from tests.browser.conftest import EMPTY, Look, await_decision, faults, seen_at, until_live
 from tests.browser.scenes import Scene, cluster, small_job, submitted
 
 pytestmark = pytest.mark.timeout(180)
@@ -175,38 +175,6 @@ def test_a_link_that_is_in_focus_stays_so_when_its_row_changes(small: Scene, loo
     small.do(*submitted(small_job("another", small)))
     decisions.get_by_text("another").first.wait_for()
     assert page.evaluate("document.activeElement.getAttribute('href')") == "jobs/team/before"
-
-
-def test_what_came_went_and_moved_leaves_the_page_as_one_that_is_opened_now(look: Look) -> None:
-    scene = Scene(PATIENT)
-    with scene.served() as url:
-        aside = builders.node("the-last", unschedulable=True)
-        scene.do(*cluster(4, 6, 4, scene.ledger.now()), NodeSeen(builders.node("spare")), NodeSeen(aside))
-        viewer = until_live(look().open(url))
-        viewer.page.evaluate("window.kept = document.querySelector('[data-list=nodes]').lastElementChild")
-        first = list(scene.ledger.snapshot.jobs.values())
-        for at in range(4):
-            scene.do(*submitted(small_job(f"comes-{at}", scene)))
-            scene.do(JobGone(first[2 * at].uid), NodeSeen(builders.node(f"new-{at}")))
-            viewer.page.wait_for_selector(f".tile[aria-label^='new-{at}']")
-        fresh = look().open(url)
-        viewer.page.wait_for_function("frame => document.body.dataset.frame === frame", arg=frame_of(fresh))
-        for name in ("queue", "running", "decisions", "nodes"):
-            assert rows_of(viewer, name) == rows_of(fresh, name)
-        assert viewer.page.evaluate("window.kept.isConnected"), "a tile that only changed its place was made anew"
-        assert viewer.complaints == []
-
-
-def frame_of(viewer: Viewer) -> str:
-    return str(viewer.page.evaluate("document.body.dataset.frame"))
-
-
-def rows_of(viewer: Viewer, name: str) -> list[str]:
-    """Who is in which row of a list, and nothing of what time alone changes."""
-    script = "rows => rows.map((row) => row.getAttribute('aria-label') ?? row.querySelector('a, .told')?.textContent)"
-    found: list[str] = viewer.page.locator(f"[data-list={name}] > *").evaluate_all(script)
-    assert found
-    return found
 
 
 def test_a_lost_connection_is_said_and_mended(look: Look) -> None:

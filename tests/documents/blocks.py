@@ -50,9 +50,10 @@ ANNOTATIONS: Final = {
 }  # fmt: skip
 EVENTS: Final = {word.reason: f"{word.meaning} ({word.type})" for word in vocabulary.WORDS}
 ABOUT_EVENTS: Final = (
-    "On the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job that waits. "
-    "No condition is set: no operator of these kinds reads one from a scheduler, and each writes its status anew. The "
-    "pods' own `PodScheduled` has the reason, too."
+    "On the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job that waits "
+    "(a controller that starts again repeats none of `Queued` and `Starving`, and counts the others anew). Not on its "
+    "pods ([why](../decisions/0009-events-on-the-job-object.md)). No condition is set: no operator of these kinds "
+    "reads one from a scheduler, and each writes its status anew. The pods' own `PodScheduled` has the reason, too."
 )
 UNITS: Final = {"counter": "_total", "gauge": "", "histogram": "", "gaugehistogram": ""}
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from extender.control.story import CONTROLLER
+from extender.control.vocabulary import OF_WAITING
 from tests.controlplane import ControlPlane
 
 Json = dict[str, Any]
@@ -63,3 +66,12 @@ def events_by(plane: ControlPlane, *reporters: str) -> list[str]:
     """Events that these controllers have written."""
     items = plane.api.get("/apis/events.k8s.io/v1/events")["items"]
     return [one["metadata"]["name"] for one in items if one.get("reportingController") in reporters]
+
+
+def told_of_waiting(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
+    """By job: our Events of its waiting within the last hour, for the API server keeps none for longer."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]:
+        if one.get("reportingController") == CONTROLLER and one["reason"] in {word.reason for word in OF_WAITING}:
+            found[one["regarding"]["name"]].append(f"{one['reason']}: {one['note']}")
+    return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from kubernetes.utils.quantity import parse_quantity
 
 from tests.controlplane import ControlPlane
 from tests.e2e.background import Background
@@ -18,6 +19,7 @@ Json = dict[str, Any]
 JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
     f"training.kubeflow.org/{k}" for k in ("job-name", "replica-type", "replica-index")
 )
+OWN_JOB_LABEL, OWN_INDEX_LABEL = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,16 @@ class Sighting:
     phase: str
     terminating: bool
     gone: bool
+    cores: float = 0.0
+
+    @property
+    def member(self) -> tuple[str, int]:
+        """Role and index."""
+        return self.role, self.index
+
+    def holds(self, node: str) -> bool:
+        """Whether it takes room there, also while it is going."""
+        return self.node == node and not self.gone and self.phase not in ("Succeeded", "Failed")
 
     @property
     def bound(self) -> bool:
@@ -81,14 +93,15 @@ class Observer(Background):
         self.sightings.append(
             Sighting(
                 time.monotonic(),
-                labels.get(JOB_LABEL, meta["name"]),
+                labels.get(JOB_LABEL, labels.get(OWN_JOB_LABEL, meta["name"])),
                 labels.get(ROLE_LABEL, "worker"),
-                int(labels.get(INDEX_LABEL, "0")),
+                int(labels.get(INDEX_LABEL, labels.get(OWN_INDEX_LABEL, "0"))),
                 meta["uid"],
                 pod["spec"].get("nodeName", ""),
                 pod["status"].get("phase", "Pending"),
                 "deletionTimestamp" in meta,
                 gone,
+                sum(map(_cores, pod["spec"]["containers"])),
             )
         )
 
@@ -163,3 +176,8 @@ class Observer(Background):
                 count += bool(before is not None and before.bound and (sighting.terminating or sighting.gone))
                 last[sighting.uid] = sighting
         return count
+
+
+def _cores(container: Json) -> float:
+    asked = container.get("resources", {}).get("requests", {}).get("cpu", "0")
+    return float(parse_quantity(asked))  # type: ignore[no-untyped-call]

@@ -11,6 +11,8 @@ from tests.controlplane import ControlPlane
 
 Json = dict[str, Any]
 RUN, STOP = "demo.kohort.dev/run-seconds", "demo.kohort.dev/stop-seconds"
+PER_PS = 2  # workers that one ps serves, as their bandwidths tell
+UTILITIES = (1.0, 5.0, 2.0)
 ENDS = ("Succeeded", "Complete", "Failed")
 
 
@@ -35,7 +37,10 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One job: ``least`` to ``most`` workers of ``cores`` each, ``asked`` at first, beside one rigid member if any."""
+    """One job: ``least`` to ``most`` workers of ``cores`` each, ``asked`` at first, beside rigid members of one core.
+
+    ``training``: what it tells of its training. ``elastic_ps``: a schedule may give it other ps.
+    """
 
     name: str
     kind: str
@@ -46,11 +51,20 @@ class Arrival:
     seconds: float
     utility: float = 1.0
     impossible: bool = False
+    training: str = ""
+    elastic_ps: bool = False
+    more_roles: tuple[str, ...] = ()
+
+    @property
+    def rigid(self) -> dict[str, int]:
+        """Members beside the workers, by role. Where the ps may change they are too many at first."""
+        first = KINDS[self.kind].rigid
+        return ({first: 3 if self.elastic_ps else 1} if first else {}) | dict.fromkeys(self.more_roles, 1)
 
     @property
     def members(self) -> int:
-        """Of the gang at its minimum."""
-        return self.least + bool(KINDS[self.kind].rigid)
+        """Of the gang at its minimum; a schedule leaves one ps at least."""
+        return self.least + (1 if self.elastic_ps else sum(self.rigid.values()))
 
     def path(self, namespace: str) -> str:
         """Where the API server has the jobs of its kind."""
@@ -60,9 +74,11 @@ class Arrival:
     def manifest(self, namespace: str) -> Json:
         """The object to create."""
         kind = KINDS[self.kind]
-        notes = {"min-workers": self.least, "max-workers": self.most, "utility": self.utility}
-        if self.least == self.most:
-            notes = {"utility": self.utility}
+        notes: Json = {"utility": self.utility}
+        if self.least < self.most:
+            notes |= {"min-workers": self.least, "max-workers": self.most}
+        notes |= {"training": self.training} if self.training else {}
+        notes |= {"elastic-ps": "true"} if self.elastic_ps else {}
         spec = self._roles(kind) if kind.roles_at else self._indexed(kind)
         return {
             "apiVersion": kind.api,
@@ -76,13 +92,10 @@ class Arrival:
         }
 
     def _roles(self, kind: Kind) -> Json:
+        asked = {role: (count, 1) for role, count in self.rigid.items()} | {"Worker": (self.asked, self.cores)}
         roles = {
-            kind.rigid: {"replicas": 1, "restartPolicy": "OnFailure", "template": self._template(kind, 1)},
-            "Worker": {
-                "replicas": self.asked,
-                "restartPolicy": "OnFailure",
-                "template": self._template(kind, self.cores),
-            },
+            role: {"replicas": count, "restartPolicy": "OnFailure", "template": self._template(kind, cores)}
+            for role, (count, cores) in asked.items()
         }
         spec: Json = {"runPolicy": {"cleanPodPolicy": "Running"}, kind.roles_at: roles}
         if self.kind == "TFJob":
@@ -108,8 +121,14 @@ class Arrival:
 
 
 def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
-    """So many jobs for three nodes of ten cores: more than fit at once, a heavy one among them, an impossible one."""
+    """So many jobs for three nodes of ten cores: more than fit at once, a heavy one among them, an impossible one.
+
+    Every second one tells of its training (as many chunks as workers, each of one OASiS slot of ``slot_of(seconds)``),
+    and some of these may be given other ps. Others have a chief and an evaluator.
+    """
     chance = random.Random(seed)
+    work = f"secondsPerBatch: {slot_of(seconds):g}, workerGigabits: 1, psGigabits: {PER_PS}"
+    curve = "utility: {value: 100, steepness: 0.01, target: 30}"
     kinds = ("TFJob", "PyTorchJob", "TFJob", "MPIJob", "Job")
     for n in range(count - 2):
         kind = kinds[n % len(kinds)]
@@ -117,10 +136,21 @@ def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
         if kind == "Job":
             spare = 0
         asked = least + spare // 2
-        yield Arrival(f"job-{n}", kind, least, asked, least + spare, chance.choice((1, 2)), seconds)
+        yield Arrival(
+            f"job-{n}", kind, least, asked, least + spare, chance.choice((1, 2)), seconds,
+            utility=UTILITIES[n % len(UTILITIES)],
+            training=f"{{chunks: {asked}, {work}, {curve}}}" if n % 2 == 0 else "",
+            elastic_ps=kind == "TFJob" and n % 10 == 0,
+            more_roles=("Chief", "Evaluator") if kind == "TFJob" and n % 10 == 2 else (),
+        )  # fmt: skip
         if n == count // 2:
             yield Arrival("heavy", "TFJob", 8, 8, 10, 2, seconds, utility=50.0)
     yield Arrival("impossible", "TFJob", 40, 40, 40, 2, seconds, impossible=True)
+
+
+def slot_of(seconds: float) -> float:
+    """OASiS's slots are twice as long as a job runs."""
+    return 2 * seconds
 
 
 def ended(plane: ControlPlane, namespace: str, job: Arrival) -> str:

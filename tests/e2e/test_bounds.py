@@ -1,4 +1,4 @@
-"""A job that states one bound only: the other is what it asked for at first, also after Kohort has resized it."""
+"""Bounds and counts that people set: one bound alone, and edits of a job that runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.gangs import until
+from tests.e2e.gangs import job_view, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
@@ -28,6 +28,22 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started = start_kohort(plane, {"kod2": {"cooldown_seconds": 3}})
     yield started
     started.stop()
+
+
+def told(plane: ControlPlane, job: TFJob) -> set[str]:
+    """The Events about edits of the job."""
+    events = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{job.namespace}/events")["items"]
+    return {e["note"] for e in events if (e["regarding"]["name"], e["reason"]) == (job.name, "Edited")}
+
+
+def has(kohort: Kohort, observer: Observer, job: TFJob, workers: int) -> bool:
+    """Whether so many are bound, given and asked for, to Kohort as well: else the next edit may not look like one."""
+    view = job_view(kohort, job)
+    return len(observer.bound_now(job.name, "worker")) == view.get("workers") == view.get("replicas") == workers
+
+
+def edit_replicas(plane: ControlPlane, job: TFJob, workers: int) -> None:
+    plane.api.patch(job.path, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": workers}}}})
 
 
 def submit(plane: ControlPlane, job: TFJob) -> TFJob:
@@ -57,3 +73,29 @@ def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them(plane:
     with Observer(plane, "too-few") as observer:
         submit(plane, TFJob("too-few", "few", workers=1, least=3, most=3))
         until(lambda: len(observer.bound_now("few")) == 4, "the job bound at its minimum")
+
+
+def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
+    plane: ControlPlane, kohort: Kohort
+) -> None:
+    """Fewer workers are taken over, for the cool-down, and a lower maximum; more are the policy's to give."""
+    plane.kubectl("create", "namespace", "edited")
+    job = TFJob("edited", "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")  # beside the others
+    with Observer(plane, "edited") as observer:
+        submit(plane, job)
+        until(lambda: has(kohort, observer, job, 6), "grown to its maximum")
+
+        edit_replicas(plane, job, 5)
+        until(lambda: "somebody has changed workers from 6 to 5: respected" in told(plane, job), "an Event")
+        until(lambda: observer.deleted("train", "worker") == 1, "one worker gone")
+
+        plane.api.patch(job.path, {"metadata": {"annotations": {MAX_WORKERS: "4"}}})
+        until(lambda: "somebody has changed max-workers from 6 to 4: respected" in told(plane, job), "an Event")
+        until(lambda: has(kohort, observer, job, 4), "at its new maximum")
+
+        edit_replicas(plane, job, 5)
+        set_back = "somebody has changed workers from 4 to 5: set back: growth is the policy's to give"
+        until(lambda: set_back in told(plane, job), "an Event")
+        until(lambda: has(kohort, observer, job, 4), "set back")
+        assert observer.deleted("train", "ps") == 0
+    plane.api.delete(job.path)

@@ -16,7 +16,7 @@ import pytest
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import CHECKOUT, start_kohort
 from tests.e2e.gangs import create_pod, is_gated, lone_pod, nodes_of, pods, submit, until
-from tests.e2e.inventory import Name, events_by, inventory, settled
+from tests.e2e.inventory import Name, events_by, inventory, settled, told_of_waiting
 from tests.e2e.tfjobs import TFJob
 
 MANIFESTS = CHECKOUT / "manifests"
@@ -29,6 +29,12 @@ apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [{base}]
 components: [{api}, {progress}, {monitoring}]
+"""
+NEXT_IMAGE = """
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [{base}]
+images: [{{name: kohort, newTag: next}}]
 """
 
 
@@ -100,6 +106,60 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
         plane.kubectl("-n", TEAM, "delete", "tfjob", job.name)
     plane.kubectl("-n", TEAM, "delete", "pods", "waits-too", "comes-later")
     until(lambda: not changes(before, inventory(plane)), "the cluster as it was", 60)
+
+
+@pytest.mark.timeout(400, func_only=True)
+def test_an_upgrade_leaves_no_gated_pod_behind_and_what_runs_alone(plane: ControlPlane, tmp_path: Path) -> None:
+    """Another image by the manifests, other settings of the processes: old ones end, and new ones find what waits."""
+    before = settled(plane)
+    plane.kubectl("apply", "-k", str(BASE))
+    rolled_out(plane)
+    old = start_kohort(plane, {"gate": "always"})
+    stays = submit(plane, TFJob(TEAM, "stays", workers=4, worker_cpu="6"))
+    until(lambda: len(nodes_of(plane, TEAM, stays.name)) == 5, "bound", 40)
+    uids = {pod["metadata"]["uid"] for pod in pods(plane, TEAM, stays.name)}
+    waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
+    create_pod(plane, TEAM, lone_pod("waits-too", cpu="3"))
+    until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated", 90)
+    tells_why(plane, waits)
+
+    (tmp_path / "kustomization.yaml").write_text(NEXT_IMAGE.format(base=os.path.relpath(BASE, tmp_path)))
+    plane.kubectl("apply", "-k", str(tmp_path))
+    rolled_out(plane)
+    old.stop()
+    create_pod(plane, TEAM, lone_pod("comes-between"))
+    new = start_kohort(plane, {"gate": "always", "kod2": {"cooldown_seconds": 1}}, name="next")
+    try:
+        until(lambda: nodes_of(plane, TEAM, "").get("comes-between"), "who came while nobody was there is bound", 90)
+        assert {pod["metadata"]["uid"] for pod in pods(plane, TEAM, stays.name)} == uids, "what runs goes on"
+        plane.kubectl("-n", TEAM, "delete", "tfjob", stays.name)
+        bound = {"waits-too", "comes-between", *(pod["metadata"]["name"] for pod in pods(plane, TEAM, waits.name))}
+        until(lambda: nodes_of(plane, TEAM).keys() >= bound, "all that waited bound", 90)
+        assert not any(map(is_gated, pods(plane, TEAM)))
+        assert 1 <= len(told_of_waiting(plane, TEAM)[waits.name]) < 10, "by both controllers"
+    finally:
+        new.stop()
+    plane.kubectl("-n", TEAM, "delete", "tfjob", waits.name)
+    plane.kubectl("-n", TEAM, "delete", "pods", "waits-too", "comes-between")
+    plane.kubectl("delete", "-k", str(tmp_path))
+    until(lambda: not changes(before, inventory(plane)), "the cluster as it was", 60)
+
+
+def tells_why(plane: ControlPlane, job: TFJob) -> None:
+    """`kubectl describe` of a job that waits for room tells so, what is missing, and what would help."""
+
+    def said() -> str:
+        return plane.kubectl("-n", TEAM, "describe", "tfjob", job.name)
+
+    until(lambda: "Queued" in said(), "an Event that tells why it waits", 90, said)
+    (line,) = [line for line in said().splitlines() if " Queued " in line]
+    wanted = (
+        "the gang waits for room",
+        "cpu",
+        "to mend it: wait for a job to end",
+        "would start now: wait for the end of team/stays",
+    )
+    assert [text for text in wanted if text not in line] == [], line
 
 
 def warnings(plane: ControlPlane, *arguments: str) -> list[str]:

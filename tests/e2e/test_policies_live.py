@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,34 @@ import pytest
 from extender.study.replay import again
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
+from tests.e2e.chapters import RIVAL, Chapter, Moved, Taken
 from tests.e2e.gangs import fresh_kohort, own_namespace, until
+from tests.e2e.inventory import told_of_waiting
+from tests.e2e.judging import Seen
 from tests.e2e.observer import Observer
-from tests.e2e.scenario import Arrival, arrivals, ended
+from tests.e2e.scenario import Arrival, arrivals, ended, slot_of
 
 Json = dict[str, Any]
-WINDOW = 8.0
+INTERVAL = 3.0  # seconds between two rounds in which SpeCon moves jobs
 POLICIES: dict[str, Json] = {
     "kod2": {"policy": "kod2", "kod2": {"cooldown_seconds": 2}},
     "drs": {"policy": "drs", "parameters": {"cooldown": 2.0}},
-    "dragon": {"policy": "dragon", "parameters": {"urgent_threshold": 5.0, "idle_threshold": 2.0}},
-    "specon": {"policy": "specon", "parameters": {"interval": 3.0}},
-    "kod2+specon": {"policy": "kod2+specon", "kod2": {"cooldown_seconds": 2}},
-    # A pause starts these pods anew, and none states its training: each must be done within the slot that it is given.
+    "dragon": {
+        "policy": "dragon",
+        "parameters": {"urgent_threshold": 5.0, "idle_threshold": 2.0},
+        "tick_seconds": 1.0,
+    },
+    "specon": {"policy": "specon", "parameters": {"interval": INTERVAL, "alpha": 0.2}},
+    "kod2+specon": {
+        "policy": "kod2+specon",
+        "kod2": {"cooldown_seconds": 2},
+        "parameters": {"specon.interval": INTERVAL, "specon.alpha": 0.2},
+    },
+    # A pause starts these pods anew: each must be done within the slot that it is given.
     "oasis": {"policy": "oasis", "parameters": {"horizon": 30, "grace": 0.2}},
 }
+TAKING = ("kod2", "drs", "dragon", "kod2+specon")
+MOVING = ("specon", "kod2+specon")
 HOPELESS = {"GangExceedsCluster", "JobRejected"}
 
 
@@ -44,11 +58,18 @@ def test_twenty_jobs_end_or_are_told_why_not(live_plane: ControlPlane, policy: s
 
 
 def settings_of(policy: str, seconds: float, folder: Path) -> Json:
-    """OASiS's slots are twice as long as a job runs."""
+    """The same for all, and the slots of OASiS."""
     own = POLICIES[policy]
     if policy == "oasis":
-        own = own | {"parameters": own["parameters"] | {"slot_seconds": 2 * seconds}}
-    return own | {"journal": {"folder": str(folder)}, "release": {"backoff_initial_seconds": 1}}
+        own = own | {"parameters": own["parameters"] | {"slot_seconds": slot_of(seconds)}}
+    shared = {"journal": {"folder": str(folder)}, "release": {"backoff_initial_seconds": 1}}
+    return own | shared | {"barrier": {"checkpoint_seconds": 1}}
+
+
+def chapters_of(policy: str, plane: ControlPlane, space: str) -> list[Chapter]:
+    """What has to take place under it."""
+    found: list[Chapter] = [Taken(plane, space)] if policy in TAKING else []
+    return [*found, Moved(plane, space, INTERVAL)] if policy in MOVING else found
 
 
 def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float, limit: float) -> None:
@@ -57,21 +78,35 @@ def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float
     folder = plane.workdir / f"journal-{policy}-{len(jobs)}"
     settings = settings_of(policy, jobs[0].seconds, folder)
     with own_namespace(plane, f"all-{policy}-{len(jobs)}") as space, Observer(plane, space) as observer:
-        with fresh_kohort(plane, settings, f"all-{policy}") as kohort:
+        with fresh_kohort(plane, settings, f"all-{policy}") as kohort, ExitStack() as beside:
             began = time.monotonic()
+            chapters = chapters_of(policy, plane, space)
+            for chapter in chapters:
+                chapter.begin(beside)
             for job in jobs:
                 plane.api.create(job.path(space), job.manifest(space))
                 time.sleep(gap)
             for job in jobs:
                 until(lambda job=job: is_over(plane, kohort, space, job), f"{job.name} at its end", limit)  # type: ignore[misc]
+            for chapter in chapters:
+                chapter.finish()
             took = time.monotonic() - began
-            moved = {entry["job"]["name"] for entry in decided(kohort, "Migrate", "Released") if entry["job"]}
         failed = {job.name: how for job in jobs if (how := ended(plane, space, job)) == "Failed"}
         assert failed == {}
+        seen = Seen.of(plane, space, observer, folder)
+        assert {name: told for name, told in told_of_waiting(plane, space).items() if len(told) >= 10} == {}
         for job in jobs:
-            hold_to_the_rules(plane, observer, space, job, untouched=policy != "oasis" and job.name not in moved)
+            seen.hold_to_the_rules(job, scheduled=policy == "oasis")
+        waited = seen.hold_to_the_promises()
+        if policy in TAKING:
+            assert RIVAL in waited
+            seen.workers_were_taken_and_given_back()
+        if policy in MOVING:
+            seen.one_was_moved()
+        if policy == "oasis":
+            seen.schedules_were_made(jobs)
     replays_as_recorded(folder)
-    print(f"{policy}: {len(jobs)} jobs in {took:.0f} s")
+    print(f"{policy}: {len(jobs)} jobs in {took:.0f} s; {seen.told()}")
 
 
 def is_over(plane: ControlPlane, kohort: Kohort, space: str, job: Arrival) -> bool:
@@ -83,24 +118,6 @@ def is_over(plane: ControlPlane, kohort: Kohort, space: str, job: Arrival) -> bo
 def why(kohort: Kohort, space: str, job: Arrival) -> str:
     found = [view for view in kohort.get("/v1/jobs")["jobs"] if (view["namespace"], view["name"]) == (space, job.name)]
     return str((found[0]["waits"] or {}).get("reason", "")) if found else ""
-
-
-def decided(kohort: Kohort, *actions: str) -> list[Json]:
-    return [entry for entry in kohort.get("/v1/decisions")["decisions"] if entry["action"] in actions]
-
-
-def hold_to_the_rules(plane: ControlPlane, observer: Observer, space: str, job: Arrival, *, untouched: bool) -> None:
-    """Whole within the window, within its bounds, its rigid member where it was and as many as it asked for."""
-    if job.kind == "Job":
-        return  # its pods carry no label of the training operator
-    assert observer.partial_seconds(job.name, job.members) <= WINDOW + 2, job.name
-    assert observer.most_bound(job.name) <= job.most, job.name
-    if job.kind == "TFJob":
-        spec = plane.api.get(f"{job.path(space)}/{job.name}")["spec"]["tfReplicaSpecs"]
-        assert spec["PS"]["replicas"] == 1
-        if untouched:
-            places = {s.uid for s in observer.sightings if (s.job, s.role) == (job.name, "ps") and s.bound}
-            assert len(places) == (0 if job.impossible else 1), job.name
 
 
 def replays_as_recorded(folder: Path) -> None:

@@ -14,6 +14,7 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.faultproxy import Fault, FaultProxy
 from tests.controlplane.kohort import Kohort
 from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit, until
+from tests.e2e.inventory import told_of_waiting
 from tests.e2e.observer import Observer
 from tests.e2e.storm import (
     FAULTS,
@@ -115,6 +116,8 @@ def storm(
     assert ends["Failed"] == []
     assert set(ends["Succeeded"]) == {job.name for job in arrivals.jobs}
     assert names <= knows(kohort, space)
+    until(lambda: told_of_waiting(plane, space)["never"], "the one that waits all the while is told why", QUIET_LIMIT)
+    assert len(told_of_waiting(plane, space)["never"]) < 10, "however often the controller was killed"
     until(lambda: not left_behind(plane, space), "the ended jobs' pods gone", QUIET_LIMIT)
     _assert_rebuilt_is_fresh(kohort, space)
     return proxy.injected.total() - before, killer

@@ -1,27 +1,33 @@
 """Crash points, enumerated: each write of the extender and of the controller in seven scenarios, each in three ways.
 
 A reference run counts the writes; then every one of them ends the process that makes it: before the write, after its
-answer, or after it without having seen the answer. The process starts anew, and everything must come right.
+answer, or after it without having seen the answer. The process starts anew, and everything must come right. What OASiS
+has decided, and its prices, are to the letter those of the reference run in the same slot.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
-from extender.kube.jobkinds import TRAINING
+from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Role
 from policy.sim.objects import JobSpec
 from policy.sim.pods.world import World
 from policy.sim.traces import Trace, node, pod_requests
+from policy.systems.base import prices_of
+from tests.simulation.clocks import loop_time
+from tests.simulation.memory import SLOT_SECONDS
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settings_of, worth
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
+SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))  # a second before, from the start of a run
 Act = Callable[[World], object]
 
 
@@ -57,9 +63,10 @@ PLOTS: Final[dict[str, Plot]] = {
     ),
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 4, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
-    # One is admitted, one planned for later, and one refused, which all have to be known to whoever comes next.
+    # One is admitted, one planned for later, and one refused, which all have to be known to whoever comes next. They
+    # come early in a slot, so that who dies is back in the same one.
     "memory": Plot(
-        (_job("a", 4, value=100.0), _job("b", 3, at=2.0, value=90.0), _job("c", 4, at=3.0, value=0.001)),
+        (_job("a", 4, at=6.0, value=100.0), _job("b", 3, at=8.0, value=90.0), _job("c", 4, at=9.0, value=0.001)),
         nodes=1,
         policy="oasis",
     ),
@@ -100,22 +107,60 @@ class Counting:
         return ""
 
 
-def play_plot(name: str, counting: Counting) -> Report:
+@dataclass(slots=True)
+class Kept:
+    """What OASiS keeps, as it is at the end of each slot until the first job has ended: after that, times differ.
+
+    texts: the annotation of each job, by its name. prices: of the leader's ledger, where one leads.
+    """
+
+    texts: dict[int, dict[str, str]] = field(default_factory=dict)
+    prices: dict[int, Mapping[str, float]] = field(default_factory=dict)
+
+    def look(self, simulation: Simulation) -> None:
+        """Note this slot's."""
+        jobs = simulation.world.store.jobs.values()
+        if any(job.phase.ended for job in jobs):
+            return
+        slot = int(loop_time() // SLOT_SECONDS)
+        self.texts[slot] = {job.spec.name: job.spec.annotations.get(MEMORY, "") for job in jobs}
+        if simulation.extender.leads:
+            ledger = simulation.extender.live.ledger
+            self.prices[slot] = prices_of(ledger.policy, ledger.snapshot, loop_time())
+
+    def departures(self, reference: Kept) -> Iterator[str]:
+        """Slots of both in which anything differs, by a letter or a digit."""
+        for slot in sorted(self.texts.keys() & reference.texts.keys()):
+            if self.texts[slot] != reference.texts[slot]:
+                yield f"slot {slot}: the texts are {self.texts[slot]}, and were {reference.texts[slot]}"
+        for slot in sorted(self.prices.keys() & reference.prices.keys()):
+            if self.prices[slot] != reference.prices[slot]:
+                yield f"slot {slot}: the prices are {self.prices[slot]}, and were {reference.prices[slot]}"
+
+
+def play_plot(name: str, counting: Counting) -> tuple[Report, Kept]:
     """Play it once."""
-    plot = PLOTS[name]
+    plot, kept = PLOTS[name], Kept()
 
     def make() -> Simulation:
         made = Simulation(replace(scenario(plot)), kinds=(), crash=counting)
-        made.acts = plot.acts
+        looks = ((at, lambda _: kept.look(made)) for at in SLOT_ENDS) if plot.policy == "oasis" else ()
+        made.acts = (*plot.acts, *looks)
         return made
 
-    return play(make)
+    return play(make), kept
+
+
+@cache
+def reference(name: str) -> Kept:
+    """What is kept where nobody dies."""
+    return play_plot(name, Counting())[1]
 
 
 def points(name: str) -> Iterator[tuple[str, int]]:
     """Every write of the reference run: who makes it, and its number."""
     counting = Counting()
-    report = play_plot(name, counting)
+    report, _ = play_plot(name, counting)
     assert not report.violations, report.violations
     for who in CRASHING:
         yield from ((who, number) for number in range(1, counting.seen[who] + 1))
@@ -125,8 +170,8 @@ def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
     """Play a plot with one crash; the violations."""
     name, who, number, way = point
     counting = Counting((who, number), way)
-    report = play_plot(name, counting)
-    found = list(report.violations)
+    report, kept = play_plot(name, counting)
+    found = [*report.violations, *kept.departures(reference(name))]
     if not counting.struck:
         found.append("the write was never made")
     return f"{name}: {who} write {number} {way}", found

@@ -16,7 +16,7 @@ AT_CALLS: Final = {
     "release-500": 0.40, "release-lost": 0.40, "release-answer-lost": 0.60,
     "renew-lost": 0.10, "renew-answer-lost": 0.10, "renew-500": 0.15,
     "get-500": 0.25, "get-lost": 0.10,
-    "list-page-500": 0.20, "list-page-410": 0.15, "list-slow": 0.25,
+    "list-page-500": 0.20, "list-page-410": 0.15, "list-slow": 0.25, "list-late": 0.25,
     "watch-refused": 0.15, "watch-late": 0.05, "watch-duplicate": 0.05, "watch-reordered": 0.15,
     "watch-tail-lost": 0.02, "watch-410": 0.01, "watch-stalled": 0.006, "watch-closed": 0.03, "watch-undecodable": 0.01,
     "filter-request-lost": 0.03, "filter-answer-lost": 0.03, "filter-late": 0.02, "filter-twice": 0.06,
@@ -35,7 +35,7 @@ TIMED: Final = {
     "pause-extender": 1.0, "pause-controller": 0.7, "pause-scheduler": 0.5,
     "clock-jump-extender": 0.7, "clock-jump-controller": 0.4,
     "leader-killed": 0.7, "leader-paused": 1.0, "leader-paused-in-gang": 4.0, "leader-stopped-briefly": 0.5,
-    "compaction": 1.0, "lease-lost": 0.7, "lease-not-renewed": 0.5,
+    "operator-restarted": 1.0, "compaction": 1.0, "lease-lost": 0.7, "lease-not-renewed": 0.5,
     "node-not-ready": 1.0, "node-cordoned": 1.0, "node-deleted": 0.7, "node-shrunk": 0.5, "node-back": 2.0,
     "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 1.0,
     "job-bounds-edited": 1.0, "job-replicas-edited": 1.0, "job-suspended": 0.7, "job-resumed": 1.0, "job-deleted": 0.5,
@@ -55,7 +55,7 @@ RARE: Final = {
 }  # fmt: skip
 # Kinds that aim at what only some policies do; the others may befall every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {
-    "kill-in-move": ("specon",), "leader-paused-in-move": ("specon",),
+    "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ EVERY: Final = ("report", "resize", "fail-over")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, EVERY),
     "specon": ("report", "migrate", "fail-over"),
+    "kod2+specon": (*EVERY, "migrate"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
 

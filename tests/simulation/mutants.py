@@ -107,7 +107,7 @@ _SUSPENSIONS = desired._suspensions
 
 
 def stale_spec_while_scaling() -> list[Patch]:
-    """7 (Volcano #6010): a job is resized by bounds of long ago, without the version that they were read at."""
+    """7 (Volcano #6010), by its form: a resize is sent without the version that it was decided at."""
 
     async def set_replicas(api: Any, order: Any, leader: str) -> Any:
         unconditional: Any = _Unconditional(api)
@@ -125,6 +125,26 @@ class _Unconditional:
 
     async def patch(self, ref: Any, patch: Any, **_: Any) -> Any:
         return await self._api.patch(ref, patch)
+
+
+def stale_decision_lands() -> list[Patch]:
+    """7 (Volcano #6010), by its effect: a resize is sent as it was decided, at whatever version there is by then."""
+
+    async def set_replicas(api: Any, order: Any, leader: str) -> Any:
+        newest: Any = _Newest(api)
+        return await _SET_REPLICAS(newest, order, leader)
+
+    return [(calls, "_set_replicas", set_replicas)]
+
+
+class _Newest:
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    async def patch(self, ref: Any, patch: Any, *, resource_version: str = "", **others: Any) -> Any:
+        found = await self._api.get(ref)
+        version = found["metadata"]["resourceVersion"] if found else resource_version
+        return await self._api.patch(ref, patch, resource_version=version, **others)
 
 
 def repaired_gang_starves() -> list[Patch]:
@@ -345,7 +365,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     made.__name__.replace("_", "-"): made
     for made in (
         rollback_on_ambiguous_bind, leaked_reservation, bind_without_plan, partial_permit,
-        plan_of_a_hopeless_gang_kept, hold_and_wait, stale_spec_while_scaling, repaired_gang_starves,
+        plan_of_a_hopeless_gang_kept, hold_and_wait, stale_spec_while_scaling, stale_decision_lands,
+        repaired_gang_starves,
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
         swallowed_exception, no_wake_up, released_by_deletion, goes_on_too_early, users_suspension_undone,

@@ -133,6 +133,8 @@ class Line:
                 items, version, start = self._server.store.page(resource, PAGE, version, start)
             except ExpiredError:
                 raise ClusterError(410, "Expired") from None
+            if self._faults.strikes("list-late"):
+                await sleep(self._chance.uniform(0.5, 3.0))
             await self._alive()
             yield items, str(version)
             if not start:

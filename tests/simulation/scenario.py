@@ -26,6 +26,7 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "dragon": {"urgent_threshold": 20.0, "idle_threshold": 10.0, "restart_seconds": 5.0},
     "specon": {"interval": 5.0},
     "oasis": {"slot_seconds": 15.0, "horizon": 40},
+    "kod2+specon": {"specon.interval": 5.0},
 }
 CHUNK_SECONDS = 3.0
 LONGEST_CALM = 600.0
@@ -52,7 +53,7 @@ class Scenario:
     @property
     def longest_calm(self) -> float:
         """Seconds after the last fault by which every job that can run has ended (L1)."""
-        return (2 if self.settings.system == "specon" else 1) * LONGEST_CALM  # whose jobs are five times as long
+        return (2 if moves_jobs(self.settings.system) else 1) * LONGEST_CALM  # whose jobs are four times as long
 
     @property
     def replicas(self) -> tuple[str, ...]:
@@ -60,16 +61,24 @@ class Scenario:
         return REPLICAS if self.leased else REPLICAS[:1]
 
 
+def moves_jobs(policy: str) -> bool:
+    """Whether SpeCon does, on its own or above another policy."""
+    return policy.endswith("specon")
+
+
 def drawn(seed: int) -> Scenario:
     """The scenario of that seed."""
     chance, policy = random.Random(f"scenario {seed}"), POLICIES[seed % len(POLICIES)]
     nodes = tuple(_node(chance, index) for index in range(chance.choice((3, 4, 5))))
     storm = chance.uniform(65.0, 85.0)
-    made = [_job(chance, index, storm) for index in range(chance.randint(10, 13))]
+    made = [_job(chance, index, storm) for index in range(chance.randint(12, 15))]
     quiet = 1.0
-    if policy == "specon":  # which moves nobody while somebody waits, and nobody who has not trained for a while
-        made = [replace(job, arrival=0.3 * job.arrival, work_seconds=5 * job.work_seconds) for job in made[:8]]
+    if moves_jobs(policy):  # nobody while somebody waits, and nobody who has not trained for a while
+        made = [replace(job, arrival=0.3 * job.arrival, work_seconds=4 * job.work_seconds) for job in made[:12]]
         storm, quiet = 2 * storm, 3.0
+    if chance.random() < 0.35:
+        spoilt = chance.randrange(len(made))
+        made[spoilt] = replace(made[spoilt], annotations={MIN_WORKERS: "many"})
     said, varying = random.Random(f"said {seed}"), random.Random(f"ps {seed}")
     made = [replace(job, annotations={**job.annotations, **_said(said, job)}) for job in made]
     jobs = tuple(_with_elastic_ps(varying, job) if job.role(PS) is not None else job for job in made)
@@ -152,5 +161,4 @@ def _job(chance: random.Random, index: int, storm: float) -> JobSpec:
         arrival=chance.uniform(0.0, storm * 0.8),
         clean_pods=chance.choice((CleanPods.RUNNING, CleanPods.RUNNING, CleanPods.ALL)),
         utility=chance.choice((0.5, 1.0, 1.0, 3.0)),
-        annotations={MIN_WORKERS: "many"} if chance.random() < 0.03 else {},
     )

@@ -252,6 +252,11 @@ class Storm:
         self._write(lambda world: world.add_node(self._whole[name]))
         return name
 
+    def _operator_restarted(self) -> str:
+        away = self._chance.uniform(1.0, 20.0)
+        self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
+        return f"for {away:.1f} s"
+
     # -- pods ------------------------------------------------------------------------------------
 
     def _pods(self, scheduler: str = KOHORT) -> list[PodObject]:

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.simulation.crashes import CRASHING, PLOTS, WAYS, crash, points
+from tests.simulation.crashes import CRASHING, PLOTS, WAYS, Kept, crash, points, reference
 
 LEAST_POINTS = {"admission": 20, "commit": 9, "k-of-n": 6, "release": 20, "shrink": 12, "grow": 6, "memory": 24}
 RESIZES = ("shrink", "grow")
@@ -23,3 +23,24 @@ def test_a_crash_at_any_write_comes_right() -> None:
         wrong = {case: violations for case, violations in pool.imap(crash, cases, chunksize=8) if violations}
     print(f"{len(cases)} crashes at {sum(map(len, found.values()))} writes of {len(PLOTS)} scenarios")
     assert not wrong
+
+
+def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> None:
+    """Three jobs are decided about in one slot, and the first runs in the next: there is something to compare."""
+    kept = reference("memory")
+    decided, runs = sorted(kept.prices)[-2:]
+    assert all('"oasis"' in text for text in kept.texts[decided].values())
+    assert len(kept.texts[decided]) == 3
+    assert kept.prices[decided] != kept.prices[runs]
+    assert all(price > 0 for price in (*kept.prices[decided].values(), *kept.prices[runs].values()))
+
+
+@pytest.mark.parametrize("changed", ["texts", "prices"])
+def test_a_letter_or_a_digit_that_differs_is_found(changed: str) -> None:
+    kept, other = Kept({1: {"a": "plan"}}, {1: {"cpu": 0.1}}), Kept({1: {"a": "plan"}}, {1: {"cpu": 0.1}})
+    assert list(kept.departures(other)) == []
+    if changed == "texts":
+        kept.texts[1] = {"a": "Plan"}
+    else:
+        kept.prices[1] = {"cpu": 0.1 + 1e-16}
+    assert len(list(kept.departures(other))) == 1

@@ -54,6 +54,22 @@ def test_no_seed_of_very_many_breaks_an_invariant() -> None:
     _run(VERY_MANY)
 
 
+SHORT_OF = {
+    "steps": Report(1, steps=299, gangs=8, faults=Counter({"bind-lost": 10})),
+    "gangs": Report(1, steps=300, gangs=6, jobs=15, did=Counter(refused=1), faults=Counter({"bind-lost": 10})),
+    "faults": Report(1, steps=300, gangs=8, faults=Counter({"bind-lost": 9})),
+}
+
+
+@pytest.mark.parametrize("short", SHORT_OF.values(), ids=SHORT_OF)
+def test_a_seed_in_which_too_little_happens_fails(short: Report) -> None:
+    assert short.failure.startswith("too little was done")
+
+
+def test_a_job_that_was_refused_counts() -> None:
+    assert not Report(1, steps=300, gangs=7, did=Counter(refused=1), faults=Counter({"bind-lost": 10})).failure
+
+
 @pytest.mark.timeout(120)
 def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
     # These seeds put the names of two resources in different orders in a set.

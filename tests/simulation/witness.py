@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
 STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
+LATE: Final = 1.0  # seconds for which a step may find what has ended
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
 PARTIAL_STORM: Final = 240.0
 MOST_MOVES: Final = 1
@@ -461,6 +462,17 @@ class Witness(Watcher):
                 if pod.owner not in self.world.store.jobs:
                     continue  # its job is gone: whatever is left of it goes too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
+
+    def check_deadlines(self, extender: Extender) -> None:
+        """S14: no window and no plan outlives the step after its end."""
+        ledger = extender.live.ledger
+        if not (ledger.snapshot.leading and ledger.snapshot.synced):
+            return
+        late = ledger.now() - LATE
+        for gang in ledger.snapshot.gangs.values():
+            window = gang.window_ends is not None and gang.window_ends < late
+            if window or (gang.deadline is not None and gang.deadline < late and not gang.held):
+                self.violated("S14", f"the {'window' if window else 'plan'} of {gang.job_uid} has ended, and is kept")
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
         """S6: a pod is gone for a process only once it is."""

@@ -12,6 +12,7 @@ import pytest
 
 from extender.access.guard import PROBLEM
 from extender.config.settings import Settings
+from extender.routes import stream
 from policy.cluster.events import JobSeen, NodeSeen, Synced, Tick
 from tests import builders
 from tests.browser.scenes import Scene
@@ -138,18 +139,31 @@ def test_the_stream_tells_each_revision_with_its_decisions_and_goes_on_where_it_
     scene = Scene()
     with scene.served() as url:
         scene.do(NodeSeen(builders.node("n1")), Synced())
-        with httpx.stream("GET", f"{url}v1/stream", timeout=20, trust_env=False) as stream:
-            assert stream.headers["content-type"].startswith("text/event-stream")
-            lines = stream.iter_lines()
+        with httpx.stream("GET", f"{url}v1/stream", timeout=20, trust_env=False) as events:
+            assert events.headers["content-type"].startswith("text/event-stream")
+            lines = events.iter_lines()
             first = event(lines)
             scene.do(JobSeen(builders.job("a").workers(1).done()), *small_pods("a"))
             second = event(lines)
         assert first["data"]["decisions"] == []
         assert [one["action"] for one in second["data"]["decisions"]] == ["Admit"]
         resumed = {"Last-Event-ID": first["id"]}
-        with httpx.stream("GET", f"{url}v1/stream", headers=resumed, timeout=20, trust_env=False) as stream:
-            again = event(stream.iter_lines())
+        with httpx.stream("GET", f"{url}v1/stream", headers=resumed, timeout=20, trust_env=False) as events:
+            again = event(events.iter_lines())
         assert (again["id"], again["data"]["decisions"]) == (second["id"], second["data"]["decisions"])
+
+
+def test_a_decision_does_not_wait_behind_mere_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "GAP_SECONDS", 60.0)
+    scene = Scene()
+    with scene.served() as url:
+        scene.do(NodeSeen(builders.node("n1")), Synced())
+        with httpx.stream("GET", f"{url}v1/stream", timeout=20, trust_env=False) as events:
+            lines = events.iter_lines()
+            assert event(lines)["data"]["decisions"] == []
+            scene.do(JobSeen(builders.job("a").workers(1).done()))
+            scene.do(*small_pods("a"))
+            assert [one["action"] for one in event(lines)["data"]["decisions"]] == ["Admit"]
 
 
 def small_pods(name: str) -> list[Any]:

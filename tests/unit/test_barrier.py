@@ -290,7 +290,7 @@ async def test_k_of_n_refused_leaves_the_others_bound_and_the_refused_free_to_co
     stage.api.answers["a-worker-1"] = Refused(403, "Forbidden", "exceeded quota")
     calls = [call(stage, member) for member in pods]
     await later()
-    assert [task.result() for task in calls] == ["", "", f"{FAILED}: Forbidden"]
+    assert [task.result() for task in calls] == ["", "", f"{FAILED}: Forbidden: exceeded quota"]
     assert (stage.gang(A).state, dict(stage.gang(A).in_flight)) == (State.BINDING, {})
     del stage.api.answers["a-worker-1"]
     again = call(stage, pods[2])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bounds, command, scenes, simulator
+from benchmarks import bounds, command, gang_throughput, oasis_scene, scenes, simulator, verbs
 from benchmarks.report import Report, percentile
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
@@ -92,3 +92,28 @@ def test_the_scenes_are_what_they_say() -> None:
     assert [full.gang(f"job-run-{n}").state for n in range(3)] == [State.RUNNING] * 3
     assert {verdict.reason for verdict in full.verdicts.values()} == {Reason.NO_ROOM}
     assert [planned.gang(f"job-plan-{n}").state for n in range(4)] == [State.PLANNED] * 4
+
+
+def test_oasis_is_timed_once_for_each_job() -> None:
+    clock = oasis_scene.timed(4, seed=1, jobs=12)
+    assert len(clock.cpu) == len(clock.wall) == 12
+    assert min(clock.wall) > 0
+
+
+@pytest.mark.parametrize(("nodes", "good"), [(500, True), (5000, False)])
+def test_what_is_asked_of_gangs_goes_by_the_size_of_the_cluster(nodes: int, good: bool) -> None:
+    """Twice the plain scheduler's pods are enough on 500 nodes and too few on 5,000."""
+    made = Report("gang_throughput", {"nodes": nodes})
+    ours = gang_throughput.Run(200.0, {"scheduler": 1.0}, 0.02, counts={"calls filter": 1.0})
+    gang_throughput._note(made, {"plain": gang_throughput.Run(100.0, {"scheduler": 1.0}, 2.0), "kohort": ours}, nodes)
+    lines, held = bounds.judge(made, bounds.read()["gang_throughput"])
+    assert held is good, lines
+    assert made.ratios["pods_per_second/plain"].median == 2.0
+    assert any(f"pods_per_second/plain, {nodes} nodes" in line for line in lines)
+
+
+def test_filter_is_asked_with_one_name_and_with_all_of_them() -> None:
+    one, every = verbs.filters(["worker-node-00007"]), verbs.cases_of(1000)
+    assert one.keys() < every.keys()
+    for case in ("echo", "filter, planned", "filter, refused", "filter, not opted in"):
+        assert [len(json.loads(found[case][1])["NodeNames"]) for found in (one, every)] == [1, 1000]

@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("name", MOST)
 def test_filter_is_answered_while_people_ask(server: Server, name: str) -> None:
-    path, body = cases_of(NODES, server.said["planned"][0])["filter, planned"]
+    path, body = cases_of(NODES)["filter, planned"]
     ask, ratios, answered = beside.questions()[name], list[float](), 0
     for _ in range(ROUNDS):
         alone = median(beside.filtering(server, path, body, SECONDS))

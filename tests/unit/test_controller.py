@@ -690,6 +690,24 @@ def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_event
     assert queued(waits, waiting(30), 1000.0 + 2 * 3600), "an hour later it is told again"
 
 
+def test_a_controller_that_starts_again_and_again_tells_no_more() -> None:
+    """What it has told it does not remember; the names are the same, and the API server takes a name once."""
+    names, written = set[str](), 0
+    for minute in range(60):
+        story, now = WaitingStory("host-1", Quota()), 1000.0 + 60 * minute
+        starves = waiting(700).model_copy(
+            update={"jobs": (waiting(700).jobs[0].model_copy(update={"starving": True}),)}
+        )
+        events = [*queued(story, waiting(700), now), *story.starving(starves, now)]
+        names |= {event["metadata"]["name"] for event in events}
+        written += len(events)
+    assert written == 120
+    assert len(names) < 10
+    other = waiting(700).jobs[0].model_copy(update={"uid": "u-later"})
+    again = WaitingStory("host-1", Quota()).queued(other, (), 1000.0)
+    assert again["metadata"]["name"] not in names, "a job of the same name that came later"
+
+
 def test_the_same_reason_is_told_again_before_the_api_server_forgets_it() -> None:
     story = WaitingStory("host-1", Quota())
     times = [at for at in range(0, 7200, 10) if queued(story, waiting(100 + at), 1000.0 + at)]
@@ -698,9 +716,10 @@ def test_the_same_reason_is_told_again_before_the_api_server_forgets_it() -> Non
 
 def test_a_job_that_waits_anew_is_told_anew() -> None:
     story = WaitingStory("host-1", Quota())
-    assert len(queued(story, waiting(30), 1000.0)) == 1
+    (first,) = queued(story, waiting(30), 1000.0)
     assert queued(story, QueueView(generation=1, gated_pods=0, jobs=()), 1010.0) == []
-    assert len(queued(story, waiting(30), 1020.0)) == 1
+    (second,) = queued(story, waiting(30), 1020.0)
+    assert first["metadata"]["name"] != second["metadata"]["name"]
 
 
 @virtual

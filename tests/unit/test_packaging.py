@@ -59,7 +59,8 @@ def test_wheel_holds_the_two_packages_what_training_code_imports_and_nothing_els
         f"kohort-{PROJECT['version']}.dist-info",
     }
     assert not [name for name in names if "__pycache__" in name]
-    page = {f"extender/page/{name}" for name in ("assets/kohort.css", "assets/kohort.js", "templates/overview.html")}
+    parts = ("assets/kohort.css", "assets/kohort.js", "assets/lists.js", "templates/overview.html")
+    page = {f"extender/page/{name}" for name in parts}
     assert page <= set(names)
     assert "extender/install/manifests/base/kustomization.yaml" in names  # what `kohort render` puts together
 

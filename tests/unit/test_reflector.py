@@ -35,7 +35,7 @@ class VirtualClock(Clock):
 
 
 Script = list[Any]
-"""Answers in order. Of a list: pages, errors. Of a watch: groups of events, seconds that pass, HANG, errors."""
+"""Answers in order. Of a list: pages, errors. Of a watch: groups of events, seconds, what is awaited, HANG, errors."""
 HANG = object()
 
 
@@ -64,6 +64,8 @@ class FakeApi:
                 raise step
             if step is HANG:
                 await asyncio.Event().wait()
+            elif isinstance(step, asyncio.Event):
+                await step.wait()
             elif isinstance(step, int | float):
                 self.clock.time += step
             else:
@@ -316,8 +318,8 @@ class PatientClock(VirtualClock):
         return asyncio.timeout(seconds)
 
 
-async def test_a_list_that_is_asked_for_does_not_wait_for_a_silent_watch() -> None:
-    run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [[HANG]])
+async def asked_anew(run: Run, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Let it come to its watch and wait there; ask for a list, at once after ``meanwhile``; on until it is stopped."""
     run.reflector._clock = PatientClock()
     listed = asyncio.Event()
 
@@ -330,13 +332,26 @@ async def test_a_list_that_is_asked_for_does_not_wait_for_a_silent_watch() -> No
         await listed.wait()
         await asyncio.sleep(0.05)  # until it waits for what does not come
         assert run.api.asked == ["list", "watch 10"]
+        meanwhile()
         run.reflector.refresh()
         assert not run.reflector.fresh
         with pytest.raises(StoppedError):
             await task
     assert run.api.asked == ["list", "watch 10", "list", "watch 20"]
     assert run.reflector.fresh
+
+
+async def test_a_list_that_is_asked_for_does_not_wait_for_a_silent_watch() -> None:
+    run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [[HANG]])
+    await asked_anew(run)
     assert run.told[2:] == [("page", [event("MODIFIED", pod("a", 11))], "20"), ("end", [], "20")]
+
+
+async def test_a_list_that_is_asked_for_as_an_event_comes_does_not_wait_for_the_next_one() -> None:
+    arrived = asyncio.Event()
+    run = Run([[([pod("a", 1)], "10")], [([pod("a", 12)], "20")]], [[arrived, [event("MODIFIED", pod("a", 11))], HANG]])
+    await asked_anew(run, meanwhile=arrived.set)
+    assert run.told[2][0] == "changes"
 
 
 async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> None:

@@ -18,7 +18,7 @@ from extender.present.views.explain import ChangeView
 from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
-from policy.answers.changes import Kind
+from policy.answers.change import Kind
 from policy.cluster.actions import Admit, Effect, Resize, Stalled
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
@@ -30,6 +30,7 @@ from policy.systems import make_policy
 GIB = 2**30
 NOW = 1_000_000.0
 SMALL = Resources({"cpu": 500, "memory": GIB, "pods": 1})
+OTHERS = PodSeen(Pod("u-others", "team", "others", node="n2", requests=SMALL, phase=Phase.RUNNING))
 
 
 class StillClock(Clock):
@@ -178,13 +179,27 @@ async def test_the_queue_says_position_need_and_reason() -> None:
 async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
     jobs = [job("a-light", 1, cpu=3900), job("heavy", 3, cpu=3900), job("starving", 1, cpu=3900, arrival=NOW - 9999)]
     events = [event for one in jobs for event in (JobSeen(one), *pods(one))]
-    service = Service(NodeSeen(node("n1")), *events, Synced())
+    service = Service(NodeSeen(node("n1")), NodeSeen(node("n2")), OTHERS, *events, Synced())
     found = (await service.ask("/queue"))["jobs"]
     assert [(j["name"], j["position"], j["starving"]) for j in found] == [
         ("starving", 1, True),
         ("heavy", 2, False),
         ("a-light", 3, False),
     ]
+
+
+async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
+    """Too large for the cluster, or without its pods: to go first would change nothing for it."""
+    large = job("large", 9, cpu=3900, arrival=NOW - 9999)
+    podless, waits = job("podless", 1, cpu=3900, arrival=NOW - 9999), job("waits", 1, cpu=3900, arrival=NOW - 9999)
+    events = [JobSeen(large), *pods(large), JobSeen(podless), JobSeen(waits), *pods(waits)]
+    service = Service(NodeSeen(node("n1")), NodeSeen(node("n2")), OTHERS, *events, Synced())
+    found = (await service.ask("/queue"))["jobs"]
+    assert {j["name"]: (j["waits"]["reason"], j["starving"]) for j in found} == {
+        "large": ("GangExceedsCluster", False),
+        "podless": ("WaitingForPods", False),
+        "waits": ("RoomHeldByOtherPods", True),
+    }
 
 
 async def test_a_malformed_job_is_told_beside_the_queue() -> None:

@@ -19,6 +19,8 @@ from extender.config.settingsfile import SettingsError, load_settings
 from extender.state.rules import policy_of, rules_of
 from policy.cluster.snapshot import Rules
 from policy.systems import SYSTEMS, make_policy
+from policy.systems.rebalanced import Rebalanced
+from policy.systems.specon import SpeCon
 
 UNITS = ("_per_minute", "_seconds", "_bytes", "_per_second", "_nodes", "_at_once", "port", "connections", "files")
 
@@ -89,6 +91,8 @@ REFUSED_VALUES = {
     "policy: kod3": f"policy: 'kod3' is not allowed; allowed: one of {KNOWN}, or one of them with +specon",
     "policy: kod2+magic": f"policy: 'kod2+magic' is not allowed; allowed: one of {KNOWN}, or one of them with +specon",
     "{policy: kod2, rebalance: magic}": "rebalance: 'magic' is not allowed; allowed: '', 'specon' or 'guests'",
+    "{rebalance: specon, parameters: {specon.pace: 5}}": "parameters: specon has no parameter 'pace'; it has ",
+    "parameters: {specon.interval: 5}": "parameters: kod2 has no parameter 'specon.interval'; it has ",
     "{policy: specon, rebalance: specon}": (
         "rebalance: 'specon' is not allowed with policy: specon; "
         "specon: 'specon' cannot move its jobs; allowed are guests"
@@ -142,6 +146,12 @@ def test_every_system_can_be_chosen_with_its_parameters_and_specon_above_it() ->
     )
     assert policy_of(Settings(policy="kod2+specon")).name == "kod2+specon"
     assert policy_of(Settings(policy="drs", rebalance="specon")) == make_policy("drs+specon")
+
+
+@pytest.mark.parametrize("policy", ["kod2", "dragon"])
+def test_who_moves_jobs_has_parameters_of_its_own(policy: str) -> None:
+    made = policy_of(Settings(policy=policy, rebalance="specon", parameters={"specon.interval": 5.0}))
+    assert made == Rebalanced(policy_of(Settings(policy=policy)), SpeCon(interval=5.0))
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:

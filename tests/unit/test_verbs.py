@@ -202,7 +202,7 @@ async def test_8_9_an_answer_never_says_bound_when_it_is_not() -> None:
     stage = Scheduler()
     pods = stage.submit(A)
     stage.api.answers |= {"a-ps-0": Unknown("504"), "a-worker-0": Refused(403, "Forbidden", "no")}
-    assert await stage.schedule(*pods) == [UNKNOWN_OUTCOME, f"{Reason.BIND_FAILED.text}: Forbidden", ""]
+    assert await stage.schedule(*pods) == [UNKNOWN_OUTCOME, f"{Reason.BIND_FAILED.text}: Forbidden: no", ""]
 
 
 @virtual

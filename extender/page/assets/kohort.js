@@ -4,66 +4,18 @@
 
 const body = document.body;
 const find = (id) => document.getElementById(id);
-const lists = (name) => document.querySelector(`[data-list="${CSS.escape(name)}"]`);
 
-// -- lists: rows that stay are kept; those that come or change place are put in anew, so that nothing is seen to move --
-
-const known = new WeakMap(); // row -> HTML
-
-function row(html) {
-  const holder = document.createElement("template");
-  holder.innerHTML = html; // escaped by the server; scripts in it would not run, and the page's policy forbids them
-  const made = holder.content.firstElementChild;
-  known.set(made, html);
-  return made;
-}
-
-function keepFocus(list, change) {
-  const active = document.activeElement;
-  const inside = list.contains(active) && active !== list;
-  const href = inside && active.getAttribute("href");
-  const at = inside ? [...list.children].findIndex((one) => one.contains(active)) : -1;
-  change();
-  if (!inside || document.activeElement === active) return;
-  const same = href && [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
-  const there = list.children[Math.min(at, list.children.length - 1)];
-  const near = there && (there.matches("button, a") ? there : there.querySelector("a, button"));
-  const next = list.contains(active) ? active : same || near;
-  if (next) next.focus({ preventScroll: true });
-}
-
-function arrange(old, pieces) {
-  const whole = pieces.every((piece) => typeof piece === "string");
-  const rows = [];
-  for (const piece of pieces) {
-    const last = old[rows.length];
-    if (typeof piece !== "string") rows.push(...old.slice(piece[0], piece[0] + piece[1]));
-    else rows.push(whole && last && known.get(last) === piece ? last : row(piece));
-  }
-  return rows;
-}
-
-function apply(list, pieces) {
-  const old = [...list.children];
-  const rows = arrange(old, pieces);
-  keepFocus(list, () => {
-    old.forEach((one, at) => one === rows[at] || one.remove());
-    let next = list.firstElementChild;
-    for (const one of rows) {
-      if (one === next) next = next.nextElementSibling;
-      else list.insertBefore(one, next);
-    }
-  });
+function putPlaces(told) {
+  const rows = listOf("queue").children;
+  told.split(" ").forEach((text, at) => put(rows[at].firstElementChild, text));
 }
 
 function show(parts) {
-  for (const [name, pieces] of Object.entries(parts.lists)) {
-    const list = lists(name);
-    if (list) apply(list, pieces);
-  }
+  change(parts.lists);
   const tiles = find("tiles");
   if (tiles && parts.facts.density) tiles.className = `tiles ${parts.facts.density}`;
   if (parts.facts.title) document.title = parts.facts.title;
+  if (parts.facts.places) putPlaces(parts.facts.places);
   ahead = Number(parts.facts.now) - Date.now() / 1000;
   body.dataset.frame = parts.frame;
   refine();
@@ -73,12 +25,20 @@ let ahead = Number(body.dataset.now) - Date.now() / 1000; // seconds by which th
 
 // -- the stream ----------------------------------------------------------------------------------
 
+const SOON = 250; // milliseconds that what nobody has decided may wait, for a decision often follows it
 let asking = false;
 let again = false;
+let due = 0;
 let paused = false;
 let heard = performance.now();
 
+function soon() {
+  due ||= setTimeout(refresh, SOON);
+}
+
 async function refresh() {
+  clearTimeout(due);
+  due = 0;
   if (paused || document.hidden || !body.dataset.parts) return;
   if (asking) {
     again = true;
@@ -131,7 +91,8 @@ function listen() {
     const { decisions } = JSON.parse(event.data);
     const named = decisions.filter((one) => one.job && one.action !== "Bind");
     if (named.length) say(`${named.length} new: ${named[0].job.name} ${named[0].text}`, false);
-    refresh();
+    if (decisions.some((one) => one.action !== "Remember")) refresh();
+    else soon();
   });
 }
 
@@ -157,6 +118,11 @@ function localTimes() {
     time.title = at.toLocaleString();
     put(time, at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }));
   }
+}
+
+function waits() {
+  const now = Date.now() / 1000 + ahead;
+  for (const time of document.querySelectorAll("time[data-since]")) put(time, duration(now - Number(time.dataset.since)));
 }
 
 // -- find a job ----------------------------------------------------------------------------------
@@ -239,6 +205,7 @@ function watchMap(tiles) {
 
 function refine() {
   localTimes();
+  waits();
   if (wanted()) filter();
   const tiles = find("tiles");
   if (tiles && tiles.children.length) {
@@ -258,8 +225,7 @@ function togglePause() {
 
 function everySecond() {
   if (!paused && !document.hidden) {
-    const now = Date.now() / 1000 + ahead;
-    for (const time of document.querySelectorAll("time[data-since]")) put(time, duration(now - Number(time.dataset.since)));
+    waits();
     if (performance.now() - heard > 30_000) refresh(); // charts go on, also where nothing is decided
   }
 }

@@ -9,7 +9,7 @@ from extender.present.views.base import View
 from extender.present.views.cluster import HeldView
 from extender.present.views.decisions import StepView
 from extender.present.views.jobs import ExpectedView, JobDetail
-from policy.answers.changes import Kind
+from policy.answers.change import Kind
 
 
 class NeedView(View):

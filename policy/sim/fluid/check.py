@@ -10,18 +10,33 @@ from policy.cluster.invariants import violations
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
+from policy.sim.fluid.pricecheck import falling_prices
 from policy.sim.pods.service import Step
+from policy.systems.base import Policy
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.schedule import MEMORY
 
 
 class Checker:
-    """Collects what was broken, each with its time in seconds since the epoch; an empty list is health."""
+    """Collects what was broken, each with its time in seconds since the epoch; an empty list is health.
 
-    def __init__(self) -> None:
+    ``policy``: whose run it is; OASiS's prices are looked at, too, whenever its book has changed.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
         self.broken: list[str] = []
+        self.markets = 0  # that were looked at
+        self._oasis = policy if isinstance(policy, Oasis) else None
+        self._book: object = None
 
     def __call__(self, step: Step) -> None:
         """Look at one step."""
-        self.broken += [f"{step.at}: {what}" for what in broken(step)]
+        found = [*broken(step)]
+        book = step.snapshot.memory.get(MEMORY)
+        if self._oasis is not None and book is not self._book:
+            self._book, self.markets = book, self.markets + 1
+            found += falling_prices(self._oasis, step.snapshot, step.at)
+        self.broken += [f"{step.at}: {what}" for what in found]
 
 
 def broken(step: Step) -> Iterator[str]:

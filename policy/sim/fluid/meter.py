@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import PS, WORKER, Node, Pod
@@ -132,7 +131,7 @@ class Meter:
 
     def end(self, uid: str, work: Work, now: float, **how: bool) -> None:
         """The job has ended, or the run has before it. ``how``: finished, terminated or rejected."""
-        record, spec = self._records.pop(uid, Record()), work.spec
+        record, spec = self._records.pop(uid, None) or Record(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
         delay = (now - self._start - spec.arrival) / self._settings.slot_seconds
         self._outcomes[uid] = JobOutcome(
@@ -153,10 +152,6 @@ class Meter:
             utility=curve.at(delay) if curve is not None else None,
             lateness=delay - curve.target if curve is not None else None,
         )
-
-    @cached_property
-    def _largest(self) -> Node:
-        return max(self._trace.nodes, key=lambda node: (node.allocatable["cpu"], node.name))
 
     def _ideal(self, spec: JobSpec) -> float:
         """How long the work takes at the workers asked for, together on the largest node and alone there."""
@@ -202,7 +197,7 @@ class _Free:
         names = [name for name in typical if name != "pods" and room[name]]
         self._typical = typical
         self._name = max(names, key=lambda name: (typical[name] / room[name], name), default="")
-        self._nodes: dict[str, Resources] = {}
+        self._nodes: dict[str, tuple[Resources, int]] = {}  # what is free there, and for how many typical workers
         self._all = self._useful = 0
         self._seconds = self._lost = 0.0
 
@@ -216,19 +211,19 @@ class _Free:
         """A node came, changed or went."""
         for node, sign in ((old, -1), (new, 1)):
             if node is not None:
-                before = self._nodes.get(node.name, NOTHING)
-                after = before + node.allocatable.times(sign)
-                self._change(node.name, before, after)
+                self._change(node.name, node.allocatable, sign)
 
     def hold(self, node: str, requests: Resources, sign: int) -> None:
         """A pod took room there, or gave it back."""
-        before = self._nodes.get(node, NOTHING)
-        self._change(node, before, before - requests if sign > 0 else before + requests)
+        self._change(node, requests, -sign)
 
-    def _change(self, node: str, before: Resources, after: Resources) -> None:
-        self._nodes[node] = after
+    def _change(self, node: str, amounts: Resources, sign: int) -> None:
+        before, fitted = self._nodes.get(node, (NOTHING, 0))
+        after = before + amounts if sign > 0 else before - amounts
+        fitting = self._typical.how_many(after)
+        self._nodes[node] = after, fitting
         self._all += max(0, after[self._name]) - max(0, before[self._name])
-        self._useful += self._typical[self._name] * (self._typical.how_many(after) - self._typical.how_many(before))
+        self._useful += self._typical[self._name] * (fitting - fitted)
 
     @property
     def mean(self) -> float:

@@ -14,6 +14,7 @@ class Bar:
     """What must hold over the rows of all seeds. value: from the rows to the number; inclusive bounds.
 
     paper: the paper's own number in words, or what it says. reason: why a bar that is missed cannot be reached.
+    untested: why no mutant is named for it, where none is.
     """
 
     claim: str
@@ -23,6 +24,12 @@ class Bar:
     unit: str = ""
     paper: str = ""
     reason: str = ""
+    untested: str = ""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether anything is needed; else the number is only reported."""
+        return self.at_least is not None or self.at_most is not None
 
     def met(self, rows: Sequence[Row]) -> bool:
         """Whether the bound holds; a value that is not a number meets no bound."""
@@ -31,17 +38,29 @@ class Bar:
         high = self.at_most is None or value <= self.at_most
         return low and high and value == value  # NaN equals nothing
 
+    def spread(self, rows: Sequence[Row]) -> tuple[float, float] | None:
+        """p10 and p90 of what each seed alone gives; None of one seed, and of a value that only all of them have."""
+        if isinstance(self.value, OfAll) or len(rows) < 2:
+            return None
+        try:
+            alone = [self.value([row]) for row in rows]
+        except ZeroDivisionError:
+            return None
+        return _quantile(alone, 0.1), _quantile(alone, 0.9)
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """The same experiment with one mechanism switched off; ``misses``: claims of bars that it must miss.
 
     ``measure``: what the mechanism may change; the rest is as in the experiment's own row of that seed.
+    ``reason``: why it is not caught, where no bar of the experiment depends on the mechanism.
     """
 
     name: str
     measure: Measure
-    misses: tuple[str, ...]
+    misses: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +93,40 @@ def mean(measure: str) -> Callable[[Sequence[Row]], float]:
     return lambda rows: sum(row[measure] for row in rows) / len(rows)
 
 
-def share(measure: str, holds: Callable[[float], bool]) -> Callable[[Sequence[Row]], float]:
+@dataclass(frozen=True, slots=True)
+class OfAll:
+    """A value that only all seeds together have: a share of them, a quantile, the worst."""
+
+    value: Callable[[Sequence[Row]], float]
+
+    def __call__(self, rows: Sequence[Row]) -> float:
+        """The value over these rows."""
+        return self.value(rows)
+
+
+def share(measure: str, holds: Callable[[float], bool]) -> OfAll:
     """The share of seeds in which a measure holds."""
-    return lambda rows: sum(1 for row in rows if holds(row[measure])) / len(rows)
+    return OfAll(lambda rows: sum(1 for row in rows if holds(row[measure])) / len(rows))
 
 
-def quantile(measure: str, q: float) -> Callable[[Sequence[Row]], float]:
+def quantile(measure: str, q: float) -> OfAll:
     """A quantile of a measure over the seeds, linear between ranks."""
-
-    def of(rows: Sequence[Row]) -> float:
-        values = sorted(row[measure] for row in rows)
-        at = q * (len(values) - 1)
-        low = int(at)
-        high = min(low + 1, len(values) - 1)
-        return values[low] + (values[high] - values[low]) * (at - low)
-
-    return of
+    return OfAll(lambda rows: _quantile([row[measure] for row in rows], q))
 
 
-def worst(measure: str) -> Callable[[Sequence[Row]], float]:
+def worst(measure: str) -> OfAll:
     """The lowest value over the seeds."""
-    return lambda rows: min(row[measure] for row in rows)
+    return OfAll(lambda rows: min(row[measure] for row in rows))
 
 
-def best(measure: str) -> Callable[[Sequence[Row]], float]:
+def best(measure: str) -> OfAll:
     """The highest value over the seeds."""
-    return lambda rows: max(row[measure] for row in rows)
+    return OfAll(lambda rows: max(row[measure] for row in rows))
+
+
+def _quantile(values: Sequence[float], q: float) -> float:
+    ranked = sorted(values)
+    at = q * (len(ranked) - 1)
+    low = int(at)
+    high = min(low + 1, len(ranked) - 1)
+    return ranked[low] + (ranked[high] - ranked[low]) * (at - low)

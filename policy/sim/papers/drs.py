@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from policy.cluster.actions import Decision
 from policy.cluster.snapshot import Snapshot
@@ -17,10 +18,10 @@ from policy.sim.objects import JobSpec
 from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean, share
 from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, table_1
 from policy.sim.papers.drsfigures import draw_classes
-from policy.sim.papers.kod2 import WithoutScaleOut
+from policy.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
 from policy.sim.traces.base import Trace
 from policy.systems.base import Policy
-from policy.systems.baselines import KubeflowSpread
+from policy.systems.baselines import FifoPod, KubeflowSpread, Retry
 from policy.systems.dragon import Dragon
 from policy.systems.drs import Drs
 
@@ -131,7 +132,24 @@ ASSUMED = (
 )
 
 NO_SCALE_UP = WithoutScaleOut(DRS)
+NO_SCALE_DOWN = WithoutScaleIn(DRS)
 ANYWHERE = Drs(scale_up=Where.ANYWHERE)
+NOBODY_YIELDS = "among jobs of one utility nobody gives workers back for another"
+SHORT_QUEUE = (
+    "on Table 1 nearly nobody waits, and the scale-up, which passes over room on other nodes, makes the difference; "
+    "drs-loaded is the experiment that utilities decide"
+)
+
+
+def no_gang(trace: Callable[[int], Trace], seed: int) -> Row:
+    """Pod by pod where DRS should be."""
+    return Case(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
+
+
+def blind(trace: Callable[[int], Trace], *misses: str, reason: str = "") -> Mutant:
+    """DRS is told that all jobs are worth the same."""
+    return Mutant("no utility", Case(trace, OtherUtilities(DRS, 0.0), baseline=False), misses, reason)
+
 
 EQUAL = Experiment(
     name="drs-equal",
@@ -146,7 +164,11 @@ EQUAL = Experiment(
         Bar("GPU use, DRS", mean("use/drs"), unit="%"),
     ),
     seeds=100,
-    mutants=(Mutant("no scale-up", Case(equal_jobs, NO_SCALE_UP, baseline=False), (BELOW_DRAGON, BELOW_KUBEFLOW)),),
+    mutants=(
+        Mutant("no scale-up", Case(equal_jobs, NO_SCALE_UP, baseline=False), (BELOW_DRAGON, BELOW_KUBEFLOW)),
+        Mutant("no gang", partial(no_gang, equal_jobs), (BELOW_DRAGON, BELOW_KUBEFLOW)),
+        Mutant("no scale-down", Case(equal_jobs, NO_SCALE_DOWN, baseline=False), reason=NOBODY_YIELDS),
+    ),
     figure=draw_classes,
     assumed=ASSUMED,
 )
@@ -170,6 +192,9 @@ DRAWN = Experiment(
     mutants=(
         Mutant("no scale-up", Case(drawn_utilities, NO_SCALE_UP, baseline=False), (TOP_OFTEN, TOP_MEAN)),
         Mutant("scale-up on any node", Case(drawn_utilities, ANYWHERE, baseline=False), (TOP_OFTEN, TOP_MEAN)),
+        Mutant("no gang", partial(no_gang, drawn_utilities), (TOP_OFTEN, TOP_MEAN)),
+        Mutant("no scale-down", Case(drawn_utilities, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
+        blind(drawn_utilities, reason=SHORT_QUEUE),
     ),
     figure=draw_classes,
     assumed=ASSUMED,
@@ -188,6 +213,9 @@ LATE = Experiment(
             Case(late_large_job, OtherUtilities(DRS, -1.0), baseline=False),
             (TOP_OFTEN, TOP_MEAN),
         ),
+        Mutant("no gang", partial(no_gang, late_large_job), (TOP_OFTEN, TOP_MEAN)),
+        Mutant("no scale-down", Case(late_large_job, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
+        blind(late_large_job, reason=SHORT_QUEUE),
     ),
     figure=draw_classes,
     assumed=ASSUMED,
@@ -200,7 +228,7 @@ LOADED = Experiment(
     source="ours: on Table 1 nearly nobody waits, so that utilities decide little",
     measure=Case(loaded, baseline=False),
     bars=_top_bars(40.0),
-    mutants=(Mutant("no utility", Case(loaded, OtherUtilities(DRS, 0.0), baseline=False), (TOP_MEAN,)),),
+    mutants=(blind(loaded, TOP_OFTEN, TOP_MEAN),),
     figure=draw_classes,
     assumed=ASSUMED,
 )

@@ -106,12 +106,16 @@ def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
 
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
     """Later arrivals leave nodes idle, which Algorithm 2 fills as well, since an empty one has the least score."""
-    missed = ("average completion time", "makespan")
-    found = {"the algorithms as printed": LITERAL, "lines 10-12 as printed": VARIANTS["lines 10-12"]}
+    missed = ("average completion time", "makespan", "jobs better")
+    still = (*missed, "best job")  # nothing is moved
+    found = [
+        Mutant("the algorithms as printed", partial(mixed, jobs, LITERAL), still),
+        Mutant("lines 10-12 as printed", partial(mixed, jobs, VARIANTS["lines 10-12"]), still),
+        Mutant("no reports", partial(without_reports, jobs), still),
+    ]
     if jobs == 20:
-        found["no Algorithm 3"] = VARIANTS["no Algorithm 3"]
-    printed = (Mutant(name, partial(mixed, jobs, policy), missed) for name, policy in found.items())
-    return (*printed, Mutant("no reports", partial(without_reports, jobs), missed))
+        found.append(Mutant("no Algorithm 3", partial(mixed, jobs, VARIANTS["no Algorithm 3"]), missed))
+    return tuple(found)
 
 
 def _mixed_experiment(jobs: int) -> Experiment:
@@ -141,6 +145,22 @@ def fixed(policy: Policy, seed: int) -> Row:
     }
 
 
+def no_balance(seed: int) -> Row:
+    """Algorithm 3 never runs."""
+    return compare(run(FIXED, VARIANTS["no Algorithm 3"], seed), run(FIXED, RoundRobin(), seed))
+
+
+def readable(seed: int) -> Row:
+    """As printed, but growth, ladder and gate follow the text: only Algorithm 3 is as printed."""
+    repaired = SpeCon(gate=Gate.OPEN, balance=Balance.PRINTED)
+    return named("literal", against_default(FIXED, repaired, seed))
+
+
+NO_WORSE = "it only bounds the harm: none of our variants makes these jobs so much later"
+NO_IDLE_NODE = (
+    "jobs that come one after another leave no node idle for long: without moves the makespan is the same to 1 %"
+)
+AS_PRINTED = "moves of the algorithms as printed"
 WRONG_JOB = (
     "among jobs of one size the converged one is the next to end: to slow it down for younger ones is the contrary of "
     "shortest remaining time first"
@@ -152,15 +172,27 @@ FIXED_SCHEDULE = Experiment(
     source="SpeCon, section VI-B, Figure 5",
     measure=partial(fixed, SpeCon()),
     bars=(
-        Bar("average completion time", mean("average"), at_most=8.0, unit="%", paper="-14.7 %", reason=WRONG_JOB),
-        Bar("makespan", mean("makespan"), at_most=0.0, unit="%", paper="-5.6 %"),
+        Bar(
+            "average completion time",
+            mean("average"),
+            at_most=8.0,
+            unit="%",
+            paper="-14.7 %",
+            reason=WRONG_JOB,
+            untested=NO_WORSE,
+        ),
+        Bar("makespan", mean("makespan"), at_most=0.0, unit="%", paper="-5.6 %", untested=NO_IDLE_NODE),
         Bar("average without moves", mean("plain"), unit="s", paper="275.2 s"),
         Bar("best job", mean("best"), unit="%", paper="37.6 %"),
         Bar("worst job", mean("worst"), unit="%"),
         Bar("jobs better", mean("better"), unit="%", paper="55 %"),
         Bar("moves", mean("moves")),
         Bar("average, sizes that differ by a quarter", mean("uneven/average"), unit="%"),
-        Bar("moves of the algorithms as printed", mean("literal/moves"), at_most=0.0),
+        Bar(AS_PRINTED, mean("literal/moves"), at_most=0.0),
+    ),
+    mutants=(
+        Mutant("no Algorithm 3", no_balance, reason=NO_IDLE_NODE),
+        Mutant("growth, ladder and gate by the text", readable, (AS_PRINTED,)),
     ),
     figure=draw_completion,
     assumed=ASSUMED,

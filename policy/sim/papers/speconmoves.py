@@ -8,7 +8,7 @@ from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.snapshot import Snapshot
 from policy.sim.fluid.run import simulate
-from policy.sim.papers.base import Bar, Experiment, Mutant, Row, best, mean
+from policy.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row, best, mean
 from policy.sim.papers.speconfigures import draw_costs, draw_guests
 from policy.sim.papers.speconworld import (
     BI_RNN,
@@ -62,13 +62,16 @@ class MoveAt:
         return replace(decided, actions=(*decided.actions, *moves))
 
 
-def costs(seed: int, seconds: float = SETTINGS.migrate_seconds) -> Row:
-    """One job alone, moved at each share of its work: by how much it ends later, in seconds."""
+def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.0) -> Row:
+    """One job alone, moved at each share of its work: by how much it ends later, in seconds.
+
+    ``seconds``: what a move takes; ``more``: of a job that is nearly done.
+    """
     row: dict[str, float] = {}
     for model, decay in MODELS.items():
         trace = trace_of(Setup(1, 2, gap=0.0, decays=(decay,)), seed)
         for share in SHARES:
-            result = simulate(trace, MoveAt(share), replace(SETTINGS, migrate_seconds=seconds))
+            result = simulate(trace, MoveAt(share), replace(SETTINGS, migrate_seconds=seconds + more * share))
             lost = result.jobs[0].jct_seconds - trace.jobs[0].work_seconds
             row[f"{model}/{share:g}"] = lost
     return {**row, "most": max(row.values()), "least": min(row.values())}
@@ -79,6 +82,13 @@ def slow_checkpoints(seed: int) -> Row:
     return costs(seed, 30.0)
 
 
+def growing_checkpoints(seed: int) -> Row:
+    """The longer a job has trained, the longer it is saved."""
+    return costs(seed, more=4.0)
+
+
+LOST, UNEVEN_COST = "most progress lost by a move", "difference by how far the job is"
+HARMLESS = "it forbids harm: our mutants harm single jobs and gain in the mean"
 COST = Experiment(
     name="specon-save-resume",
     system="specon",
@@ -86,12 +96,15 @@ COST = Experiment(
     source="SpeCon, section III, Figures 2 and 3",
     measure=costs,
     bars=(
-        Bar("most progress lost by a move", best("most"), at_most=5.0, unit="s", paper="below 5 s, deviation 1.43 s"),
-        Bar("difference by how far the job is", lambda rows: max(row["most"] - row["least"] for row in rows), unit="s",
+        Bar(LOST, best("most"), at_most=5.0, unit="s", paper="below 5 s, deviation 1.43 s"),
+        Bar(UNEVEN_COST, OfAll(lambda rows: max(row["most"] - row["least"] for row in rows)), unit="s",
             at_most=0.5, paper="none"),
     ),
     seeds=30,
-    mutants=(Mutant("checkpoints of 30 s", slow_checkpoints, ("most progress lost by a move",)),),
+    mutants=(
+        Mutant("checkpoints of 30 s", slow_checkpoints, (LOST,)),
+        Mutant("checkpoints that grow", growing_checkpoints, (LOST, UNEVEN_COST)),
+    ),
     figure=draw_costs,
     assumed=("saving and resuming is 4 s in the simulator; what is measured is that a move costs no more than that",),
 )  # fmt: skip
@@ -158,8 +171,14 @@ def _guest_bars() -> tuple[Bar, ...]:
     bars = [Bar(WORST, best("worst"), at_most=25.0, unit="%")]
     for name in SETUPS:
         bars += [
-            Bar(f"{name}: average completion time", mean(f"{name}/average"), at_most=0.0, unit="%"),
-            Bar(f"{name}: makespan", mean(f"{name}/makespan"), at_most=0.0, unit="%"),
+            Bar(
+                f"{name}: average completion time",
+                mean(f"{name}/average"),
+                at_most=0.0,
+                unit="%",
+                untested="" if name == "fixed" else HARMLESS,
+            ),
+            Bar(f"{name}: makespan", mean(f"{name}/makespan"), at_most=0.0, unit="%", untested=HARMLESS),
             Bar(f"{name}: jobs better", mean(f"{name}/better"), unit="%"),
             Bar(f"{name}: best job", mean(f"{name}/best"), unit="%"),
             Bar(f"{name}: worst job", mean(f"{name}/worst"), unit="%"),

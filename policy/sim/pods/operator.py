@@ -43,8 +43,15 @@ class Operator:
         self._bucket = Bucket(ground.settings.operator_rate, ground.settings.operator_burst, ground.now)
         self._queue: dict[str, None] = {}
         self._busy = False
+        self._away_until = ground.now
         ground.job_listeners.append(lambda job: self._look(job.uid))
         ground.pod_listeners.append(lambda pod: self._look(pod.owner))
+
+    def restart(self, seconds: float) -> None:
+        """Be away for so long; then look at every job, as after a list."""
+        self._away_until = self._ground.now + seconds
+        for uid in self._ground.store.jobs:
+            self._look(uid)
 
     def _look(self, job_uid: str) -> None:
         if job_uid not in self._ground.store.jobs:
@@ -56,6 +63,9 @@ class Operator:
 
     def _turn(self) -> None:
         """Work until the queue is empty or the rate is used up."""
+        if (away := self._away_until - self._ground.now) > 0:
+            self._ground.later(away, self._turn, OPERATOR)
+            return
         while self._queue:
             uid = next(iter(self._queue))
             job = self._ground.store.jobs.get(uid)

@@ -29,7 +29,7 @@ class World:
         # Training first: what a write does to the progress is settled before anybody reacts to it.
         self._training = Training(self._ground)
         self._kubelets = Kubelets(self._ground)
-        self._operator = Operator(self._ground)
+        self.operator = Operator(self._ground)
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ replica with a GPU, 8 cores and 32 GiB, no ps (they train by all-reduce), half t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from policy.cluster.model import WORKER, Role
@@ -39,16 +39,19 @@ APPLICATIONS: Mapping[str, Application] = {
 }
 
 
-def pollux(table: Table, *, nodes: int = NODES, load: float | None = None) -> Trace:
-    """The jobs on so many nodes of 4 GPUs; load: as in Philly. Raises TraceError."""
-    jobs = read(table, lambda line: (line.where, _job(line)))
+def pollux(
+    table: Table, *, nodes: int = NODES, load: float | None = None, models: Collection[str] | None = None
+) -> Trace:
+    """The jobs on so many nodes of 4 GPUs; load: as in Philly; models: as in Kohort's own format. Raises TraceError."""
+    known = {name: one for name, one in APPLICATIONS.items() if models is None or name in models}
+    jobs = read(table, lambda line: (line.where, _job(line, known)))
     cluster = [node(f"node-{index:02d}", 48, 192, 4) for index in range(nodes)]
     return to_load(checked(cluster, jobs), load, GPU)
 
 
-def _job(line: Line) -> JobSpec:
+def _job(line: Line, known: Mapping[str, Application]) -> JobSpec:
     model = line.text("application")
-    application = line.choice("application", APPLICATIONS)
+    application = line.choice("application", known)
     line.count("batch_size", least=1)  # the authors' systems tune it; ours do not
     workers = line.count("num_replicas", least=1)
     least, most = elastic(workers)

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
-from policy.systems.oasis.prices import Ground, Prices, Pricing
+from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Book, Plan, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """used, units: what the plans take and what a unit costs, [slot, node, resource]."""
+
+    ground: Ground
+    used: Array
+    units: Array
+
+
+def market(
+    pricing: Pricing,
+    nodes: Sequence[tuple[Node, Resources]],
+    book: Book,
+    known: Sequence[Seen],
+    window: tuple[int, int],
+    slots: int,
+) -> Market | None:
+    """The prices (equation 22) in so many slots from the first on (``window``); None before any job.
+
+    ``slots``: T, for the bounds.
+    """
+    plans, seen = tuple(book.plans.values()), (*known, *book.seen.values())
+    names = {name for one in seen for request in (one.worker, one.server) for name in request}
+    if not nodes or not names:
+        return None
+    ground = Ground.of(nodes, names | {name for plan in plans for name in _asked(plan)})
+    worker, server = (pricing.bounds(ground, seen, role, slots) for role in ground.hosts)
+    used = ground.usage(plans, *window)
+    return Market(ground, used, Prices(ground, worker, server).units(used))
 
 
 def prices_now(
@@ -20,17 +52,13 @@ def prices_now(
 
     A unit is that of ``Resources``: a millicore, a byte, a piece. ``slots``: T, for the bounds.
     """
-    plans, seen = tuple(book.plans.values()), (*known, *book.seen.values())
-    names = {name for one in seen for request in (one.worker, one.server) for name in request}
-    if not nodes or not names:
+    found = market(pricing, nodes, book, known, (slot, 1), slots)
+    if found is None:
         return {}
-    ground = Ground.of(nodes, names | {name for plan in plans for name in _asked(plan)})
-    worker, server = (pricing.bounds(ground, seen, role, slots) for role in ground.hosts)
-    units = Prices(ground, worker, server).units(ground.usage(plans, slot, 1)[0])
-    means = np.mean(units, axis=0)
+    means = np.mean(found.units[0], axis=0)
     return {
         name: float(mean)
-        for name, mean, priced in zip(ground.names, means, ground.priced, strict=True)
+        for name, mean, priced in zip(found.ground.names, means, found.ground.priced, strict=True)
         if priced and math.isfinite(mean)
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
@@ -63,6 +64,21 @@ def test_a_refusal_that_says_nothing_is_found() -> None:
 
 
 Run = Callable[..., Result]
+WRONG = [
+    (("simulate", "--seeds", "several"), "'--seeds': 'several': Input should be a valid integer"),
+    (("scale", "mnist", "--workers", "-3"), "'--workers': '-3': Input should be greater than or equal to 0"),
+    (("queue", "-o", "xml"), "'-o': 'xml' is not one of 'table', 'wide', 'json', 'yaml'"),
+    (("-o", "xml", "queue"), "'-o': 'xml' is not one of 'table', 'wide', 'json', 'yaml'"),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), WRONG, ids=[" ".join(given) for given, _ in WRONG])
+def test_a_wrong_option_is_told_with_its_value_and_what_is_allowed(given: tuple[str, ...], told: str) -> None:
+    found = CliRunner().invoke(commands.app, list(given))
+    assert found.exit_code == 2
+    assert told in found.output
+
+
 JOB = ("team/mnist",)
 KOD2 = ("--trace", "kod2", "--seeds", "1", "--first-seed", "3")
 BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
@@ -77,16 +93,16 @@ BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
     "explain": (("team/big",), ("-o", "json"), "add 2 nodes like n1", "unblock"),
     "what-if": (("--cordon", "n1"), ("-o", "json"), "WOULD BE", "jobs"),
     "version": ((), ("-o", "json"), "kohort 0.", "kohort"),
-    "check-config": (("manifests/base/scheduler-config.yaml",), ("-o", "json"), "", "findings"),
+    "check-config": (("manifests/base/scheduler-config.yaml",), ("-o", "json"), "good for Kohort", "findings"),
     "render": ((), ("-o", "json"), "kind: Deployment", "items"),
     "scale": ((*JOB, "--workers", "4"), ("-o", "json"), "replicas is 4 already", "field"),
     "suspend": (JOB, ("-o", "json"), "suspend", "field"),
     "resume": (JOB, ("-o", "json"), "suspend", "field"),
-    "simulate": (("--policy", "kod2", *KOD2), ("--json", "-"), "kod2", "lines"),
-    "compare": (("--policy", "fifo", "--policy", "kod2", *KOD2), ("--json", "-"), "kod2", "lines"),
-    "replay": (("JOURNAL",), ("--json", "-"), "all as recorded", "same"),
+    "simulate": (("--policy", "kod2", *KOD2), ("-o", "json"), "kod2", "lines"),
+    "compare": (("--policy", "fifo", "--policy", "kod2", *KOD2), ("-o", "json"), "kod2", "lines"),
+    "replay": (("JOURNAL",), ("-o", "json"), "all as recorded", "same"),
     "paper": (("--list",), ("--json", "-"), "kod2", ""),
-    "optimum": (("--jobs", "2", "--servers", "1", "--slots", "4", "--seeds", "1"), ("--json", "-"), "", ""),
+    "optimum": (("--jobs", "2", "--servers", "1", "--slots", "4", "--seeds", "1"), ("-o", "json"), "PROVED", ""),
 }  # fmt: skip
 ELSEWHERE = {"demo": "tests/unit/embedded/test_demo.py"}  # takes a minute: run there, with its table and its JSON
 RUN_FOR_EVER = {"serve", "controller"}
@@ -122,3 +138,18 @@ def test_it_answers_people_and_scripts(
     assert key in json.loads(told.stdout) if key else json.loads(told.stdout)
     with pytest.raises(json.JSONDecodeError):
         json.loads(people.stdout)
+
+
+STUDIES = ("simulate", "compare", "replay", "paper", "optimum")
+
+
+@pytest.mark.parametrize("command", STUDIES)
+def test_a_study_is_told_as_yaml_and_beside_that_as_json_in_a_file(
+    kohort: Run, journal: str, tmp_path: Path, command: str
+) -> None:
+    given = [journal if one == "JOURNAL" else one for one in BOTH[command][0]]
+    found = kohort(command, *given, "-o", "yaml", "--json", str(tmp_path / "found.json"))
+    assert found.exit_code == 0, found.output
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(found.stdout)
+    assert yaml.safe_load(found.stdout) == json.loads((tmp_path / "found.json").read_text())

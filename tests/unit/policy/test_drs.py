@@ -75,6 +75,15 @@ def test_utility_by_oasis_falls_while_the_job_waits() -> None:
     assert policy.utility(nobody, job("b").workers(1).done(), START) == 1.0
 
 
+def test_utility_by_oasis_counts_the_exchange_of_gradients_as_oasis_does() -> None:
+    policy = Drs(worth=Worth.SIGMOID, slot_seconds=60.0)
+    # 60 batches of 1 s, and 2 * 8 * 125 Mbit at 1 Gbit/s: 2 s more for each, so 180 s of one worker, 90 s of two.
+    wire = Training(chunks=2, batches=30, seconds=1.0, gradient=125.0, worker_bandwidth=1.0)
+    curve = Utility(10.0, 1.0, 3.0)
+    of = job("a", training=replace(wire, utility=curve)).workers(1, 2).done()
+    assert policy.utility(World(policy).snapshot, of, START) == pytest.approx(curve.at(1.5))
+
+
 def test_gang_with_as_many_workers_as_fit_on_one_node_if_one_takes_them() -> None:
     world = World(Drs()).nodes(node("n1", cpu=5), node("n2", cpu=9))
     world.submit(job("a").ps().workers(1, 4, asked=4, cpu=2))

@@ -100,13 +100,20 @@ def test_among_equal_victims_the_latest_gives_first() -> None:
     assert (world.gang("light").workers, world.gang("late").workers) == (4, 1)
 
 
-def test_the_node_with_the_fewest_removals_is_cleared_even_if_a_lighter_job_is_elsewhere() -> None:
-    world = World(Kod2()).nodes("n1", node("n2", cpu=12))
+TAKEN = {"on the node with the fewest removals": (True, {"n2"}, 3, 4), "by weight, as printed": (False, {"n1"}, 4, 2)}
+
+
+@pytest.mark.parametrize(("by_node", "heavy", "big", "light"), TAKEN.values(), ids=TAKEN.keys())
+def test_from_whom_workers_are_taken_where_a_lighter_job_is_on_another_node(
+    by_node: bool, heavy: set[str], big: int, light: int
+) -> None:
+    world = World(Kod2(by_node=by_node)).nodes("n1", node("n2", cpu=12))
     world.start(job("big").ps().workers(1, 4, asked=4, cpu=2.5), LIGHT.with_(utility=0.5).arrived(5))
     assert set(world.plan("light").values()) == {"n1"}
     world.now += 10
     world.submit(job("heavy").workers(1, cpu=3.5, memory=1).with_(utility=99.0).arrived(10))
-    assert (set(world.plan("heavy").values()), world.gang("big").workers) == ({"n2"}, 3)
+    assert set(world.plan("heavy").values()) == heavy
+    assert (world.gang("big").workers, world.gang("light").workers) == (big, light)
 
 
 def test_freed_room_goes_to_its_beneficiary_and_to_nobody_else() -> None:

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from policy.cluster.capacity import Capacity
 from policy.cluster.model import ANYWHERE
 from policy.placement import shrink
-from policy.placement.gang import Ask
+from policy.placement.gang import Ask, fits
 from policy.placement.grow import Shed
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, one_by_one
@@ -42,3 +43,38 @@ def best_of_all(room: Room, ask: Ask, offers: list[Offer]) -> list[Offer] | None
         if plan is not None:
             plans.append(plan)
     return min(plans, key=lambda plan: (shrink._removals(plan), [rank[one.job_uid] for one in plan]), default=None)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_over_several_nodes_no_shorter_run_of_removals_would_do(seed: int) -> None:
+    """Few are tried first, then all, then twice as many each time: the same as if each number were tried."""
+    draw = random.Random(seed)
+    names = [f"n{index:02d}" for index in range(draw.choice((4, 60)))]
+    room = Room.of(World().nodes(*(node(name, cpu=8) for name in names)).snapshot)
+    for name in names:
+        room.take(name, res(draw.randint(6, 8)))
+    offers = [Offer(f"job-{n}", tuple(Shed(draw.choice(names), res(1)) for _ in range(2))) for n in range(len(names))]
+    ask = Ask((), res(2), ANYWHERE, draw.randint(2, len(names)))
+    turns = one_by_one(offers)
+    enough = (n for n in range(len(turns) + 1) if shrink._fits(room, ask, offers, shrink._counted(offers, turns[:n])))
+    shortest = next(enough, None)
+    plan = shrink._on_several(room, ask, offers, one_by_one)
+    if not shortest:
+        assert plan == (None if shortest is None else [])
+        return
+    last = turns[shortest - 1]
+    assert plan is not None
+    assert fits(shrink._given(room, plan), ask)
+    assert plan[-1] == Offer(f"job-{last}", offers[last].sheds[: turns[:shortest].count(last)])
+
+
+def test_a_room_that_is_gathered_by_kind_is_the_one_that_is_made_anew() -> None:
+    draw = random.Random(1)
+    names = [f"n{index:03d}" for index in range(300)]
+    old = Room.of(World().nodes(*(node(name, cpu=8) for name in names)).snapshot)._capacity
+    changed = {name: old.free[name] - res(draw.randint(0, 3)) for name in draw.sample(names, 120)}
+    new = old.with_free(changed)
+    made = Capacity.made(old.nodes, {**old.free, **changed})
+    assert dict(new.free) == dict(made.free)
+    assert dict(new.kinds) == dict(made.kinds)
+    assert all(room == old.nodes[name].allocatable for name, room in old.free.items())  # the old one is as it was

@@ -8,16 +8,18 @@ from functools import cache
 
 import pytest
 
-from policy.answers.changes import Change, Kind
+from policy.answers.change import Change, Kind
 from policy.answers.unblock import unblock
 from policy.cluster.events import PodGone, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Phase
+from policy.cluster.model import Job, Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Training, Utility
 from policy.systems import make_policy
+from policy.systems.base import JudgesOnce
 from tests.builders import START, World, guest, job, node
+from tests.unit.policy.lesser import smaller
 
 SLOT = 60.0
 BEGINS = START // SLOT * SLOT
@@ -37,8 +39,11 @@ def carry_out(world: World) -> None:
                 world.operate(one)
 
 
-def priced(seed: int) -> World:
-    """A job every slot on four nodes, more than fit; each ends when its work is done. In the midst of a slot."""
+def priced(seed: int, targets: tuple[int, int] = (3, 12)) -> World:
+    """A job every slot on four nodes, more than fit; each ends when its work is done. In the midst of a slot.
+
+    targets: of the jobs' utilities, from and to, in slots.
+    """
     draw = random.Random(seed)
     world = World(make_policy("oasis", slot_seconds=SLOT, horizon=30), now=BEGINS)
     world.nodes(*(node(f"n{i}", cpu=draw.choice((8, 16)), unschedulable=i == 3) for i in range(4)))
@@ -46,7 +51,7 @@ def priced(seed: int) -> World:
     left: dict[str, int] = {}
     for index in range(draw.randint(5, 8)):
         chunks, least = draw.randint(8, 20), draw.randint(1, 3)
-        utility = Utility(draw.choice((1, 10, 100)), draw.choice((0.0, 0.2, 1.0)), draw.randint(3, 12))
+        utility = Utility(draw.choice((1, 10, 100)), draw.choice((0.0, 0.2, 1.0)), draw.randint(*targets))
         shape = job(f"r{index}", training=Training(chunks=chunks, seconds=SLOT, utility=utility), arrival=world.now)
         made = shape.workers(least, least + draw.randint(1, 5), cpu=draw.choice((1, 2, 4)), memory=1)
         left[made.done().uid] = chunks
@@ -94,6 +99,35 @@ def test_most_of_those_that_wait_are_told_a_change() -> None:
     told = [changes for seed in SEEDS for changes in asked(seed)[1].values()]
     assert len(told) >= 40
     assert sum(map(bool, told)) >= 0.9 * len(told)
+
+
+# The range of targets, and seeds in which a higher value or a later target is told.
+PRICED = [((3, 12), seed) for seed in (0, 3, 33)] + [((0, 2), seed) for seed in (7, 17, 30, 35)]
+
+
+@pytest.mark.timeout(300)
+def test_no_smaller_change_of_the_kind_does() -> None:
+    """By trying: fewer nodes, a smaller job's end, lower values down to the last figure told, earlier targets."""
+    tried = set[Kind]()
+    for targets, seed in PRICED:
+        world = priced(seed, targets)
+        for one in list(world.snapshot.waiting()):
+            for change in unblock(world.snapshot, one.uid, world.policy, world.now):
+                if change.kind is Kind.WAIT:
+                    continue  # for the slot of its plan, which is the same whatever the job does
+                begun = submitted_anew(world, one, change.wait)
+                for copy, later in smaller(begun, begun.jobs[one.uid], change, world.policy, world.now):
+                    tried.add(change.kind)
+                    assert not admitted(copy, one.uid, world, replace(change, wait=later)), (seed, one.uid, change.text)
+    assert tried == {Kind.UTILITY, Kind.TARGET, Kind.UNCORDON, Kind.END, Kind.NODES}
+
+
+def submitted_anew(world: World, one: Job, wait: float) -> Snapshot:
+    """By hand: nothing is known of the job, and it comes with the next slot."""
+    assert isinstance(world.policy, JudgesOnce)
+    then = world.snapshot
+    jobs = {**then.jobs, one.uid: replace(one, arrival=world.now + wait)}
+    return replace(then, jobs=jobs, memory=world.policy.forget(then.memory, one.uid))
 
 
 def full() -> World:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Resize
 from policy.cluster.snapshot import Snapshot
 from policy.sim.fluid.check import Checker
+from policy.sim.fluid.pricecheck import falls
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.objects import JobSpec
 from policy.sim.traces import Trace, node
+from policy.systems import make_policy
 from policy.systems.base import Policy
+from policy.systems.oasis.market import Market
+from policy.systems.oasis.prices import Ground, Prices
+from tests.unit.sim.generated import made
 from tests.unit.sim.scripts import UID, Script, everywhere
 from tests.unit.sim.worlds import spec
 
@@ -42,6 +48,33 @@ def found(policy: Policy, *jobs: JobSpec) -> str:
 def test_an_action_beyond_the_bounds(action: Action, said: str) -> None:
     admit = () if isinstance(action, Admit) else ((0.0, Admit(UID, 4, WHOLE)),)
     assert said in found(Script((*admit, (10.0, action)), admits=False))
+
+
+def market_of(prices: list[float]) -> Market:
+    """One resource on three nodes in one slot, of which 0, 2 and 4 of 10 are taken."""
+    ground = Ground.of([(one, one.allocatable) for one in (node("a", 10, 1), node("b", 10, 1), node("c", 10, 1))], "x")
+    ground = replace(ground, names=("cpu",), capacity=np.full((3, 1), 10.0))
+    return Market(ground, np.array([[[0.0], [2.0], [4.0]]]), np.array([[[price] for price in prices]]))
+
+
+def test_a_price_that_falls_as_more_is_taken() -> None:
+    assert list(falls(market_of([1.0, 1.5, 3.0]))) == []
+    assert list(falls(market_of([1.0, 1.0, 1.0]))) == []
+    assert list(falls(market_of([1.0, 3.0, 2.0]))) == ["cpu: its price falls as more is taken"]
+
+
+def test_the_prices_of_a_run_of_oasis_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def watched() -> Checker:
+        case, policy = made(0, disturbed=False), make_policy("oasis")
+        checker = Checker(policy)
+        simulate(case.trace, policy, case.settings, on_step=checker)
+        return checker
+
+    health = watched()
+    assert (health.broken, health.markets > 0) == ([], True)
+    right = Prices.units
+    monkeypatch.setattr(Prices, "units", lambda self, used: right(self, used) * (used == 0))  # what is taken is free
+    assert any("its price falls as more is taken" in what for what in watched().broken)
 
 
 def test_a_node_that_holds_more_than_it_has() -> None:

@@ -43,9 +43,11 @@ class Watching(Checker):
 
 
 def checked(name: str, seed: int, *, disturbed: bool) -> tuple[Made, Result, Watching]:
-    case, checker = made(seed, disturbed=disturbed), Watching()
-    result = simulate(case.trace, make_policy(name), case.settings, faults=case.faults, on_step=checker)
+    policy = make_policy(name)
+    case, checker = made(seed, disturbed=disturbed), Watching(policy)
+    result = simulate(case.trace, policy, case.settings, faults=case.faults, on_step=checker)
     assert checker.broken == [], f"seed {seed}"
+    assert name != "oasis" or checker.markets > 0, f"seed {seed}"
     return case, result, checker
 
 

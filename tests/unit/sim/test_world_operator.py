@@ -43,6 +43,16 @@ def test_a_hundred_members_take_eight_and_a_half_seconds() -> None:
     assert len(made.store.pods) == 100
 
 
+def test_while_it_is_restarted_nothing_is_created_and_then_all() -> None:
+    made = world()
+    made.operator.restart(20.0)
+    made.submit(spec(workers=2))
+    made.advance(19.9)
+    assert not made.store.pods
+    made.advance(20.0)
+    assert len(made.store.pods) == 3
+
+
 def test_one_rate_for_all_jobs_in_the_order_of_their_submission() -> None:
     made = world(operator_rate=2.0, operator_burst=2.0)
     made.submit(spec("a", workers=1))

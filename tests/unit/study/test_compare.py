@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from extender.study import cases
+from extender.study import cases, scenes
 from extender.study.scenes import Scene
+from extender.study.specs import Spec
 from policy.sim.fluid.run import simulate as simulate_fluid
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.pods.run import simulate as simulate_pods
@@ -108,9 +109,35 @@ def test_a_model_without_step_times_is_told(tmp_path: Path) -> None:
     (tmp_path / "bert.csv").write_text(STEPS.format(two=1.0))
     found = kohort("simulate", "--policy", "kod2", "--trace", f"{tmp_path}/jobs.csv,step_times={tmp_path}")
     assert found.exit_code == 2
-    assert "ncf.csv: No such file" in found.output
+    assert "jobs.csv, line 3: application: 'ncf' is not allowed; allowed: bert" in found.output
     found = kohort("simulate", "--policy", "kod2", "--trace", f"kod2,step_times={tmp_path}")
     assert "the trace's jobs name no model" in found.output
+
+
+OWN = """name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds,model
+a,0,1,1,1,1000,1000,60,bert
+b,0,1,1,1,1000,1000,60,{model}
+"""
+
+
+@pytest.mark.parametrize("model", ["lenet", ""])
+def test_a_model_that_was_not_measured_is_told_with_its_line(tmp_path: Path, model: str) -> None:
+    """In Kohort's own format; without step times a model is but a word."""
+    (tmp_path / "jobs.csv").write_text(OWN.format(model=model))
+    for known in ("bert", "ncf"):
+        (tmp_path / f"{known}.csv").write_text(STEPS.format(two=1.0))
+    trace = f"{tmp_path}/jobs.csv,nodes=2x10x32"
+    found = kohort("simulate", "--policy", "kod2", "--trace", f"{trace},step_times={tmp_path}")
+    assert found.exit_code == 2
+    assert f"jobs.csv, line 3: model: '{model}' is not allowed; allowed: bert or ncf" in found.output
+    assert answer("simulate", "--policy", "kod2", "--trace", trace)["lines"][0]["spreads"]["finished"]["mean"] == 2
+
+
+def test_a_folder_without_step_times_is_told(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(POLLUX)
+    found = kohort("simulate", "--policy", "kod2", "--trace", f"{tmp_path}/jobs.csv,step_times={tmp_path}/none")
+    assert found.exit_code == 2
+    assert "none' is not allowed; allowed: a folder with MODEL.csv" in " ".join(found.output.split())
 
 
 def test_simulate_writes_runs_and_jobs(tmp_path: Path) -> None:
@@ -205,6 +232,10 @@ WRONG = {
     "form": (("--policy", "kod2,gate"), "kohort: --policy: 'gate' is not allowed; allowed: PARAMETER=VALUE"),
     "trace": (("--trace", "kod9"), "kohort: --trace: 'kod9' is not allowed; allowed: "),
     "trace's parameter": (("--trace", "kod2,job=3"), "kohort: --trace kod2,job=3: "),
+    "who may be moved": (
+        ("--trace", "kod2,migratable=3"),
+        "kohort: --trace kod2,migratable=3: migratable: 3 is not al",
+    ),
     "simulator": (("--set", "sim.speed=3"), "kohort: --set: 'sim.speed' is not allowed; allowed: sim."),
     "simulator's value": (("--set", "sim.patience=x"), "kohort: --set sim.patience: 'x' is not allowed; allowed: a nu"),
     "simulator's range": (("--set", "sim.patience=-1"), "kohort: --set sim: patience is -1.0, must be above 0"),
@@ -234,6 +265,16 @@ def test_a_trace_has_its_own_settings_of_the_simulator_and_those_of_all_win() ->
     plain, slow = mean("--trace", "kod2"), mean("--trace", "kod2,sim.start_seconds=100")
     assert slow > plain + 50
     assert mean("--trace", "kod2,sim.start_seconds=100", "--set", "sim.start_seconds=1") == plain
+
+
+def test_the_jobs_of_any_trace_may_be_moved_where_the_parameter_says_so() -> None:
+    def moves(trace: str) -> float:
+        lines = answer("simulate", "--policy", "specon", "--trace", trace)["lines"]
+        return float(lines[0]["spreads"]["moves"]["mean"])
+
+    assert moves("specon-mixed") > 0 == moves("specon-mixed,migratable=false")
+    jobs = scenes.scene(Spec("dragon-table-1", (("migratable", True),)), 0).trace.jobs
+    assert all(job.migratable for job in jobs)
 
 
 def test_a_label_stands_for_the_trace_in_tables() -> None:

@@ -63,8 +63,8 @@ def test_each_bar_stands_beside_the_papers_number_with_a_verdict() -> None:
     result = kohort("toy-gain")
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
-    assert ["mean", "gain", "2", "%", "1.5", "%", ">=", "1", "%", "met"] in lines
-    assert ["worst", "gain", "-", "0", "-", "reported"] in lines
+    assert ["mean", "gain", "2", "%", "1.5", "%", "0.3", "to", "2.7", ">=", "1", "%", "met"] in lines
+    assert ["worst", "gain", "-", "0", "-", "-", "reported"] in lines
     assert "assumed: that it is a toy" in result.output
     assert "seeds 1000-1003" in result.output
     assert result.output.splitlines()[-1] == "bars met: 1, missed: 0"
@@ -92,7 +92,8 @@ def test_mutants_are_run_where_asked_and_counted_in_the_last_line() -> None:
     result = kohort("toy", "--mutants", "--seeds", "2", "--first-seed", "7")
     assert result.exit_code == 0
     assert CALLS == [("", 7), ("", 8), ("broken", 7), ("broken", 8)]
-    assert "mutant broken: caught (mean gain: -1 %)" in result.output
+    assert "mutant A, broken: caught\n" in result.output
+    assert "mean gain  -1 % *" in result.output
     assert result.output.splitlines()[-1] == "bars met: 1, missed: 0; mutants caught: 1 of 1"
 
 
@@ -100,7 +101,50 @@ def test_a_mutant_that_meets_its_bar_fails_the_command(toys: dict[str, Experimen
     toys["toy-gain"] = experiment(mutants=(Mutant("harmless", _measure, ("mean gain",)),))
     result = kohort("toy", "--mutants")
     assert result.exit_code == 1
-    assert "mutant harmless: NOT CAUGHT (mean gain: 1.5 % (met))" in result.output
+    assert "mutant A, harmless: NOT CAUGHT\n" in result.output
+    assert "mean gain  1.5 % !" in result.output
+
+
+def test_a_mutant_that_no_bar_tells_is_shown_with_its_reason(toys: dict[str, Experiment]) -> None:
+    toys["toy-gain"] = experiment(mutants=(Mutant("broken", _broken, reason="gains are not its business"),))
+    result = kohort("toy", "--mutants")
+    assert result.exit_code == 1
+    assert "mutant A, broken: NOT CAUGHT: gains are not its business" in result.output
+    assert "mean gain  -1 %\n" in result.output.replace(" \n", "\n")
+    assert "no mutant is named for mean gain: UNTESTED" in result.output
+
+
+def test_the_matrix_has_what_each_mutant_misses_besides_and_who_is_left_out(toys: dict[str, Experiment]) -> None:
+    bars = (
+        Bar("mean gain", mean("gain"), at_least=1.0, unit="%"),
+        Bar("mean loss", mean("lost"), at_most=0.5),
+        Bar("a seed", mean("gain"), at_least=-5.0, untested="holds of any toy"),
+    )
+    harmless = Mutant("harmless", _measure, ("mean loss",))
+    toys["toy-gain"] = experiment(bars=bars, mutants=(Mutant("broken", _broken, ("mean gain",)), harmless))
+    lines = [" ".join(line.split()) for line in kohort("toy", "--mutants").output.splitlines()]
+    table = lines[lines.index("BAR A B") + 1 :][:3]
+    assert table == ["mean gain -1 % * .", "mean loss 1 0 !", "a seed . ."]
+    assert "no mutant is named for a seed: holds of any toy" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"),
+    [(one.name, bar.claim) for one in papers.experiments().values() for bar in one.bars if bar.bounded],
+)
+def test_every_bar_of_the_papers_is_named_by_a_mutant_or_says_why_not(name: str, claim: str) -> None:
+    found = papers.experiments()[name]
+    bar = next(bar for bar in found.bars if bar.claim == claim)
+    named = [mutant.name for mutant in found.mutants if claim in mutant.misses]
+    assert bool(named) != bool(bar.untested), named
+
+
+def test_every_mutant_of_the_papers_names_bars_that_there_are_or_says_why_none_tells() -> None:
+    for one in papers.experiments().values():
+        bounded = {bar.claim for bar in one.bars if bar.bounded}
+        for mutant in one.mutants:
+            assert set(mutant.misses) <= bounded, (one.name, mutant.name)
+            assert bool(mutant.misses) != bool(mutant.reason), (one.name, mutant.name)
 
 
 def test_what_a_mutant_does_not_measure_is_as_in_the_experiments_own_row_of_that_seed(
@@ -111,8 +155,9 @@ def test_what_a_mutant_does_not_measure_is_as_in_the_experiments_own_row_of_that
     behind = Mutant("loses more", lambda seed: {"lost": seed % 10 + 0.5}, ("lead",))
     toys["toy-gain"] = experiment(bars=(lead,), mutants=(level, behind))
     result = kohort("toy", "--mutants")
-    assert "mutant loses what its own seed gains: NOT CAUGHT (lead: 0 (met))" in result.output
-    assert "mutant loses more: caught (lead: -0.5)" in result.output
+    assert "mutant A, loses what its own seed gains: NOT CAUGHT" in result.output
+    assert "mutant B, loses more: caught" in result.output
+    assert ["lead", "0", "!", "-0.5", "*"] in [line.split() for line in result.output.splitlines()]
 
 
 def test_a_mutant_that_names_no_bar_is_not_caught(toys: dict[str, Experiment]) -> None:
@@ -130,7 +175,9 @@ def test_json_has_the_bars_the_rows_and_the_counts(tmp_path: Path) -> None:
     }  # fmt: skip
     found = report["experiments"][0]
     assert found["bars"][0] == {
-        "claim": "mean gain", "paper": "2 %", "value": 1.5, "unit": "%", "at_least": 1.0, "at_most": None, "met": True,
+        "claim": "mean gain", "paper": "2 %", "unit": "%",
+        "value": 1.5, "p10": pytest.approx(0.3), "p90": pytest.approx(2.7),
+        "at_least": 1.0, "at_most": None, "met": True,
         "reason": "",
     }  # fmt: skip
     assert found["rows"] == [{"gain": float(seed), "lost": 0.0} for seed in range(4)]

@@ -1,0 +1,71 @@
+"""A change that might admit a waiting job, and the search for the smallest of a kind."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from policy.cluster.draft import Draft
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot
+
+
+class Kind(StrEnum):
+    """What is changed."""
+
+    AGAIN = "again"
+    WAIT = "wait"
+    MIN_WORKERS = "min-workers"
+    REPLICAS = "replicas"
+    UTILITY = "utility"
+    TARGET = "target"
+    UNCORDON = "uncordon"
+    WORKERS = "workers"
+    END = "end"
+    NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Finer:
+    """The changes between one and the one tried before it: ``at(0)`` is the smallest, ``at(count - 1)`` the largest."""
+
+    count: int
+    at: Callable[[int], Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that admits the job. size: how large it is, in the unit of its kind (seconds, workers, nodes ...).
+
+    finer: those below it that were stepped over.
+    """
+
+    kind: Kind
+    text: str
+    size: float
+    apply: Callable[[Snapshot], Snapshot]
+    wait: float = 0.0
+    finer: Finer | None = None
+
+
+def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Change | None:
+    """The first that is proved, or the smallest of those that were stepped over before it. Asks for few."""
+    found = next(filter(proved, changes), None)
+    if found is None or found.finer is None:
+        return found
+    finer = found.finer
+    first = bisect_left(range(finer.count), True, key=lambda at: proved(finer.at(at)))
+    return finer.at(first) if first < finer.count else found
+
+
+def with_job(job: Job) -> Callable[[Snapshot], Snapshot]:
+    """As if the job were so."""
+
+    def apply(snapshot: Snapshot) -> Snapshot:
+        draft = Draft(snapshot)
+        draft.put_job(job)
+        return draft.freeze()
+
+    return apply

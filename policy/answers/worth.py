@@ -1,0 +1,125 @@
+"""Changes of what a job is worth: its utility where jobs are weighed, its value and target where OASiS judges by them.
+
+A worth is told with four significant figures, and is the smallest such number that admits the job. OASiS's prices look
+at the highest worth that there is, so there a higher value may postpone a job that a lower one would start: of values
+the smallest is told from the first step on that admits, and a range between two steps that fail may hide a smaller one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from policy.answers.change import Change, Finer, Kind, with_job
+from policy.answers.queue import places
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+from policy.systems.queue import weigher
+
+FIGURES = 4
+A_STEP_MORE = 1.5
+MOST_STEPS = 12  # of value: a hundred times as much
+MOST_SLOTS = 100
+
+
+def higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
+    """Just above each job that comes before it, or level with it: those that wait, and those that could be shrunk."""
+    system = weigher(policy)
+    if system is None or job.utility <= 0:
+        return
+    weight = system.weights(snapshot)
+    own = weight(job)
+    others = [place.job for place in places(snapshot, policy, now)] + list(snapshot.running())
+    level = sorted({weight(other) / own for other in others if own > 0 and weight(other) >= own and other is not job})
+    enough = {just_above(job.utility * ratio): _at_least(job.utility * ratio) for ratio in level}
+    for above, equal in sorted(enough.items()):
+        finer = _only(_heavier(job, equal)) if job.utility < equal < above else None
+        yield replace(_heavier(job, above), finer=finer)
+
+
+def _only(change: Change) -> Finer:
+    return Finer(1, lambda _: change)
+
+
+def _heavier(job: Job, utility: float) -> Change:
+    """The job with that utility."""
+    text = f"raise kohort.dev/utility from {_shown(job.utility)} to {_shown(utility)}"
+    made = replace(job, utility=utility, utility_stated=True)
+    return Change(Kind.UTILITY, text, utility - job.utility, with_job(made))
+
+
+def dearer(job: Job) -> Iterator[Change]:
+    """A higher value of the job, by half as much more and more: for a system that judges by it and does not weigh."""
+    value = _value(job)
+    tried = value
+    for power in range(1, MOST_STEPS + 1 if value > 0 else 1):
+        most = just_above(value * A_STEP_MORE**power)
+        step = _unit(most)
+        first, last = math.floor(tried / step) + 1, round(most / step)
+        yield replace(_worth(job, most), finer=Finer(last - first + 1, _multiples(job, first, step)))
+        tried = most
+
+
+def _multiples(job: Job, first: int, step: float) -> Callable[[int], Change]:
+    return lambda at: _worth(job, _rounded((first + at) * step))
+
+
+def _value(job: Job) -> float:
+    utility = job.training.utility if job.training is not None else None
+    return utility.value if utility is not None else job.utility
+
+
+def _worth(job: Job, more: float) -> Change:
+    """The job with that value."""
+    training = job.training
+    if training is not None and training.utility is not None:
+        made = replace(job, training=replace(training, utility=replace(training.utility, value=more)))
+    else:
+        made = replace(job, utility=more)
+    text = f"raise the value of its utility from {_shown(_value(job))} to {_shown(more)}"
+    return Change(Kind.UTILITY, text, more - _value(job), with_job(made))
+
+
+def with_more_time(job: Job) -> Iterator[Change]:
+    """A later target of its utility, in whole slots."""
+    training = job.training
+    utility = training.utility if training is not None else None
+    if training is None or utility is None:
+        return
+    for slots in range(1, MOST_SLOTS + 1):
+        later = replace(utility, target=float(math.floor(utility.target) + slots))
+        unit = "slot" if later.target == 1 else "slots"
+        text = f"raise the target of its utility from {_shown(utility.target)} to {later.target:.0f} {unit}"
+        made = replace(job, training=replace(training, utility=later))
+        yield Change(Kind.TARGET, text, later.target - utility.target, with_job(made))
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def just_above(value: float) -> float:
+    """The smallest number of four significant figures that is larger. value: above 0."""
+    step = _unit(value)
+    return _rounded((math.floor(value / step * (1 + 1e-12)) + 1) * step)
+
+
+def _at_least(value: float) -> float:
+    """The smallest number of four significant figures that is no smaller. value: above 0."""
+    step = _unit(value)
+    return _rounded(math.ceil(value / step * (1 - 1e-12)) * step)
+
+
+def _unit(value: float) -> float:
+    """What one more in the last of four figures is."""
+    return float(10.0 ** (math.floor(math.log10(value)) - FIGURES + 1))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{FIGURES}g}")
+
+
+def _shown(value: float) -> str:
+    """As a user would write it, with every figure that it has up to twelve."""
+    return f"{value:.12g}"

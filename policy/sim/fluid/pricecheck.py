@@ -1,0 +1,43 @@
+"""OASiS's prices never fall as more of a resource is taken (equation 22): a rule for its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from policy.cluster.model import PS, WORKER
+from policy.cluster.snapshot import Snapshot
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.market import Market, market
+from policy.systems.oasis.prices import usable
+from policy.systems.oasis.schedule import MEMORY, Book
+
+ROUNDING = 1e-9  # share of a price
+
+
+def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[str]:
+    """Resources of which less is taken on one node than on another of its pool, and costs more; from this slot on."""
+    book = snapshot.memory.get(MEMORY)
+    if not isinstance(book, Book):
+        return
+    slots = (math.floor(now / policy.slot_seconds), policy.horizon)
+    found = market(policy.pricing, usable(snapshot), book, policy.known, slots, policy.horizon)
+    if found is not None:
+        yield from falls(found)
+
+
+def falls(found: Market) -> Iterator[str]:
+    """The same of a market: all its slots together, each pool by itself, for its bounds are its own."""
+    ground = found.ground
+    share = np.divide(found.used, ground.capacity, out=np.ones_like(found.used), where=ground.capacity > 0)
+    pools = ground.hosts[WORKER] + 2 * ground.hosts[PS].astype(int)
+    for pool in np.unique(pools):
+        of = pools == pool
+        for at, name in enumerate(ground.names):
+            taken, price = share[:, of, at].ravel(), found.units[:, of, at].ravel()
+            order = np.lexsort((price, taken))
+            steps = np.diff(price[order])
+            if (steps < -ROUNDING * price[order][:-1]).any():
+                yield f"{name}: its price falls as more is taken"

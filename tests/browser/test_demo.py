@@ -1,0 +1,72 @@
+"""The page on the embedded cluster of `kohort demo`: its API server, scheduler loop and job operator, while it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from policy.cluster.reasons import Reason
+from tests.browser.conftest import PATIENCE_SECONDS, Look, Viewer, faults, until_live
+from tests.controlplane.ports import LOOPBACK, free_ports
+
+SPEED = 5  # the ten jobs are done after ten minutes of theirs: time enough to look at them
+NODES = 3
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[str]:
+    """Its page's address, once something runs."""
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "extender", "demo", "--no-live", f"--port={port}", f"--speed={SPEED}"]
+    with (tmp_path / "demo").open("wb") as output:
+        started = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    url = f"http://{LOOPBACK}:{port}/"
+    try:
+        ends = time.monotonic() + PATIENCE_SECONDS
+        while not _runs(url):
+            assert started.poll() is None, (tmp_path / "demo").read_text()
+            assert time.monotonic() < ends, "something runs"
+            time.sleep(0.2)
+        yield url
+    finally:
+        started.terminate()
+        started.wait()
+
+
+def _runs(url: str) -> bool:
+    try:
+        jobs = httpx.get(f"{url}v1/jobs", timeout=5, trust_env=False).json()["jobs"]
+    except httpx.TransportError:
+        return False
+    return any(job["state"] == "running" for job in jobs)
+
+
+@pytest.mark.timeout(400)
+def test_the_page_follows_the_embedded_cluster(demo: str, look: Look) -> None:
+    viewer = until_live(look().open(demo))
+    page = viewer.page
+    page.locator("[data-list=running] tr svg.bar rect.there").first.wait_for(state="attached")
+    assert page.locator("#tiles .tile").count() == NODES
+    page.locator("#tiles .tile svg").first.wait_for()
+    # More comes than fits: the page is live, and has it without being loaded anew.
+    page.locator("[data-list=queue] tr .why .tag", has_text=Reason.NO_ROOM.value).first.wait_for()
+    page.locator("[data-list=decisions]").get_by_text("started with").first.wait_for()
+    viewer.shot("demo")
+    assert faults(viewer) == []
+    tells_of_a_job(viewer)
+    assert viewer.complaints == []
+
+
+def tells_of_a_job(viewer: Viewer) -> None:
+    """Whoever follows the link of a running job reads where its members are and how it came to that."""
+    viewer.page.locator("[data-list=running] a.job").first.click()
+    page = until_live(viewer).page
+    page.locator("[data-list=history]").get_by_text("started with").first.wait_for()
+    page.locator("[data-list=members]").get_by_text("worker-0").first.wait_for()
+    viewer.shot("demo-job")

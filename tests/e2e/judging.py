@@ -1,0 +1,131 @@
+"""What a scenario must have come to, by what an observer saw, the jobs' objects and the journal."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from policy.cluster.actions import Admit, Effect, Migrate, Released, Resize
+from tests.controlplane import ControlPlane, NodeShape
+from tests.e2e.chapters import BROAD, DONE, GROWS, RIVAL
+from tests.e2e.freedroom import broken, effects_in, promises
+from tests.e2e.observer import Observer
+from tests.e2e.scenario import KINDS, PER_PS, Arrival
+
+Json = dict[str, Any]
+WINDOW = 8.0
+LATE = 2.0  # by which what the observer sees may be late
+CORES = float(NodeShape().cpu)
+MEMORY = "kohort.dev/memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One scenario, at its end. named: the jobs by uid, as the journal has it."""
+
+    plane: ControlPlane
+    space: str
+    observer: Observer
+    effects: Sequence[tuple[float, Effect]]
+    named: Mapping[str, str]
+
+    @classmethod
+    def of(cls, plane: ControlPlane, space: str, observer: Observer, folder: Path) -> Seen:
+        """Read the objects and the journal."""
+        return cls(plane, space, observer, effects_in(folder), dict(_names(plane, space)))
+
+    def told(self) -> str:
+        """For people: how often each was decided."""
+        return ", ".join(
+            f"{count} {name}" for name, count in Counter(type(e).__name__ for _, e in self.effects).items()
+        )
+
+    def _decided(self, job: str) -> list[Admit | Resize]:
+        return [e for _, e in self.effects if isinstance(e, Admit | Resize) and self.named[e.job_uid] == job]
+
+    def _resizes(self, job: str) -> list[Resize]:
+        return [e for e in self._decided(job) if isinstance(e, Resize)]
+
+    def _spec(self, job: Arrival) -> Json:
+        spec: Json = self.plane.api.get(f"{job.path(self.space)}/{job.name}")["spec"]
+        return spec
+
+    # -- for every job -----------------------------------------------------------------------------
+
+    def hold_to_the_rules(self, job: Arrival, *, scheduled: bool) -> None:
+        """Whole within the window, within its bounds; as many rigid members as it asked for, each where it was.
+
+        ``scheduled``: by OASiS, whose slots pause jobs, and give other ps to those that allow it.
+        """
+        observer = self.observer
+        assert observer.partial_seconds(job.name, job.members) <= WINDOW + LATE, job.name
+        assert observer.most_bound(job.name) <= job.most, job.name
+        if not job.impossible:
+            assert observer.most_bound(job.name) >= job.least, job.name
+        if not (scheduled and job.elastic_ps):
+            roles = self._spec(job)[KINDS[job.kind].roles_at] if job.rigid else {}
+            assert {role: roles[role]["replicas"] for role in job.rigid} == job.rigid, job.name
+        again = {self.named[e.job_uid] for _, e in self.effects if isinstance(e, Migrate | Released)}
+        if not scheduled and job.name not in again:
+            members = {s.uid: s.role for s in observer.sightings if s.job == job.name and s.bound}
+            bound = Counter(role for role in members.values() if role != "worker")
+            asked = {} if job.impossible else {role.lower(): count for role, count in job.rigid.items()}
+            assert bound == asked, job.name
+
+    def hold_to_the_promises(self) -> set[str]:
+        """Room that was freed for a job was used by that job. The names of these jobs."""
+        kept = promises(self.effects, self.named.__getitem__)
+        epoch = time.time() - time.monotonic()
+        assert [what for promise in kept for what in broken(promise, self.observer.sightings, CORES, epoch)] == []
+        return {promise.job for promise in kept}
+
+    # -- for each policy ---------------------------------------------------------------------------
+
+    def workers_were_taken_and_given_back(self) -> None:
+        """The broad job grew, gave workers to its rival, and grew again."""
+        resizes = self._resizes(BROAD)
+        ahead = [self.named.get(resize.on_behalf_of, "") for resize in resizes]
+        assert RIVAL in ahead, resizes
+        taken = ahead.index(RIVAL)
+        before = max(resize.workers for resize in resizes[:taken])
+        assert resizes[taken].workers < before, resizes
+        assert before in {resize.workers for resize in resizes[taken + 1 :]}, resizes
+        assert self.observer.most_bound(BROAD) == before
+
+    def one_was_moved(self) -> None:
+        """Once by each of SpeCon's algorithms at most, and nobody else; who stayed beside it was not disturbed."""
+        moves = [self.named[e.job_uid] for _, e in self.effects if isinstance(e, Migrate)]
+        assert moves in ([DONE], [DONE, DONE])
+        assert len({s.uid for s in self.observer.sightings if s.job == GROWS}) == 2
+
+    def schedules_were_made(self, jobs: Sequence[Arrival]) -> None:
+        """Who told of its training has a schedule within its bounds; who allows it was given the ps of a slot."""
+        for job in (job for job in jobs if job.training):
+            notes = self.plane.api.get(f"{job.path(self.space)}/{job.name}")["metadata"]["annotations"]
+            runs = json.loads(notes[MEMORY])["oasis"]["plan"][3]
+            workers, servers = _counts(runs, "worker"), _counts(runs, "ps")
+            assert workers, job.name
+            assert all(job.least <= count <= job.most for count in workers), (job.name, runs)
+            if job.elastic_ps:
+                given = {e.ps for e in self._decided(job.name) if e.ps}
+                assert servers == {-(-count // PER_PS) for count in workers}, (job.name, runs)
+                assert given, job.name
+                assert given <= {-(-count // PER_PS) for count in range(job.least, job.most + 1)}, (job.name, given)
+                assert self._spec(job)["tfReplicaSpecs"]["PS"]["replicas"] in given
+                assert self.observer.most_bound(job.name, "ps") in given
+
+
+def _counts(runs: list[Any], role: str) -> set[int]:
+    """How many of that role, in each slot of a written schedule."""
+    return {sum(count for name, _, count in layout if name == role) for _, _, layout in runs}
+
+
+def _names(plane: ControlPlane, space: str) -> Iterator[tuple[str, str]]:
+    for kind in KINDS.values():
+        for item in plane.api.get(f"/apis/{kind.api}/namespaces/{space}/{kind.plural}")["items"]:
+            yield f"{space}/{item['metadata']['uid']}", item["metadata"]["name"]

@@ -1,0 +1,179 @@
+"""A running gang that loses a node: made whole at a lighter job's cost, or released whole and queued again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from extender.kube.jobkinds import RELEASED
+from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
+from tests.controlplane.kohort import Kohort
+from tests.e2e.gangs import failed, fresh_kohort, nodes_of, on_node, own_namespace, pods, submit, until
+from tests.e2e.observer import Observer
+from tests.e2e.tfjobs import TFJob
+
+Json = dict[str, Any]
+REPAIR = 10.0
+IN_TIME = 60.0  # a new pod is created, planned, scheduled and started; nothing here is about how soon
+OTHERS = "node-2"
+
+
+@pytest.fixture(scope="module")
+def kohort(live_plane: ControlPlane) -> Iterator[Kohort]:
+    settings = {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1}}
+    with fresh_kohort(live_plane, settings | {"barrier": {"repair_seconds": REPAIR}}, "repair") as started:
+        yield started
+
+
+@pytest.fixture
+def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    with own_namespace(live_plane, request.node.name) as name:
+        yield name
+        live_plane.kubectl("delete", "statefulsets", "--all", "-n", name, "--wait=true", "--timeout=60s")
+
+
+@contextmanager
+def without_node(plane: ControlPlane, name: str) -> Iterator[None]:
+    """The node is gone, and its pods with it; the collector of such pods would take 40 s."""
+    plane.api.delete(f"/api/v1/nodes/{name}")
+    lost = plane.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]
+    for meta in (pod["metadata"] for pod in lost):
+        with suppress(ControlPlaneError):  # gone already
+            plane.api.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=0")
+    try:
+        yield
+    finally:
+        bring_back(plane, name)
+
+
+def bring_back(plane: ControlPlane, name: str) -> None:
+    """As new, if it is not there, and ready."""
+    if not plane.api.ok(f"/api/v1/nodes/{name}"):
+        manifest = next(m for m in NodeShape().manifests("node") if m["metadata"]["name"] == name)
+        plane.api.create("/api/v1/nodes", manifest)
+    until(lambda: is_ready(plane, name), "the node ready", IN_TIME)
+
+
+def is_ready(plane: ControlPlane, name: str) -> bool:
+    conditions = plane.api.get(f"/api/v1/nodes/{name}")["status"].get("conditions", ())
+    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+
+
+def fill(plane: ControlPlane, space: str, *, elastic: bool) -> TFJob:
+    """A light job that fills one node: a ps and three workers of three cores, or one worker where it is elastic."""
+    least, most = (1, 3) if elastic else (None, None)
+    job = TFJob(space, "light", workers=3, least=least, most=most, worker_cpu="3", extra=on_node(OTHERS))
+    submit(plane, job, stop_seconds=1)
+    until(lambda: len(nodes_of(plane, space, "light")) == 4, "the light job whole", IN_TIME)
+    return job
+
+
+def heavy_tfjob(plane: ControlPlane, space: str) -> None:
+    """A ps and a worker on one node, a worker on another; neither has room for one worker more."""
+    job = TFJob(space, "heavy", ps_cpu="3", worker_cpu="6", utility="50", dynamic=True)
+    submit(plane, job, stop_seconds=1)
+
+
+def heavy_stateful_set(plane: ControlPlane, space: str) -> None:
+    """Two replicas, each on a node of its own."""
+    container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "6", "memory": "1Gi"}}}
+    template = {
+        "metadata": {"labels": {"app": "heavy"}, "annotations": {"demo.kohort.dev/stop-seconds": "1"}},
+        "spec": {"schedulerName": "kohort", "containers": [container]},
+    }
+    selector = {"matchLabels": {"app": "heavy"}}
+    kind = {"serviceName": "heavy", "podManagementPolicy": "Parallel"}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "heavy", "namespace": space, "annotations": {"kohort.dev/utility": "50"}},
+        "spec": {"replicas": 2, "selector": selector, "template": template, **kind},
+    }
+    plane.api.create(f"/apis/apps/v1/namespaces/{space}/statefulsets", manifest)
+
+
+HEAVY = {"TFJob": (heavy_tfjob, 3), "StatefulSet": (heavy_stateful_set, 2)}
+
+
+def members(plane: ControlPlane, space: str) -> dict[str, tuple[str, str]]:
+    """Node and uid of each bound member of the heavy job, by name."""
+    found = (pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith("heavy-"))
+    return {
+        pod["metadata"]["name"]: (pod["spec"]["nodeName"], pod["metadata"]["uid"])
+        for pod in found
+        if pod["spec"].get("nodeName") and pod["status"].get("phase") == "Running"
+    }
+
+
+def alone(running: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    """A member that is alone on its node, and the node."""
+    hosts = [node for node, _ in running.values()]
+    return next((name, node) for name, (node, _) in sorted(running.items()) if hosts.count(node) == 1)
+
+
+def told(plane: ControlPlane, space: str, reason: str) -> list[str]:
+    """The notes of Events about the heavy job with that reason."""
+    events = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
+    return [e["note"] for e in events if (e["regarding"]["name"], e["reason"]) == ("heavy", reason)]
+
+
+@pytest.mark.parametrize("kind", HEAVY)
+def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
+    live_plane: ControlPlane, kohort: Kohort, space: str, kind: str
+) -> None:
+    plane, (make, count) = live_plane, HEAVY[kind]
+    with Observer(plane, space) as observer:
+        light = fill(plane, space, elastic=True)
+        make(plane, space)
+        until(lambda: len(members(plane, space)) == count, "the heavy job running", IN_TIME)
+        before = members(plane, space)
+        lost, node = alone(before)
+        assert node != OTHERS
+        with without_node(plane, node):
+            until(lambda: len(members(plane, space)) == count, "whole again", IN_TIME, lambda: explained(kohort, space))
+            after = members(plane, space)
+            assert after[lost][0] == OTHERS
+            assert before.items() - after.items() == {(lost, before[lost])}
+            until(lambda: told(plane, space, "Repaired"), "an Event", IN_TIME)
+            assert len(nodes_of(plane, space, "light")) == 2
+            if kind == "TFJob":
+                assert not failed(plane, TFJob(space, "heavy"))
+        assert not failed(plane, light)
+        assert observer.deleted("light", "ps") == 0
+
+
+def explained(kohort: Kohort, space: str) -> str:
+    return str(kohort.get(f"/v1/explain/{space}/heavy"))
+
+
+def test_a_gang_that_cannot_be_made_whole_is_released_whole_and_queues_with_its_arrival(
+    live_plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    """The other job is lighter and rigid: it is not touched."""
+    plane, heavy = live_plane, TFJob(space, "heavy")
+    fill(plane, space, elastic=False)
+    heavy_tfjob(plane, space)
+    until(lambda: len(members(plane, space)) == 3, "the heavy job running", IN_TIME)
+    before = members(plane, space)
+    arrival = kohort.get(f"/v1/jobs/{space}/heavy")["arrival"]
+    _, node = alone(before)
+    with without_node(plane, node):
+        until(lambda: told(plane, space, "Released"), "an Event of the release", IN_TIME)
+        until(lambda: not members(plane, space), "every member gone", IN_TIME)
+        until(lambda: waits(kohort, space) == "WaitingForRoom", "queued", IN_TIME, lambda: explained(kohort, space))
+        assert kohort.get(f"/v1/jobs/{space}/heavy")["arrival"] == arrival
+        bring_back(plane, node)
+        until(lambda: len(members(plane, space)) == 3, "whole again", IN_TIME, lambda: explained(kohort, space))
+    assert not failed(plane, heavy)
+    item = plane.api.get(heavy.path)
+    assert not item["spec"]["runPolicy"].get("suspend")
+    assert RELEASED not in item["metadata"]["annotations"]
+    assert {uid for _, uid in before.values()}.isdisjoint(uid for _, uid in members(plane, space).values())
+    assert len(nodes_of(plane, space, "light")) == 4
+
+
+def waits(kohort: Kohort, space: str) -> str:
+    return str((kohort.get(f"/v1/jobs/{space}/heavy")["waits"] or {}).get("reason", ""))

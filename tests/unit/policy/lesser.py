@@ -1,0 +1,104 @@
+"""Smaller changes than one that a job was told, made here and not by what is tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from policy.answers.change import Change, Kind
+from policy.cluster.model import WORKER, Job
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+from tests.builders import World
+
+TENTHS = [tenth / 10 for tenth in range(10)]
+
+
+def smaller(
+    snapshot: Snapshot, one: Job, change: Change, policy: Policy, now: float
+) -> Iterator[tuple[Snapshot, float]]:
+    """States with less of that change, and how many seconds later they are looked at. now: that of the question.
+
+    snapshot: in which the job may be decided about: where a system judges once, with the job submitted anew.
+    """
+    if change.kind is Kind.WAIT:
+        yield from ((snapshot, change.size * tenth) for tenth in TENTHS)
+        return
+    made: dict[Kind, Callable[[Snapshot, Job, Change], Iterator[Snapshot]]] = {
+        Kind.MIN_WORKERS: _minima, Kind.REPLICAS: _replicas, Kind.UTILITY: _worths, Kind.TARGET: _targets,
+        Kind.UNCORDON: _nothing, Kind.END: partial(_smaller_ends, policy=policy, now=now), Kind.NODES: _nodes,
+    }  # fmt: skip
+    if change.kind in made:
+        yield from ((less, change.wait) for less in made[change.kind](snapshot, one, change))
+
+
+def _as(snapshot: Snapshot, job: Job) -> Snapshot:
+    return replace(snapshot, jobs={**snapshot.jobs, job.uid: job})
+
+
+def _minima(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
+    for least in range(one.min_workers - 1, one.min_workers - int(change.size), -1):
+        yield _as(snapshot, replace(one, min_workers=least))
+
+
+def _replicas(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
+    asked_for = one.worker.replicas if one.worker is not None else 0
+    for count in range(asked_for - 1, asked_for - int(change.size), -1):
+        roles = tuple(replace(role, replicas=count) if role.name == WORKER else role for role in one.roles)
+        yield _as(snapshot, replace(one, roles=roles, min_workers=min(one.min_workers, count), max_workers=count))
+
+
+def _worths(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
+    """Numbers of four figures: tenths of the way to the told one, and the next one below it."""
+    utility = one.training.utility if one.training is not None else None
+    had = utility.value if utility is not None else one.utility
+    told = had + change.size
+    below = told - 10.0 ** (math.floor(math.log10(told)) - 3)
+    for value in {float(f"{value:.4g}") for value in [below, *(had + change.size * tenth for tenth in TENTHS)]}:
+        if not had <= value < told:
+            continue
+        if one.training is not None and utility is not None:
+            lower = replace(one, training=replace(one.training, utility=replace(utility, value=value)))
+        else:
+            lower = replace(one, utility=value, utility_stated=True)
+        yield _as(snapshot, lower)
+
+
+def _targets(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
+    """Slot by slot."""
+    assert one.training is not None
+    assert one.training.utility is not None
+    for slots in range(int(change.size)):
+        utility = replace(one.training.utility, target=one.training.utility.target + slots)
+        yield _as(snapshot, replace(one, training=replace(one.training, utility=utility)))
+
+
+def _nothing(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
+    """One node, or one job, is as few as there can be: without it the job goes on waiting."""
+    del one, change
+    yield snapshot
+
+
+def _smaller_ends(snapshot: Snapshot, one: Job, change: Change, *, policy: Policy, now: float) -> Iterator[Snapshot]:
+    """Without any of the jobs that hold fewer cores than the named one."""
+    yield from _nothing(snapshot, one, change)
+    held = {
+        uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(uid) if pod.holds_room) for uid in snapshot.jobs
+    }
+    named = next(uid for uid, other in snapshot.jobs.items() if f" {other.key}" in change.text.split(",")[0])
+    for uid, cores in held.items():
+        if 0 < cores < held[named] and uid != one.uid:
+            then = World(policy, now, snapshot, checked=False)
+            then.end(snapshot.jobs[uid])
+            yield then.snapshot
+
+
+def _nodes(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
+    del one
+    usable = (node for node in snapshot.nodes.values() if not node.unschedulable)
+    largest = max(usable, key=lambda node: node.allocatable["cpu"])
+    for count in range(1, int(change.size)):
+        more = {f"more-{at}": replace(largest, name=f"more-{at}", uid=f"more-{at}") for at in range(count)}
+        yield replace(snapshot, nodes={**snapshot.nodes, **more})
