@@ -14,6 +14,8 @@ function show(parts) {
   change(parts.lists);
   const tiles = find("tiles");
   if (tiles && parts.facts.density) tiles.className = `tiles ${parts.facts.density}`;
+  const charts = find("charts");
+  if (charts) charts.className = `charts of-${charts.children.length}`;
   if (parts.facts.title) document.title = parts.facts.title;
   if (parts.facts.places) putPlaces(parts.facts.places);
   ahead = Number(parts.facts.now) - Date.now() / 1000;
