@@ -9,8 +9,7 @@ import asyncio
 import json
 import random
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 import uvloop
@@ -23,17 +22,18 @@ from extender.cli.processes import prefer_the_loop
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.http.server import Endpoint, serve
-from extender.kube.api import Done, Json, Outcome, Ref, Resource
+from extender.kube.api import Done, Json, Outcome, Ref
 from extender.routes.verbs import too_long
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Pod
 from tests.builders import guest, job, members, node
+from tests.unasked import Unasked
 
 EMPTY_NODES = 20
 FOREIGN = ("stranger", "uid-stranger")
 
 
-class BindsAll:
+class BindsAll(Unasked):
     """An API server that takes every binding at once and has nothing to watch."""
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
@@ -43,24 +43,6 @@ class BindsAll:
     async def get(self, ref: Ref) -> Json | None:
         """Nothing."""
         return None
-
-    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        raise NotImplementedError
-
-    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
-        raise NotImplementedError
-
-    async def patch(self, *_: Any, **__: Any) -> Outcome:
-        raise NotImplementedError
-
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        raise NotImplementedError
-
-    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        raise NotImplementedError
-
-    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
-        raise NotImplementedError
 
 
 class Echoed(msgspec.Struct):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from extender.barrier import Barrier
 from extender.clock import Clock
 from extender.http.limits import HeldBinds, Limits
-from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref, Resource
+from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen, Synced
@@ -19,6 +19,7 @@ from policy.cluster.model import Job, Pod
 from policy.cluster.snapshot import Rules
 from policy.systems.kod2 import Kod2
 from tests.builders import JobBuilder, members, node
+from tests.unasked import Unasked
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -65,7 +66,7 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-class FakeApi:
+class FakeApi(Unasked):
     """Binds what it is asked to; ``answers`` has other outcomes, by pod name. ``objects`` is what a read finds."""
 
     def __init__(self) -> None:
@@ -96,24 +97,6 @@ class FakeApi:
         """A read finds the pod, on that node."""
         item: Json = {"metadata": {"uid": uid or pod.uid, "namespace": pod.namespace, "name": pod.name}}
         self.objects[Ref(PODS, pod.namespace, pod.name)] = item | {"spec": {"nodeName": node} if node else None}
-
-    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        raise NotImplementedError
-
-    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
-        raise NotImplementedError
-
-    async def patch(self, *_: Any, **__: Any) -> Outcome:
-        raise NotImplementedError
-
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        raise NotImplementedError
-
-    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        raise NotImplementedError
-
-    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
-        raise NotImplementedError
 
 
 UNREACHABLE = ClusterError(0, "Timeout")

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.controlplane import ControlPlane, ControlPlaneError
+from tests.e2e.asking import nodes_of, pods
 from tests.e2e.background import Background
-from tests.e2e.gangs import nodes_of, on_node, pods, submit, until
+from tests.e2e.gangs import on_node, submit, until
 from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
+from tests.e2e.gangs import own_namespace
 
 TEST_LIMIT = 120
 
@@ -46,3 +47,10 @@ def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> st
     name = f"{request.node.name.replace('_', '-').replace('[', '-').rstrip(']')[:50].lower().strip('-')}"
     control_plane.kubectl("create", "namespace", name)
     return name
+
+
+@pytest.fixture
+def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield a namespace of the test's own on the control plane of its module; afterwards it is emptied."""
+    with own_namespace(plane, request.node.name) as name:
+        yield name

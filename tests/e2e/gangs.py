@@ -14,14 +14,14 @@ import httpx
 
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort, shipped, start_kohort
+from tests.e2e.asking import JOB, Json, pods
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
-Json = dict[str, Any]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
 OUR_GATE = "kohort.dev/admission"
 HOLD = "tests.kohort.dev/hold"  # annotation of a pod template, and the gate that its pods then have
-ROLE, INDEX, JOB = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index", "job-name"))
+ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index"))
 OPERATOR = "training-operator"
 
 
@@ -97,62 +97,6 @@ def scheduler_changes(*, weight: int | None = None, preemption: bool = False) ->
     return {"extenders": config["extenders"], "profiles": config["profiles"]}
 
 
-def job_view(kohort: Kohort, job: TFJob) -> Json:
-    """What Kohort says of the job and its members; empty while it does not know it."""
-    try:
-        view: Json = kohort.get(f"/v1/jobs/{job.namespace}/{job.name}")
-    except httpx.HTTPStatusError:
-        return {}
-    return view
-
-
-def both_sides(plane: ControlPlane, kohort: Kohort, job: TFJob) -> str:
-    """The job and its pods as Kohort and as the API server have them: for a failure that must be understood later."""
-    found = pods(plane, job.namespace, job.name)
-    gates = {pod["metadata"]["name"]: (pod["spec"].get("schedulingGates"), pod["status"]) for pod in found}
-    return f"\nKohort: {job_view(kohort, job)}\nAPI server: {gates}"
-
-
-def reason(kohort: Kohort, job: TFJob) -> str:
-    """Why the job waits, as Kohort says; empty when it does not."""
-    waits = job_view(kohort, job).get("waits") or {}
-    return str(waits.get("reason", ""))
-
-
-def plan_of(kohort: Kohort, job: TFJob) -> Json:
-    """The job's plan; empty where it has none."""
-    plans = kohort.get("/v1/plans")["plans"]
-    mine = (plan for plan in plans if (plan["namespace"], plan["name"]) == (job.namespace, job.name))
-    return next(mine, {})
-
-
-def at_barrier(kohort: Kohort, job: TFJob) -> int:
-    """How many members are held in bind."""
-    return len(plan_of(kohort, job).get("at_barrier", ()))
-
-
-def summary(kohort: Kohort, namespace: str) -> Json:
-    """State, workers and the members' nodes of every job of a namespace: what a restart must find again."""
-    jobs = [job for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace]
-    details = [kohort.get(f"/v1/jobs/{job['namespace']}/{job['name']}") for job in jobs]
-    return {
-        job["name"]: (
-            job["state"],
-            job["workers"],
-            sorted((m["role"], m["index"], m["node"], m["state"]) for m in job["members"]),
-        )
-        for job in details
-    }
-
-
-def total(kohort: Kohort, metric: str, **labels: str) -> float:
-    """The sum of a metric of the extender over all its series that have these labels."""
-    wanted = [f'{key}="{value}"' for key, value in labels.items()]
-    text = httpx.get(f"{kohort.health}/metrics", timeout=10, trust_env=False).text
-    lines = (line for line in text.splitlines() if line.split("{")[0].split(" ")[0] == metric)
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
-
-
 # -- pods and jobs -------------------------------------------------------------------------------
 
 
@@ -165,10 +109,10 @@ def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
     try:
         yield name
     finally:
-        _empty(plane, name)
+        empty(plane, name)
 
 
-def _empty(plane: ControlPlane, namespace: str) -> None:
+def empty(plane: ControlPlane, namespace: str) -> None:
     """Delete jobs, then pods one by one but several at once: a collection is deleted in series, 1,000 take minutes."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     plane.api.delete(TFJOBS.format(namespace=namespace))
@@ -177,26 +121,13 @@ def _empty(plane: ControlPlane, namespace: str) -> None:
         with suppress(ControlPlaneError):  # gone meanwhile
             plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
-    def empty() -> bool:
+    def is_empty() -> bool:
         left = [pod["metadata"]["name"] for pod in plane.api.get(path)["items"]]
         with ThreadPoolExecutor(8) as deleters:
             list(deleters.map(delete, left))
         return not left
 
-    until(empty, "no pod left", 90)
-
-
-def pods(plane: ControlPlane, namespace: str, job: str = "") -> list[Json]:
-    """The pods of a namespace (of one job), which are not going."""
-    query = {"labelSelector": f"{JOB}={job}"} if job else {}
-    items: list[Json] = plane.api.get(f"/api/v1/namespaces/{namespace}/pods", **query)["items"]
-    return [item for item in items if "deletionTimestamp" not in item["metadata"]]
-
-
-def nodes_of(plane: ControlPlane, namespace: str, job: str = "") -> dict[str, str]:
-    """The node of each bound pod, by the pod's name."""
-    found = pods(plane, namespace, job)
-    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in found if pod["spec"].get("nodeName")}
+    until(is_empty, "no pod left", 90)
 
 
 def is_gated(pod: Json, gate: str = OUR_GATE) -> bool:

@@ -16,7 +16,8 @@ import httpx
 from tests.controlplane import ControlPlane
 from tests.controlplane.faultproxy import Fault
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import JOB, ROLE, forget_lease, submit
+from tests.e2e.asking import JOB
+from tests.e2e.gangs import ROLE, forget_lease, submit
 from tests.e2e.observer import Observer, Sighting
 from tests.e2e.tfjobs import TFJOBS, TFJob
 

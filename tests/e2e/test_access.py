@@ -22,8 +22,8 @@ import yaml
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import CHECKOUT, HOSTNAME, Kohort, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
-from tests.e2e.asking import metric
-from tests.e2e.gangs import nodes_of, submit, until
+from tests.e2e.asking import metric, nodes_of
+from tests.e2e.gangs import submit, until
 from tests.e2e.kubelet import kubelet
 from tests.e2e.tfjobs import TFJob
 

@@ -13,20 +13,15 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
-from tests.e2e.asking import explained
+from tests.e2e.asking import at_barrier, explained, nodes_of, plan_of, pods
 from tests.e2e.gangs import (
     allow_holds,
-    at_barrier,
     create_pod,
     fresh_kohort,
     let_go,
     lone_pod,
     no_operator,
-    nodes_of,
     on_node,
-    own_namespace,
-    plan_of,
-    pods,
     submit,
     until,
     window,
@@ -53,12 +48,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     settings = window(8) | {"release": {"backoff_initial_seconds": 2}, "kod2": {"cooldown_seconds": 1}}
     with fresh_kohort(plane, settings, "between") as started:
         yield started
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> TFJob:

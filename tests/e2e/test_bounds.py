@@ -8,9 +8,10 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.gangs import job_view, until
+from tests.e2e.asking import job_view
+from tests.e2e.gangs import submit, until
 from tests.e2e.observer import Observer
-from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.tfjobs import TFJob
 
 MAX_WORKERS = "kohort.dev/max-workers"
 
@@ -44,11 +45,6 @@ def has(kohort: Kohort, observer: Observer, job: TFJob, workers: int) -> bool:
 
 def edit_replicas(plane: ControlPlane, job: TFJob, workers: int) -> None:
     plane.api.patch(job.path, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": workers}}}})
-
-
-def submit(plane: ControlPlane, job: TFJob) -> TFJob:
-    plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
-    return job
 
 
 def test_a_job_with_a_minimum_only_shrinks_and_grows_back_to_what_it_asked_for(

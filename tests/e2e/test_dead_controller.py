@@ -14,9 +14,9 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import Json, metric, namespace_of, nodes_of, pods
-from tests.e2e.gangs import until
-from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.asking import Json, metric, nodes_of, pods
+from tests.e2e.gangs import submit, until
+from tests.e2e.tfjobs import TFJob
 
 GUIDE = Path(__file__).parents[2] / "docs/operations.md"
 GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
@@ -34,17 +34,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started = start_kohort(plane, {"gate": "always"})
     yield started
     started.stop()
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with namespace_of(plane, request.node.name) as name:
-        yield name
-
-
-def submit(plane: ControlPlane, job: TFJob) -> TFJob:
-    plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
-    return job
 
 
 def gates(pod: Json) -> list[str]:

@@ -13,8 +13,9 @@ import pytest
 
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort
+from tests.e2e.asking import pods
 from tests.e2e.background import Background
-from tests.e2e.gangs import fresh_kohort, never, own_namespace, pods, submit, until
+from tests.e2e.gangs import fresh_kohort, never, own_namespace, submit, until
 from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]

@@ -15,7 +15,8 @@ import pytest
 
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import CHECKOUT, start_kohort
-from tests.e2e.gangs import create_pod, is_gated, lone_pod, nodes_of, pods, submit, until
+from tests.e2e.asking import nodes_of, pods
+from tests.e2e.gangs import create_pod, is_gated, lone_pod, submit, until
 from tests.e2e.inventory import Name, events_by, inventory, settled, told_of_waiting
 from tests.e2e.tfjobs import TFJob
 

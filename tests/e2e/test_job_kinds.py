@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -39,11 +38,9 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 @pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = f"kinds-{crc32(request.node.name.encode()):x}"
-    plane.kubectl("create", "namespace", name)
-    yield name
-    plane.kubectl("delete", "pytorchjobs,mpijobs,tfjobs,pods", "--all", "-n", name, "--wait=true", "--timeout=60s")
+def space(plane: ControlPlane, space: str) -> Iterator[str]:
+    yield space
+    plane.kubectl("delete", "pytorchjobs,mpijobs", "--all", "-n", space)
 
 
 def replica(replicas: int, container: str) -> Json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.gangs import until
+from tests.e2e.gangs import empty, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.trainer import Trainer
@@ -40,20 +39,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started.stop()
 
 
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own; afterwards it is emptied, so that the next test finds empty nodes."""
-    name = re.sub("[^a-z0-9]+", "-", request.node.name)[:45].strip("-")
-    plane.kubectl("create", "namespace", name)
-    yield name
-    empty(plane, name)
-
-
-def empty(plane: ControlPlane, namespace: str) -> None:
-    """Delete the jobs and wait until their pods are gone."""
-    plane.kubectl("delete", "tfjobs,pods", "--all", "-n", namespace, "--wait=true", "--timeout=60s")
-
-
 def finished(plane: ControlPlane, namespace: str) -> set[str]:
     jobs = plane.api.get(TFJOBS.format(namespace=namespace))["items"]
     return {
@@ -76,11 +61,6 @@ def is_bound(observer: Observer, job: TFJob) -> bool:
 
 def workers_of(plane: ControlPlane, job: TFJob) -> int:
     return int(plane.api.get(job.path)["spec"]["tfReplicaSpecs"]["Worker"]["replicas"])
-
-
-def submit(plane: ControlPlane, job: TFJob) -> TFJob:
-    plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
-    return job
 
 
 # Cores of a worker, and workers; a ps has one core. Nodes have ten.

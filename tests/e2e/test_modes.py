@@ -12,26 +12,20 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.ports import free_ports
+from tests.e2e.asking import both_sides, job_view, nodes_of, plan_of, pods, reason
 from tests.e2e.gangs import (
     GATE_MAP,
     HOLD,
     OUR_GATE,
     allow_holds,
-    both_sides,
     create_pod,
     fresh_kohort,
     is_gated,
-    job_view,
     let_go,
     lone_pod,
     no_operator,
-    nodes_of,
     on_node,
     operator_pods,
-    own_namespace,
-    plan_of,
-    pods,
-    reason,
     scheduler_changes,
     submit,
     until,
@@ -53,12 +47,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("modes"), controller_manager=True) as started:
         allow_holds(started)
         yield started
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def is_bound(plane: ControlPlane, namespace: str, job: TFJob) -> bool:

@@ -19,7 +19,8 @@ from tests.controlplane.build import build
 from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.recipes import MONITORING
-from tests.e2e.gangs import create_pod, lone_pod, nodes_of, own_namespace, submit, until
+from tests.e2e.asking import nodes_of
+from tests.e2e.gangs import create_pod, lone_pod, own_namespace, submit, until
 from tests.e2e.tfjobs import TFJob
 
 FOLDER = CHECKOUT / "manifests" / "components" / "monitoring"

@@ -14,7 +14,8 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import crash, fresh_kohort, job_view, own_namespace, pods, reason, until
+from tests.e2e.asking import job_view, pods, reason
+from tests.e2e.gangs import crash, fresh_kohort, until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
@@ -32,12 +33,6 @@ def plane(live_plane: ControlPlane) -> Iterator[ControlPlane]:
     yield live_plane
     for name in ("node-1", "node-2"):
         live_plane.kubectl("uncordon", name)
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def settings(slot: int) -> Json:

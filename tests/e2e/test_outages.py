@@ -18,11 +18,11 @@ import yaml
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
-from tests.e2e.asking import metric, namespace_of, nodes_of, pods
+from tests.e2e.asking import gone, metric, nodes_of, pods
 from tests.e2e.bodies import GOOD, broken_texts, missing_fields
-from tests.e2e.gangs import until
+from tests.e2e.gangs import submit, until
 from tests.e2e.observer import Observer
-from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]
 WINDOW = 8.0
@@ -50,17 +50,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started = start_kohort(plane)
     yield started
     started.stop()
-
-
-@pytest.fixture
-def space(plane: ControlPlane, kohort: Kohort, request: pytest.FixtureRequest) -> Iterator[str]:
-    with namespace_of(plane, request.node.name.removeprefix("test_")) as name:
-        yield name
-
-
-def submit(plane: ControlPlane, job: TFJob) -> TFJob:
-    plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
-    return job
 
 
 def size(job: TFJob) -> int:
@@ -93,10 +82,10 @@ def rate(plane: ControlPlane, namespace: str, name: str) -> float:
         plane.api.create(f"/api/v1/namespaces/{namespace}/pods", stranger(namespace, f"{name}-{n}"))
     default.resume()
     began = time.monotonic()
-    until(lambda: len(nodes_of(plane, namespace, name)) == STRANGERS, f"{name} scheduled", 60)
+    until(lambda: len(nodes_of(plane, namespace)) == STRANGERS, f"{name} scheduled", 60)
     found = STRANGERS / (time.monotonic() - began)
     plane.kubectl("delete", "pods", "--all", "-n", namespace, "--wait=false")
-    until(lambda: not pods(plane, namespace), "the strangers gone", 60)
+    until(lambda: gone(plane, namespace), "the strangers gone", 60)
     return found
 
 
@@ -129,7 +118,7 @@ def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
 
 
 def members(plane: ControlPlane, job: TFJob) -> int:
-    return sum(1 for pod in pods(plane, job.namespace) if pod["metadata"]["name"].startswith(f"{job.name}-"))
+    return len(pods(plane, job.namespace, job.name))
 
 
 # -- nonsense ------------------------------------------------------------------------------------

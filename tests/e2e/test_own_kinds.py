@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -39,13 +38,9 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 @pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = f"own-{crc32(request.node.name.encode()):x}"
-    plane.kubectl("create", "namespace", name)
-    yield name
-    kinds = "jobs,statefulsets,deployments,tfjobs,pods"
-    plane.kubectl("delete", kinds, "--all", "-n", name, "--wait=true", "--timeout=60s")
-    until(lambda: pods(plane, name) == [], "nothing left", 30)
+def space(plane: ControlPlane, space: str) -> Iterator[str]:
+    yield space
+    plane.kubectl("delete", "jobs,statefulsets,deployments", "--all", "-n", space, "--wait=true", "--timeout=60s")
 
 
 def template(cpu: str = "1", **labels: str) -> Json:

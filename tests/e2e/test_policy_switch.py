@@ -9,7 +9,8 @@ import yaml
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit, until
+from tests.e2e.asking import nodes_of
+from tests.e2e.gangs import fresh_kohort, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 

@@ -11,19 +11,8 @@ import yaml
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.ports import free_ports
-from tests.e2e.gangs import (
-    create_pod,
-    failed,
-    fresh_kohort,
-    lone_pod,
-    nodes_of,
-    on_node,
-    own_namespace,
-    pods,
-    submit,
-    total,
-    until,
-)
+from tests.e2e.asking import metric, nodes_of, pods
+from tests.e2e.gangs import create_pod, failed, fresh_kohort, lone_pod, on_node, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.recorder import Recorder, recorded
 from tests.e2e.tfjobs import TFJob
@@ -74,12 +63,6 @@ def both(plane: ControlPlane, without: list[str]) -> Iterator[tuple[Kohort, Reco
         with recorded(kohort, port) as recorder:
             kohort.scheduler = plane.start_scheduler(path, "two-profiles")
             yield kohort, recorder
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def place_plain(plane: ControlPlane, namespace: str) -> list[str]:
@@ -134,7 +117,7 @@ def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple
         until(lambda: recorder.of("preempt", "wants"), "asked about preemption", 20)
         assert all(call.answered["NodeNameToMetaVictims"] == {} for call in recorder.of("preempt", "wants"))
         assert any(call.asked["NodeNameToMetaVictims"] for call in recorder.of("preempt", "wants"))
-        assert total(kohort, "kohort_verb_requests_total", verb="preempt") >= 1
+        assert metric(kohort.health, "kohort_verb_requests_total", verb="preempt") >= 1
         until(lambda: _unschedulable(plane, space) == {"wants"}, "told that it has to wait", 20)
         assert len(observer.bound_now(job.name)) == 10
         assert observer.deleted(job.name, "worker") == observer.deleted(job.name, "ps") == 0

@@ -12,10 +12,10 @@ import pytest
 from policy.cluster.reasons import Reason
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import explained, metric, namespace_of, nodes_of, pods, refusal
-from tests.e2e.gangs import until
+from tests.e2e.asking import explained, gone, metric, nodes_of, pods, refusal
+from tests.e2e.gangs import submit, until
 from tests.e2e.observer import JOB_LABEL, Observer
-from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]
 EACH = 3  # nodes of each zone
@@ -41,20 +41,9 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 @pytest.fixture
-def space(plane: ControlPlane, kohort: Kohort, request: pytest.FixtureRequest) -> Iterator[str]:
-    with namespace_of(plane, request.node.name.removeprefix("test_")) as name:
-        yield name
-
-
-@pytest.fixture
 def observer(plane: ControlPlane, space: str) -> Iterator[Observer]:
     with Observer(plane, space) as watching:
         yield watching
-
-
-def submit(plane: ControlPlane, job: TFJob) -> TFJob:
-    plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
-    return job
 
 
 def all_bound(plane: ControlPlane, job: TFJob, limit: float = 30) -> dict[str, str]:
@@ -114,7 +103,7 @@ def test_a_limit_range_raises_the_real_requests(
     fits = submit(plane, without_requests(TFJob(space, "fits", workers=8, extra=place)))
     assert max(Counter(all_bound(plane, fits).values()).values()) <= 3
     plane.kubectl("delete", "tfjob", "fits", "-n", space)
-    until(lambda: not pods(plane, space), "the first job gone")
+    until(lambda: gone(plane, space), "the first job gone")
     above = submit(plane, without_requests(TFJob(space, "above", workers=9, extra=place)))
     refused(plane, kohort, above, Reason.TOO_LARGE, Reason.NO_ROOM)
     assert observer.partial_seconds("above", 10) == 0
@@ -155,7 +144,7 @@ def test_cores_beside_the_container_are_counted(
     nine = submit(plane, TFJob(space, "nine", workers=9, ps=0, extra=extra))
     assert sorted(Counter(all_bound(plane, nine).values()).values()) == [3, 3, 3]
     plane.kubectl("delete", "tfjob", "nine", "-n", space)
-    until(lambda: not pods(plane, space), "the first job gone")
+    until(lambda: gone(plane, space), "the first job gone")
     ten = submit(plane, TFJob(space, "ten", workers=10, ps=0, extra=extra))
     refused(plane, kohort, ten, Reason.TOO_LARGE)
     assert observer.partial_seconds("ten", 10) == 0
@@ -213,7 +202,7 @@ def test_only_nodes_that_the_pods_accept(
     fits = submit(plane, TFJob(space, "fits", workers=most, ps=0, worker_cpu="4", extra=extra))
     assert set(all_bound(plane, fits).values()) == allowed
     plane.api.delete(fits.path)
-    until(lambda: not pods(plane, space), "the first job gone")
+    until(lambda: gone(plane, space), "the first job gone")
     above = submit(plane, TFJob(space, "above", workers=most + 1, ps=0, worker_cpu="4", extra=extra))
     refused(plane, kohort, above, Reason.TOO_LARGE)
     assert observer.partial_seconds("above", most + 1) == 0

@@ -18,7 +18,8 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.nodes import NodeShape
-from tests.e2e.gangs import fresh_kohort, lone_pod, own_namespace, reason, submit, until
+from tests.e2e.asking import reason
+from tests.e2e.gangs import fresh_kohort, lone_pod, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
 

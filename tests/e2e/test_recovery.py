@@ -14,30 +14,22 @@ import pytest
 from extender.kube.jobkinds import RELEASED
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
+from tests.e2e.asking import JOB, at_barrier, job_view, nodes_of, plan_of, pods, reason, summary
 from tests.e2e.gangs import (
-    JOB,
     allow_holds,
-    at_barrier,
     create_pod,
     failed,
     forget_lease,
     fresh_kohort,
     is_leading,
-    job_view,
     let_go,
     lone_pod,
     never,
     no_operator,
-    nodes_of,
     on_node,
-    own_namespace,
-    plan_of,
-    pods,
-    reason,
     refused_bindings,
     revive_operator,
     submit,
-    summary,
     until,
     window,
 )
@@ -82,12 +74,6 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
     started.wait_ready()
     until(lambda: is_leading(started), "leading", 30)
     return started
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 @pytest.fixture

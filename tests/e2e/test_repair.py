@@ -11,7 +11,8 @@ import pytest
 from extender.kube.jobkinds import RELEASED
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import failed, fresh_kohort, nodes_of, on_node, own_namespace, pods, submit, until
+from tests.e2e.asking import nodes_of, pods
+from tests.e2e.gangs import failed, fresh_kohort, on_node, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 

@@ -19,7 +19,8 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import CHECKOUT, Kohort, manifests, merged, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
-from tests.e2e.gangs import create_pod, lone_pod, nodes_of, own_namespace, submit, until
+from tests.e2e.asking import nodes_of
+from tests.e2e.gangs import create_pod, lone_pod, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 
@@ -135,12 +136,6 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     kohort.scheduler = plane.start_scheduler(path, "shared-kube-scheduler")
     yield Shared(kohort, certificates, url)
     kohort.stop()
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def test_jobs_are_bound_whole_while_certificates_rotate(plane: ControlPlane, shared: Shared, space: str) -> None:

@@ -10,17 +10,13 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
+from tests.e2e.asking import job_view, nodes_of, pods, reason
 from tests.e2e.gangs import (
     create_pod,
     fresh_kohort,
-    job_view,
     lone_pod,
     no_operator,
-    nodes_of,
     operator_pods,
-    own_namespace,
-    pods,
-    reason,
     submit,
     until,
     window,
@@ -45,12 +41,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     """A window in which 1,000 members pass kube-scheduler on a slow and busy machine."""
     with fresh_kohort(plane, window(WINDOW), "wide") as started:
         yield started
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def say(members: int, seconds: float) -> None:

@@ -13,7 +13,8 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.recipes import KUBERNETES_VERSION, OLDER_VERSIONS
-from tests.e2e.gangs import JOB, create_pod, lone_pod, never, nodes_of, own_namespace, submit, total, until
+from tests.e2e.asking import JOB, metric, nodes_of
+from tests.e2e.gangs import create_pod, lone_pod, never, own_namespace, submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 
@@ -82,9 +83,9 @@ def remove(plane: ControlPlane, job: TFJob) -> None:
 def understood(kohort: Kohort) -> None:
     """Every call of this kube-scheduler could be read and was answered."""
     for reason in ("RequestError", "InternalError"):
-        assert total(kohort, "kohort_verb_refusals_total", reason=reason) == 0
+        assert metric(kohort.health, "kohort_verb_refusals_total", reason=reason) == 0
     for verb in ("filter", "bind"):
-        assert total(kohort, "kohort_verb_duration_seconds_count", verb=verb) > 0
+        assert metric(kohort.health, "kohort_verb_duration_seconds_count", verb=verb) > 0
 
 
 @pytest.mark.parametrize("version", [KUBERNETES_VERSION, *OLDER_VERSIONS])

@@ -14,7 +14,8 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.ports import free_ports
-from tests.e2e.gangs import crash, fresh_kohort, never, nodes_of, own_namespace, pods, submit, until
+from tests.e2e.asking import nodes_of, pods
+from tests.e2e.gangs import crash, fresh_kohort, never, own_namespace, submit, until
 from tests.e2e.reports import Flood, Trainee, token
 from tests.e2e.tfjobs import TFJob
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import fresh_kohort, job_view, own_namespace, pods, reason, submit, until
+from tests.e2e.asking import job_view, pods, reason
+from tests.e2e.gangs import fresh_kohort, own_namespace, submit, until
 from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]

@@ -13,7 +13,8 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.faultproxy import Fault, FaultProxy
 from tests.controlplane.kohort import Kohort
-from tests.e2e.gangs import fresh_kohort, nodes_of, own_namespace, submit, until
+from tests.e2e.asking import nodes_of
+from tests.e2e.gangs import fresh_kohort, submit, until
 from tests.e2e.inventory import told_of_waiting
 from tests.e2e.observer import Observer
 from tests.e2e.storm import (
@@ -61,12 +62,6 @@ def kohort(plane: ControlPlane, proxy: FaultProxy) -> Iterator[Kohort]:
     settings = {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1, "backoff_max_seconds": 5}}
     with fresh_kohort(plane, settings, "storm", api_url=proxy.url) as started:
         yield started
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 def storm(

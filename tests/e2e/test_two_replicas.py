@@ -15,20 +15,9 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.asking import nodes_of, pods, summary
 from tests.e2e.background import Background
-from tests.e2e.gangs import (
-    LEASE,
-    forget_lease,
-    is_leading,
-    never,
-    nodes_of,
-    own_namespace,
-    pods,
-    submit,
-    summary,
-    until,
-    window,
-)
+from tests.e2e.gangs import LEASE, forget_lease, is_leading, never, own_namespace, submit, until, window
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 
@@ -99,12 +88,6 @@ def pair(plane: ControlPlane) -> Iterator[Pair]:
     started = start_pair(plane, "pair", SHORT)
     yield started
     started.stop()
-
-
-@pytest.fixture
-def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    with own_namespace(plane, request.node.name) as name:
-        yield name
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import namespace_of, pods
-from tests.e2e.gangs import until
+from tests.e2e.asking import pods
+from tests.e2e.gangs import own_namespace, until
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
@@ -67,8 +67,8 @@ def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
     """Node by member of the bound pods."""
     return {
         pod["metadata"]["name"].removeprefix(f"{job.name}-"): pod["spec"]["nodeName"]
-        for pod in pods(plane, job.namespace)
-        if pod["spec"].get("nodeName") and pod["metadata"]["name"].startswith(f"{job.name}-")
+        for pod in pods(plane, job.namespace, job.name)
+        if pod["spec"].get("nodeName")
     }
 
 
@@ -139,7 +139,7 @@ def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int)
 
 @pytest.mark.timeout(180, func_only=True)
 def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) -> None:
-    with namespace_of(plane, "whatif") as space:
+    with own_namespace(plane, "whatif") as space:
         became = run(plane, kohort, space, seed=3, rounds=ROUNDS)
     print(became)
     assert len(set(became)) > 1
@@ -148,7 +148,7 @@ def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) 
 @pytest.mark.soak
 @pytest.mark.timeout(1800, func_only=True)
 def test_what_is_told_is_what_then_happens_fifty_times(plane: ControlPlane, kohort: Kohort) -> None:
-    with namespace_of(plane, "whatif-long") as space:
+    with own_namespace(plane, "whatif-long") as space:
         became = run(plane, kohort, space, seed=1000, rounds=SOAK_ROUNDS)
     print(became)
     assert len(set(became)) > 3

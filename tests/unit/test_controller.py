@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from extender.control.pace import Pace
 from extender.control.quota import Quota
 from extender.control.source import SourceError
 from extender.control.story import DecisionStory, WaitingStory
-from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Resource
+from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused
 from extender.kube.jobkinds import GATE, RELEASED
 from extender.present.views.base import JobName, Waits
 from extender.present.views.decisions import DecisionsView, DecisionView
@@ -26,13 +26,14 @@ from extender.present.views.jobs import QueuedJob, QueueView
 from extender.present.views.orders import DesiredView
 from policy.cluster.orders import PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
+from tests.unasked import Unasked
 
 GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")
 CONFLICT = Refused(409, "Conflict", "changed")
 FORBIDDEN = Refused(403, "Forbidden", "no")
 
 
-class FakeApi:
+class FakeApi(Unasked):
     """Keeps objects and what was written; ``answers`` has the outcome of each write by its name, by default done."""
 
     def __init__(self) -> None:
@@ -43,15 +44,6 @@ class FakeApi:
         self.slow_seconds = 0.0
         self.most_at_once = 0
         self._now = 0
-
-    def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        raise NotImplementedError
-
-    def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
-        raise NotImplementedError
-
-    async def bind(self, *_: object) -> Outcome:
-        raise NotImplementedError
 
     async def get(self, ref: Ref) -> Json | None:
         if self.unreadable:
