@@ -15,9 +15,8 @@ from policy.cluster.draft import Draft
 from policy.cluster.model import WORKER, Job, Node
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, fits
-from policy.placement.grow import sheds
 from policy.placement.room import Room
-from policy.placement.shrink import Offer, plan_shrink
+from policy.placement.shrink import Offer, offer_of, plan_shrink
 from policy.systems.base import Policy
 
 MOST_NODES = 64
@@ -104,8 +103,7 @@ def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
     """Workers of running jobs above their minimum, whatever their weight: the fewest that make room."""
     room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
     running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
-    offers = [Offer(one.uid, tuple(sheds(snapshot, one, snapshot.gang(one.uid)))) for one in running]
-    offers = [offer for offer in offers if offer.sheds]
+    offers = [offer for one in running if (offer := offer_of(snapshot, one)).sheds]
     plan = plan_shrink(room, ask, offers)
     if plan is None:
         return

@@ -52,15 +52,6 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
         yield Shed(node, demand(job, slot, pod), pod.uid if pod is not None and holds else "")
 
 
-def all_sheds(snapshot: Snapshot, job: Job) -> tuple[Shed, ...]:
-    """All that the job can give as it stands; asked again when it, its gang or its pods change."""
-    known = snapshot.index.memo.job(job.uid)
-    found: tuple[Shed, ...] | None = known.get(all_sheds)
-    if found is None:
-        found = known[all_sheds] = tuple(sheds(snapshot, job, snapshot.gang(job.uid)))
-    return found
-
-
 def leaving(snapshot: Snapshot) -> list[Shed]:
     """Room of Kohort's own pods that are on their way out, and that nobody waits for yet."""
     claimed = {uid for job_uid in snapshot.index.freeing for uid in snapshot.gang(job_uid).waits_for}

@@ -8,28 +8,37 @@ node wherever one can be cleared (finding 4 of the study: blind victims cost two
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
-from policy.cluster.model import Slot
+from policy.cluster.model import Job, Slot
 from policy.cluster.resources import Resources, total
+from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, fits, place, takes_all
-from policy.placement.grow import Shed
+from policy.placement.grow import Shed, sheds
 from policy.placement.room import Room
 
 NOBODY = ""
-FEW = 32  # removals that are tried before all of them: of a large cluster a gang wants few, and all are dear to try
+FEW = 32  # removals, or twice the members: tried before all, for of a large cluster a gang wants few, and all are dear
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Offer:
     """What one victim can give, in its operator's order. ``NOBODY``: one pod that leaves anyway."""
 
     job_uid: str
     sheds: tuple[Shed, ...]
+
+    @cached_property
+    def by_node(self) -> Mapping[str, Resources]:
+        """What it gives on each node, all of it together."""
+        parts = defaultdict[str, list[Resources]](list)
+        for shed in self.sheds:
+            parts[shed.node].append(shed.requests)
+        return {node: total(here) for node, here in parts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,16 @@ class Shrink:
 
 
 Order = Callable[[Sequence[Offer]], list[int]]  # the removals in turn, each as the index of the offer it is from
+Counts = dict[int, int]  # index of an offer -> removals
+
+
+def offer_of(snapshot: Snapshot, job: Job) -> Offer:
+    """All that the job can give as it stands; asked again when it, its gang or its pods change."""
+    known = snapshot.index.memo.job(job.uid)
+    found: Offer | None = known.get(offer_of)
+    if found is None:
+        found = known[offer_of] = Offer(job.uid, tuple(sheds(snapshot, job, snapshot.gang(job.uid))))
+    return found
 
 
 def one_by_one(offers: Sequence[Offer]) -> list[int]:
@@ -87,18 +106,15 @@ def _removals(offers: Sequence[Offer]) -> int:
 def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     """The plan with the fewest removals, and among those the one that takes from the first of the victims."""
     here: dict[str, list[Offer]] = defaultdict(list)
-    given: dict[str, list[Resources]] = defaultdict(list)
     for offer in offers:
-        for shed in offer.sheds:
-            given[shed.node].append(shed.requests)
-            if not (found := here[shed.node]) or found[-1] is not offer:
-                found.append(offer)
+        for host in offer.by_node:
+            here[host].append(offer)
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
     too_small = set[tuple[Resources, ...]]()  # what nodes have free and could be given: most are alike
     best: tuple[int, list[int], str, list[Offer]] | None = None
     for first, host in sorted([(min([rank[offer.job_uid] for offer in found]), host) for host, found in here.items()]):
         if best is None or _may_be_better(room, ask, here[host], host, (first, host), best):
-            freed = (room.free(host), *given[host])
+            freed = (room.free(host), *[offer.by_node[host] for offer in here[host]])
             if freed in too_small:
                 continue
             if not ask.whole.fits(total(freed)):
@@ -143,26 +159,29 @@ def _clear(room: Room, ask: Ask, offers: Sequence[Offer], order: Order, host: st
         return None
     if not takes_all(room.nodes[host], ask):
         return None
-    whole, counts = ask.whole, [0] * len(offers)
-    useful = [1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host) for offer in offers]
+    whole, counts = ask.whole, Counts()
+    useful = {
+        index: 1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host)
+        for index, offer in enumerate(offers)
+    }
     if not _fits_there(room, offers, useful, host, whole):
         return None
     turns = order(offers)
     for index in turns:
-        if counts[index] == useful[index]:
+        if counts.get(index) == useful[index]:
             continue
         if _fits_there(room, offers, counts, host, whole):
             break
-        counts[index] += 1
+        counts[index] = counts.get(index, 0) + 1
     return _cut(offers, _least(counts, turns, lambda fewer: _fits_there(room, offers, fewer, host, whole)))
 
 
-def _least(counts: list[int], turns: Sequence[int], suffices: Callable[[list[int]], bool]) -> list[int]:
+def _least(counts: Counts, turns: Sequence[int], suffices: Callable[[Counts], bool]) -> Counts:
     """Without needless removals: from the last turn on, give back each worker whose return leaves room enough."""
     needed = set[int]()
     for index in reversed(turns):
-        if counts[index] and index not in needed:
-            fewer = [count - (place == index) for place, count in enumerate(counts)]
+        if counts.get(index) and index not in needed:
+            fewer = {**counts, index: counts[index] - 1}
             if suffices(fewer):
                 counts = fewer
             else:
@@ -170,18 +189,18 @@ def _least(counts: list[int], turns: Sequence[int], suffices: Callable[[list[int
     return counts
 
 
-def _fits_there(room: Room, offers: Sequence[Offer], counts: Sequence[int], host: str, whole: Resources) -> bool:
+def _fits_there(room: Room, offers: Sequence[Offer], counts: Counts, host: str, whole: Resources) -> bool:
     freed = [
-        shed.requests
-        for offer, count in zip(offers, counts, strict=True)
-        for shed in offer.sheds[:count]
-        if shed.node == host
+        shed.requests for index, count in counts.items() for shed in offers[index].sheds[:count] if shed.node == host
     ]
     return whole.fits(room.free(host) + total(freed))
 
 
-def _cut(offers: Sequence[Offer], counts: Sequence[int]) -> list[Offer]:
-    return [Offer(offer.job_uid, offer.sheds[:count]) for offer, count in zip(offers, counts, strict=True) if count]
+def _cut(offers: Sequence[Offer], counts: Counts) -> list[Offer]:
+    """What is taken of each, in their order."""
+    return [
+        Offer(offers[index].job_uid, offers[index].sheds[:count]) for index, count in sorted(counts.items()) if count
+    ]
 
 
 # -- several nodes -------------------------------------------------------------------------------
@@ -191,10 +210,11 @@ def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> 
     """The shortest run of removals, in the victims' order, after which the gang fits; then without needless ones."""
     turns = order(offers)
 
+    @cache
     def suffices(length: int) -> bool:
-        return _fits(room, ask, offers, _counted(offers, turns[:length]))
+        return _fits(room, ask, offers, Counter(turns[:length]))
 
-    low, high = 0, min(FEW, len(turns))
+    low, high = 0, min(max(FEW, 2 * (len(ask.rigid) + ask.workers)), len(turns))
     if not suffices(high) and not suffices(len(turns)):
         return None
     while not suffices(high):
@@ -205,16 +225,9 @@ def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> 
             high = middle
         else:
             low = middle + 1
-    counts = _counted(offers, turns[:high])
+    counts = Counter(turns[:high])
     return _cut(offers, _least(counts, turns[:high], lambda fewer: _fits(room, ask, offers, fewer)))
 
 
-def _counted(offers: Sequence[Offer], turns: Sequence[int]) -> list[int]:
-    counts = [0] * len(offers)
-    for index in turns:
-        counts[index] += 1
-    return counts
-
-
-def _fits(room: Room, ask: Ask, offers: Sequence[Offer], counts: Sequence[int]) -> bool:
+def _fits(room: Room, ask: Ask, offers: Sequence[Offer], counts: Counts) -> bool:
     return fits(_given(room, _cut(offers, counts)), ask)

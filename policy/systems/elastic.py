@@ -20,10 +20,10 @@ from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
-from policy.placement.grow import Where, all_sheds, could_grow, grow, growers, leaving
+from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, Order, Shrink, one_by_one, plan_shrink
+from policy.placement.shrink import NOBODY, Offer, Order, Shrink, offer_of, one_by_one, plan_shrink
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import Front
 from policy.systems.standing import Standing
@@ -199,15 +199,14 @@ class ElasticPass:
 
     def offers(self, victims: Iterable[Job]) -> list[Offer]:
         """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""
-        given = [Offer(victim.uid, all_sheds(self.snapshot, victim)) for victim in victims]
-        return [*self.leaving(), *given]
+        return [*self.leaving(), *(offer_of(self.snapshot, victim) for victim in victims)]
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Whether the victim has workers to give now, and has not been turned to and fro for this job already."""
-        gang = self.gangs[victim.uid]
+        gang = self.gangs.running(victim.uid)
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False
-        turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS)
+        turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS) if gang.turns else 0
         return turns < TURNS or not self.snapshot.gang(job.uid).attempts
 
     def _plan(self, ask: Ask, offers: list[Offer]) -> Shrink | None:

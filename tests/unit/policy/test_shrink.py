@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_over_several_nodes_no_shorter_run_of_removals_would_do(seed: int) -> No
     offers = [Offer(f"job-{n}", tuple(Shed(draw.choice(names), res(1)) for _ in range(2))) for n in range(len(names))]
     ask = Ask((), res(2), ANYWHERE, draw.randint(2, len(names)))
     turns = one_by_one(offers)
-    enough = (n for n in range(len(turns) + 1) if shrink._fits(room, ask, offers, shrink._counted(offers, turns[:n])))
+    enough = (n for n in range(len(turns) + 1) if shrink._fits(room, ask, offers, Counter(turns[:n])))
     shortest = next(enough, None)
     plan = shrink._on_several(room, ask, offers, one_by_one)
     if not shortest:
