@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, reduce
 from typing import Any
 
 from policy.cluster.model import Job, Slot
@@ -25,20 +25,12 @@ NOBODY = ""
 FEW = 32  # removals, or twice the members: tried before all, for of a large cluster a gang wants few, and all are dear
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Offer:
     """What one victim can give, in its operator's order. ``NOBODY``: one pod that leaves anyway."""
 
     job_uid: str
     sheds: tuple[Shed, ...]
-
-    @cached_property
-    def by_node(self) -> Mapping[str, Resources]:
-        """What it gives on each node, all of it together."""
-        parts = defaultdict[str, list[Resources]](list)
-        for shed in self.sheds:
-            parts[shed.node].append(shed.requests)
-        return {node: total(here) for node, here in parts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +98,18 @@ def _removals(offers: Sequence[Offer]) -> int:
 def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     """The plan with the fewest removals, and among those the one that takes from the first of the victims."""
     here: dict[str, list[Offer]] = defaultdict(list)
+    given: dict[str, list[Resources]] = defaultdict(list)
     for offer in offers:
-        for host in offer.by_node:
-            here[host].append(offer)
+        for shed in offer.sheds:
+            given[shed.node].append(shed.requests)
+            if not (found := here[shed.node]) or found[-1] is not offer:
+                found.append(offer)
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
     too_small = set[tuple[Resources, ...]]()  # what nodes have free and could be given: most are alike
     best: tuple[int, list[int], str, list[Offer]] | None = None
     for first, host in sorted([(min([rank[offer.job_uid] for offer in found]), host) for host, found in here.items()]):
         if best is None or _may_be_better(room, ask, here[host], host, (first, host), best):
-            freed = (room.free(host), *[offer.by_node[host] for offer in here[host]])
+            freed = (room.free(host), *given[host])
             if freed in too_small:
                 continue
             if not ask.whole.fits(total(freed)):
