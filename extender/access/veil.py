@@ -17,8 +17,6 @@ from extender.present.views.cluster import Guest, HeldView, NodeView
 from extender.present.views.decisions import DecisionView
 from extender.present.views.explain import AheadView
 from extender.state.journal import Entry
-from policy.cluster.actions import Bind, RefuseBind, Remember
-from policy.cluster.snapshot import Snapshot
 
 OTHER_JOB: Final = "a job of another namespace"
 OTHER_POD: Final = "a pod of another namespace"
@@ -54,17 +52,15 @@ class Veil:
             return tuple(views)
         return tuple(self.view(view) for view in views if self._shown(view))
 
-    def journal(self, snapshot: Snapshot, entries: Iterable[Entry]) -> list[Entry]:
+    def journal(self, entries: Iterable[Entry]) -> list[Entry]:
         """The decisions about jobs that may be seen, also where they are gone."""
         if self.sight.every:
             return list(entries)
-        return [entry for entry in entries if self.sight.sees(namespace_of(snapshot, entry))]
+        return [entry for entry in entries if self.sight.sees(entry.subject.namespace)]
 
-    def decisions(
-        self, snapshot: Snapshot, entries: Iterable[Entry], views: Iterable[DecisionView]
-    ) -> tuple[DecisionView, ...]:
+    def decisions(self, entries: Iterable[Entry], views: Iterable[DecisionView]) -> tuple[DecisionView, ...]:
         """Of ``views``, made from these entries, those that may be seen."""
-        seen = {entry.sequence for entry in self.journal(snapshot, entries)}
+        seen = {entry.sequence for entry in self.journal(entries)}
         return tuple(self.view(view) for view in views if view.sequence in seen)
 
     def warnings(self, told: Iterable[str]) -> tuple[str, ...]:
@@ -103,17 +99,3 @@ class Veil:
         if isinstance(value, HeldView | Guest):
             return self.sight.sees(value.job.partition("/")[0])
         return True
-
-
-def namespace_of(snapshot: Snapshot, entry: Entry) -> str:
-    """The namespace of the job that was decided about; empty where it is no job's, or not known any more."""
-    match entry.effect:
-        case Bind() as bind:
-            return bind.namespace
-        case RefuseBind() as refused:
-            pod = snapshot.pods.get(refused.uid)
-            return pod.namespace if pod is not None else ""
-        case Remember():
-            return ""
-        case effect:
-            return effect.job_uid.partition("/")[0]

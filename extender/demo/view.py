@@ -205,8 +205,7 @@ def _queue(service: Service) -> RenderableType:
 
 
 def _decisions(service: Service, started: float) -> Group:
-    snapshot = service.ledger.snapshot
-    views = decisions_view(snapshot, service.ledger.journal.since(0), 0, MOST)
+    views = decisions_view(service.ledger.journal.since(0), 0, MOST)
     told = [view for view in views if view.action in SHOWN][-DECISIONS:]
     lines = [f"{_clock(view.at - started)}  {view.job.name if view.job else '-'}: {view.text}" for view in told]
     return Group(Text("decisions", "bold"), *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))

@@ -37,7 +37,7 @@ class JobPage:
 
     def make(self, namespace: str, name: str, veil: Veil, deeper: Mapping[str, object] | None = None) -> Lists | None:
         """The lists; None where nothing is known of such a job. deeper: what takes longer, where that was asked."""
-        self.story.read_on(self.ledger.snapshot)
+        self.story.read_on()
         job = self.find(namespace, name)
         if job is not None:
             return self._of(job, veil, deeper or {})
@@ -47,7 +47,7 @@ class JobPage:
 
     def _of(self, job: Job, veil: Veil, deeper: Mapping[str, object]) -> Lists:
         snapshot, now = self.ledger.snapshot, self.ledger.now()
-        entries = veil.journal(snapshot, self.ledger.journal.since())
+        entries = veil.journal(self.ledger.journal.since())
         view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
         view = veil.view(view)
         breathe()

@@ -119,7 +119,7 @@ class Overview:
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
         """Revision, lists and facts of the snapshot as it is now."""
         snapshot, now = self._ledger.snapshot, self._ledger.now()
-        self._story.read_on(snapshot)
+        self._story.read_on()
         self.looks.keep(snapshot.jobs.keys())
         breathe()
         queue = self._queue(snapshot, now)

@@ -10,8 +10,7 @@ from typing import Final
 from extender.present.decisions import decision_view
 from extender.state.journal import Entry, Journal
 from extender.state.resizes import Workers
-from policy.cluster.actions import Bind, RefuseBind, Remember
-from policy.cluster.snapshot import Snapshot
+from policy.cluster.actions import Remember
 
 KEPT: Final = 2_000  # lines
 MOST_INPUTS: Final = 3  # of the figures behind a decision; the job's page has them all
@@ -48,19 +47,19 @@ class Story:
         """Newest first; of one job, or all."""
         return (line for line in reversed(self._lines) if not uid or line.uid == uid)
 
-    def read_on(self, snapshot: Snapshot) -> None:
-        """Take in what was written since; names are those that the snapshot knows."""
+    def read_on(self) -> None:
+        """Take in what was written since."""
         fresh = tuple(self._journal.since(self._seen))
         for entry in fresh:
-            self._take(snapshot, entry)
+            self._take(entry)
             self._seen = entry.sequence
 
-    def _take(self, snapshot: Snapshot, entry: Entry) -> None:
+    def _take(self, entry: Entry) -> None:
         way = self._workers.follow(entry.effect)
         if isinstance(entry.effect, Remember):
             return  # what a policy notes for itself is no decision about anybody
-        view = decision_view(snapshot, entry, way)
-        uid, job = _uid_of(snapshot, entry), view.job
+        view, named = decision_view(entry, way), entry.subject.job
+        uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{way}"
         line = Line(
             entry.sequence, entry.at, kind, uid, job.namespace if job else "", job.name if job else view.pod,
@@ -80,11 +79,3 @@ class Story:
                 self._lines[at] = replace(old, sequence=line.sequence, text=text, members=members)
                 return
         self._lines.append(line)
-
-
-def _uid_of(snapshot: Snapshot, entry: Entry) -> str:
-    effect = entry.effect
-    if isinstance(effect, Bind | RefuseBind):
-        pod = snapshot.pods.get(effect.uid)
-        return pod.job_uid if pod is not None else ""
-    return "" if isinstance(effect, Remember) else effect.job_uid

@@ -10,6 +10,7 @@ from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
 from extender.state.journal import Entry
 from extender.state.resizes import Direction, Workers
+from extender.state.subjects import Named, Subject
 from policy.cluster.actions import (
     Admit,
     Bind,
@@ -24,57 +25,42 @@ from policy.cluster.actions import (
     Stalled,
 )
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Snapshot
 
 
-def decisions_view(snapshot: Snapshot, entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
+def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
     """The entries after ``since`` in words; the earlier ones tell which way a resize goes."""
     workers, views = Workers(), list[DecisionView]()
     for entry in entries:
         way = workers.follow(entry.effect)
         if entry.sequence > since and len(views) < most:
-            views.append(decision_view(snapshot, entry, way))
+            views.append(decision_view(entry, way))
     return tuple(views)
 
 
-def decision_view(snapshot: Snapshot, entry: Entry, way: Direction) -> DecisionView:
-    """One entry; names are those of jobs that still exist. way: of a resize, as `Workers` followed it."""
-    effect = entry.effect
-    job = snapshot.jobs.get(_job_of(snapshot, effect))
+def decision_view(entry: Entry, way: Direction) -> DecisionView:
+    """One entry. way: of a resize, as `Workers` followed it."""
+    job = entry.subject.job
     base = DecisionView(
         sequence=entry.sequence,
         at=entry.at,
         generation=entry.generation,
         cause=entry.cause,
-        action=type(effect).__name__,
+        action=type(entry.effect).__name__,
         job=JobName(**named(job)) if job is not None else None,
         inputs=dict(entry.inputs),
         text="",
     )
-    return base.model_copy(update=_told(snapshot, effect, way))
+    return base.model_copy(update=_told(entry.effect, entry.subject, way))
 
 
-def _job_of(snapshot: Snapshot, effect: Effect) -> str:
-    match effect:
-        case Edited() | Admit() | Resize() | Migrate() | Reject() | Released() | Stalled():
-            return effect.job_uid
-        case Bind() | RefuseBind():
-            pod = snapshot.pods.get(effect.uid)
-            return pod.job_uid if pod is not None else ""
-        case Remember():
-            return ""
-        case _:
-            assert_never(effect)
-
-
-def _told(snapshot: Snapshot, effect: Effect, way: Direction) -> dict[str, object]:
+def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:
     match effect:
         case Admit():
             hosts = len(set(effect.nodes.values()))
             text = f"started with {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}"
             return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
         case Resize():
-            return _resized(snapshot, effect, way)
+            return _resized(effect, subject.rival, way)
         case Migrate():
             text = f"moved whole to {_count(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
@@ -87,9 +73,7 @@ def _told(snapshot: Snapshot, effect: Effect, way: Direction) -> dict[str, objec
         case Bind():
             return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": f"bound to {effect.node}"}
         case RefuseBind():
-            pod = snapshot.pods.get(effect.uid)
-            name = pod.name if pod is not None else effect.uid
-            return {"pod": name, "reason": effect.reason.value, "text": effect.reason.text}
+            return {"pod": subject.pod or effect.uid, "reason": effect.reason.value, "text": effect.reason.text}
         case Remember():
             return {"text": f"remembered {effect.key}"}
         case _:
@@ -107,9 +91,8 @@ def _stalled(growth: Stalled) -> str:
     return f"{growth.missing} of the {_count(growth.workers, 'worker')} given have not come: {ends}"
 
 
-def _resized(snapshot: Snapshot, resize: Resize, way: Direction) -> dict[str, object]:
-    rival = snapshot.jobs.get(resize.on_behalf_of)
-    ahead = rival.key if rival is not None else ""
+def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, object]:
+    ahead = f"{rival.namespace}/{rival.name}" if rival is not None else ""
     scaled = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
     text = scaled if way else f"{_count(len(resize.nodes), 'member')} placed anew"
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}

@@ -39,7 +39,7 @@ def explain_view(
     if told is None:
         return ExplainView(**base)
     story = _story(told, job) | {"schedule": None if told.drift is None else _drift(told.drift, now)}
-    return ExplainView(**base, **story, history=history_view(snapshot, entries, job))
+    return ExplainView(**base, **story, history=history_view(entries, job))
 
 
 def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:

@@ -8,27 +8,21 @@ from itertools import groupby
 from extender.present.decisions import decisions_view
 from extender.present.views.decisions import DecisionView, StepView
 from extender.state.journal import Entry
-from policy.cluster.actions import Bind, RefuseBind, Remember
+from policy.cluster.actions import Bind, RefuseBind
 from policy.cluster.model import Job
-from policy.cluster.snapshot import Snapshot
 
 
-def history_view(snapshot: Snapshot, entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
+def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
     """The steps in which something was decided about the job, oldest first; bindings of one step as one line."""
     kept = list(entries)
-    mine = {entry.sequence for entry in kept if _concerns(snapshot, entry, job.uid)}
-    told = [one for one in decisions_view(snapshot, kept, 0, len(kept)) if one.sequence in mine]
+    mine = {entry.sequence for entry in kept if _concerns(entry, job.uid)}
+    told = [one for one in decisions_view(kept, 0, len(kept)) if one.sequence in mine]
     return tuple(_step(list(found)) for _, found in groupby(told, key=lambda one: one.generation))
 
 
-def _concerns(snapshot: Snapshot, entry: Entry, uid: str) -> bool:
-    effect = entry.effect
-    if isinstance(effect, Remember):
-        return False
-    if isinstance(effect, Bind | RefuseBind):
-        pod = snapshot.pods.get(effect.uid)
-        return pod is not None and pod.job_uid == uid
-    return uid in (effect.job_uid, getattr(effect, "on_behalf_of", ""))
+def _concerns(entry: Entry, uid: str) -> bool:
+    subject = entry.subject
+    return any(job is not None and job.uid == uid for job in (subject.job, subject.rival))
 
 
 def _step(found: list[DecisionView]) -> StepView:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from extender.state.subjects import Named
 from policy.cluster.model import WORKER, Job, Slot
 
 
-def named(job: Job) -> dict[str, str]:
+def named(job: Job | Named) -> dict[str, str]:
     """The fields of a JobName."""
     return {"namespace": job.namespace, "name": job.name, "kind": job.kind, "uid": api_uid(job.namespace, job.uid)}
 

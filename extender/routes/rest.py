@@ -191,15 +191,15 @@ class Rest:
 
     async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> Response:
         """The journal's entries after ``since``, or else the newest; oldest first."""
-        entries, snapshot = tuple(self._ledger.journal.since()), self._ledger.snapshot
+        entries = tuple(self._ledger.journal.since())
         older = entries[: -parameters.limit]
         newest = older[-1].sequence if older else 0
         since = newest if parameters.since is None else parameters.since
 
         def make() -> DecisionsView:
-            found = decisions_view(snapshot, entries, since, parameters.limit)
+            found = decisions_view(entries, since, parameters.limit)
             latest = found[-1].sequence if found else since
-            seen = Veil(caller.sight).decisions(snapshot, entries, found)
+            seen = Veil(caller.sight).decisions(entries, found)
             return DecisionsView(instance=self.instance, latest=latest, decisions=seen)
 
         return await self._beside(make)
@@ -216,7 +216,7 @@ class Rest:
                 more = await asyncio.to_thread(deeper, *asked)
 
         def make() -> ExplainView:
-            view = explain_view(*asked, veil.journal(asked[0], entries))
+            view = explain_view(*asked, veil.journal(entries))
             return veil.view(view.model_copy(update=dict(more)))
 
         return await self._beside(make)

@@ -101,8 +101,8 @@ class Streams:
                     await ledger.changed(ledger.snapshot.generation, GAP_SECONDS * ledger.clock.speed)
 
     def _event(self, since: int, generation: int, veil: Veil) -> tuple[int, str]:
-        entries, snapshot = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:], self._ledger.snapshot
-        told = veil.decisions(snapshot, entries, decisions_view(snapshot, entries, since, MOST_DECISIONS))
+        entries = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:]
+        told = veil.decisions(entries, decisions_view(entries, since, MOST_DECISIONS))
         latest = entries[-1].sequence if entries else since
         view = RevisionView(instance=self._instance, generation=generation, latest=latest, decisions=told)
         return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"

@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from extender.state.subjects import NOBODY, Subject, subject_of
 from policy.cluster.actions import Effect
+from policy.cluster.snapshot import Snapshot
 
 RING = 10_000
 NO_INPUTS: Mapping[int, Mapping[str, str]] = {}
@@ -17,6 +19,7 @@ class Entry:
     """One effect of one step. ``cause``: the kinds of events that made the step; ``at``: seconds since the epoch.
 
     generation: the step, the same for all that was decided together. inputs: what it was decided from, in figures.
+    subject: whom it is about.
     """
 
     sequence: int
@@ -25,6 +28,7 @@ class Entry:
     cause: tuple[str, ...]
     effect: Effect
     inputs: Mapping[str, str] = field(default_factory=dict)
+    subject: Subject = NOBODY
 
 
 class Journal:
@@ -41,11 +45,13 @@ class Journal:
         cause: Sequence[str],
         effects: Sequence[Effect],
         inputs: Mapping[int, Mapping[str, str]] = NO_INPUTS,
+        snapshots: Sequence[Snapshot] = (),
     ) -> None:
-        """Append the effects of one step; ``inputs`` by their place among them."""
+        """Append the effects of one step; ``inputs`` by their place among them. ``snapshots``: after and before it."""
         kinds = tuple(dict.fromkeys(cause))
         for place, effect in enumerate(effects):
-            self._entries.append(Entry(self._next, at, generation, kinds, effect, inputs.get(place, {})))
+            subject, figures = subject_of(effect, snapshots), inputs.get(place, {})
+            self._entries.append(Entry(self._next, at, generation, kinds, effect, figures, subject))
             self._next += 1
 
     @property

@@ -150,7 +150,7 @@ class Ledger:
         self.took, self._stepped_at = self.clock.monotonic() - began, now
         self._remember_gone(batch)
         causes, inputs = [type(event).__name__ for event in batch], self._inputs(before, effects, now)
-        self.journal.write(now, self.snapshot.generation, causes, effects, inputs)
+        self.journal.write(now, self.snapshot.generation, causes, effects, inputs, (self.snapshot, before))
         self._write_down(now, batch, effects)
         self._wake()
         self._carry(effects)

@@ -204,6 +204,12 @@ class Job:
         rigid = [Slot(role.name, i) for role in self.rigid for i in range(given.get(role.name, role.replicas))]
         return (*rigid, *worker_slots(workers))
 
+    def has(self, slot: Slot, servers: int | None = None) -> bool:
+        """Whether the slot is a rigid member of the gang, or a worker of whatever index."""
+        role = self.role(slot.role)
+        most = role.replicas if role is not None else 0
+        return slot.role == WORKER or slot.index < (servers if slot.role == PS and servers is not None else most)
+
     def members(self, workers: int, servers: int | None = None) -> int:
         """How many slots the gang has with so many workers and ps."""
         given = {} if servers is None else {PS: servers}

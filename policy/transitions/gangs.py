@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from policy.cluster.actions import Bind, Effect, RefuseBind, Released
 from policy.cluster.draft import Draft
@@ -110,6 +110,18 @@ def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
     gang = replace(gang, held=held) if held else replace(gang, held=held, window_ends=None, hold_ends=None)
     draft.put_gang(gang)
     return gang
+
+
+def forget(draft: Draft, gang: Gang, slots: Collection[Slot]) -> tuple[Gang, list[Effect]]:
+    """Take the slots from the plan; kube-scheduler has checked their members at the barrier for the old nodes."""
+    stale = sorted(uid for uid, slot in gang.held.items() if slot in slots)
+    for uid in stale:
+        gang = let_go(draft, gang, uid)
+    kept = {slot: node for slot, node in gang.nodes.items() if slot not in slots}
+    if len(kept) != len(gang.nodes):
+        gang = replace(gang, nodes=kept)
+        draft.put_gang(gang)
+    return gang, [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in stale]
 
 
 def retarget(

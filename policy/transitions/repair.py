@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from policy.cluster.actions import Effect, RefuseBind
+from policy.cluster.actions import Effect
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Slot
+from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
-from policy.transitions.gangs import any_holds_room, give_up, job_of, let_go, plan_name
+from policy.transitions.gangs import any_holds_room, forget, give_up, job_of, plan_name
 
 
 def repair(draft: Draft, now: float) -> list[Effect]:
@@ -30,7 +30,7 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     if gang.state is State.PLANNED and not any_holds_room(draft, job.uid):
         # Nothing is bound yet: the policy plans the gang anew, whole, in this very step.
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
-    gang, effects = _forget(draft, gang, missing)
+    gang, effects = forget(draft, gang, missing)
     draft.settle()
     view = draft.view()
     found = fill(view, Room.of(view), job, gang, missing)
@@ -38,15 +38,3 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
         draft.put_gang(replace(gang, nodes={**gang.nodes, **found}, plan=plan_name(draft, now)))
         draft.settle()
     return effects
-
-
-def _forget(draft: Draft, gang: Gang, missing: list[Slot]) -> tuple[Gang, list[Effect]]:
-    """Take the holes' old nodes from the plan; kube-scheduler's check of a held member was for the old node."""
-    stale = sorted(uid for uid, slot in gang.held.items() if slot in missing)
-    for uid in stale:
-        gang = let_go(draft, gang, uid)
-    kept = {slot: node for slot, node in gang.nodes.items() if slot not in missing}
-    if len(kept) != len(gang.nodes):
-        gang = replace(gang, nodes=kept)
-        draft.put_gang(gang)
-    return gang, [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in stale]

@@ -19,6 +19,7 @@ from policy.transitions.gangs import (
     bound_slots,
     cleared,
     complete,
+    forget,
     give_up,
     job_of,
     least_workers,
@@ -111,8 +112,14 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
     whole = complete(job, bound, least_workers(job, gang), gang.ps)
     if gang.state is State.MIGRATING:
         return _migrating(draft, job, gang, now)
+    effects: list[Effect] = []
     if gang.state in ADMITTED:
-        gang = _keep_to_pods(draft, gang, bound)
+        gang, effects = _keep_to_job(draft, job, gang)
+        gang = _keep_to_pods(draft, job, gang, bound)
+    return effects + _as_pods_are(draft, job, gang, bound, whole, now)
+
+
+def _as_pods_are(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     match gang.state:
         case State.WAITING:
             if any_stays(draft, job.uid):
@@ -132,11 +139,17 @@ def _migrating(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     return _gone(draft, gang) if lost else []
 
 
-def _keep_to_pods(draft: Draft, gang: Gang, bound: set[Slot]) -> Gang:
+def _keep_to_job(draft: Draft, job: Job, gang: Gang) -> tuple[Gang, list[Effect]]:
+    """Members that a user has taken out of the job (fewer ps) have no place in its plan any more."""
+    gone = [slot for slot in gang.nodes if not job.has(slot, gang.ps)]
+    return forget(draft, gang, gone) if gone else (gang, [])
+
+
+def _keep_to_pods(draft: Draft, job: Job, gang: Gang, bound: set[Slot]) -> Gang:
     """A node that comes back has its pods on it, whatever place their slots were given meanwhile."""
     members = draft.read("members").get(gang.job_uid, {})
     there = {slot: pod.node for slot in bound if (pod := pod_of(draft, members[slot])) is not None and pod.holds_room}
-    given = {slot: node for slot, node in there.items() if gang.gives(slot)}
+    given = {slot: node for slot, node in there.items() if gang.gives(slot) and job.has(slot, gang.ps)}
     if given.items() <= gang.nodes.items():
         return gang
     gang = replace(gang, nodes={**gang.nodes, **given})
@@ -206,7 +219,7 @@ def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, no
     indices = [slot.index + 1 for slot in bound if slot.role == WORKER]
     most = min(max(asked, job.min_workers), job.max_workers)
     workers = min(max([job.min_workers, *indices]), most) if whole else job.min_workers
-    given = sorted(slot for slot in bound if slot.role != WORKER or slot.index < workers)
+    given = sorted(slot for slot in bound if job.has(slot) and (slot.role != WORKER or slot.index < workers))
     members = draft.read("members").get(job.uid, {})
     nodes = {slot: pod.node for slot in given if (pod := pod_of(draft, members[slot])) is not None and pod.node}
     how = Move.COMPLETE if whole else Move.LOSE

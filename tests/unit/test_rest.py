@@ -449,7 +449,7 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
         Resize(B.uid, 3, one),
         Resize(B.uid, 3, one),
     ]
-    service.ledger.journal.write(NOW, 1, [], effects)
+    service.ledger.journal.write(NOW, 1, [], effects, snapshots=[service.ledger.snapshot])
     found = (await service.ask("/decisions?since=1"))["decisions"]
     assert (await service.ask("/decisions?since=0&limit=2"))["latest"] == 2
     newest = await service.ask("/decisions?limit=2")
@@ -464,7 +464,8 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
 @pytest.mark.parametrize(("back", "ends"), [(False, "still awaited"), (True, "given back")])
 async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> None:
     service = Service(JobSeen(B), Synced())
-    service.ledger.journal.write(NOW, 1, [], [Stalled(B.uid, 4, 3, given_back=back)])
+    stalled, snapshots = Stalled(B.uid, 4, 3, given_back=back), [service.ledger.snapshot]
+    service.ledger.journal.write(NOW, 1, [], [stalled], snapshots=snapshots)
     (entry,) = (await service.ask("/decisions"))["decisions"]
     assert (entry["job"]["name"], entry["reason"], entry["workers"]) == ("b", "GrowthStalled", 4)
     assert entry["text"] == f"3 of the 4 workers given have not come: {ends}"

@@ -7,7 +7,8 @@ from tests.builders import World, job, node
 
 
 def told(world: World, journal: Journal) -> None:
-    journal.write(world.now, world.snapshot.generation, ["PodSeen"], tuple(world.effects))
+    snapshots = (world.snapshot,)
+    journal.write(world.now, world.snapshot.generation, ["PodSeen"], tuple(world.effects), snapshots=snapshots)
     world.effects.clear()
 
 
@@ -16,7 +17,7 @@ def test_a_gangs_bindings_are_one_line_newest_first() -> None:
     story = Story(journal)
     world.start(job("a").ps(cpu=1).workers(2, cpu=1))
     told(world, journal)
-    story.read_on(world.snapshot)
+    story.read_on()
     assert [(line.kind, line.text) for line in story.lines()] == [
         ("bind", "3 members bound"),
         ("admit", "started with 2 workers on 1 node"),
@@ -28,8 +29,8 @@ def test_a_job_that_is_gone_keeps_its_name_and_the_journal_is_read_once() -> Non
     story, one = Story(journal), job("a").workers(1, cpu=1)
     world.start(one)
     told(world, journal)
-    story.read_on(world.snapshot)
+    story.read_on()
     world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())), JobGone(one.done().uid))
-    story.read_on(world.snapshot)
+    story.read_on()
     assert [(line.namespace, line.name) for line in story.lines()] == [("team", "a")] * 2
     assert list(story.lines("nobody")) == []

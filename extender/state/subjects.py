@@ -1,0 +1,57 @@
+"""Whom a decision is about, as they were called when it was made: a journal outlives jobs and pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from policy.cluster.actions import Bind, Effect, RefuseBind, Remember
+from policy.cluster.model import Pod
+from policy.cluster.snapshot import Snapshot
+
+
+class Named(NamedTuple):
+    """A job. ``uid``: the ledger's."""
+
+    uid: str
+    namespace: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """``namespace``: also of a pod that belongs to no job. ``pod``: its name. ``rival``: for whom a job was resized."""
+
+    namespace: str = ""
+    job: Named | None = None
+    pod: str = ""
+    rival: Named | None = None
+
+
+NOBODY = Subject()
+
+
+def subject_of(effect: Effect, snapshots: Sequence[Snapshot]) -> Subject:
+    """Looked up in the snapshots in turn: after the step, then before it."""
+    match effect:
+        case Remember():
+            return NOBODY
+        case Bind() | RefuseBind():
+            pod = _pod(effect.uid, snapshots)
+            return Subject(pod.namespace, _job(pod.job_uid, snapshots), pod.name) if pod is not None else NOBODY
+        case _:
+            rival = getattr(effect, "on_behalf_of", "")
+            namespace = effect.job_uid.partition("/")[0]
+            return Subject(namespace, _job(effect.job_uid, snapshots), rival=_job(rival, snapshots))
+
+
+def _pod(uid: str, snapshots: Sequence[Snapshot]) -> Pod | None:
+    return next((pod for snapshot in snapshots if (pod := snapshot.pods.get(uid)) is not None), None)
+
+
+def _job(uid: str, snapshots: Sequence[Snapshot]) -> Named | None:
+    found = (job for snapshot in snapshots if (job := snapshot.jobs.get(uid)) is not None)
+    job = next(found, None)
+    return Named(job.uid, job.namespace, job.name, job.kind) if job is not None else None

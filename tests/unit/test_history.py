@@ -1,0 +1,38 @@
+"""A job's story, and the list of decisions: complete also when pods and jobs are gone."""
+
+from extender.present.decisions import decisions_view
+from extender.present.history import history_view
+from extender.state.journal import Journal
+from policy.cluster.events import JobGone, PodGone
+from tests.builders import World, job, node
+
+
+def told(world: World, journal: Journal) -> None:
+    """Write what has been decided since, as the ledger does."""
+    journal.write(world.now, world.snapshot.generation, ["PodSeen"], tuple(world.effects), snapshots=[world.snapshot])
+    world.effects.clear()
+
+
+def test_a_story_keeps_its_bindings_when_the_pods_are_gone() -> None:
+    world, journal, one = World().nodes(node("n1")), Journal(), job("a").ps(cpu=1).workers(2, cpu=1)
+    world.start(one)
+    told(world, journal)
+    before = history_view(journal.since(), one.done())
+    assert [line for step in before for line in step.told][-1] == "3 bound to n1"
+    world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())))
+    told(world, journal)
+    assert history_view(journal.since(), one.done())[: len(before)] == before
+
+
+def test_a_decision_keeps_the_names_of_the_job_and_of_the_one_that_it_was_made_for() -> None:
+    world, journal = World().nodes(node("n1", cpu=4)), Journal()
+    light, heavy = job("light").workers(1, 4, cpu=1).replicas(4), job("heavy").workers(2, cpu=1).with_(utility=100.0)
+    world.start(light)
+    told(world, journal)
+    world.submit(heavy)
+    told(world, journal)
+    world.do(JobGone(light.done().uid), JobGone(heavy.done().uid))
+    views = decisions_view(journal.since(), 0, 100)
+    assert {view.job.key for view in views if view.job is not None and view.action != "Remember"} >= {"team/light"}
+    assert all(view.job is not None for view in views if view.action in ("Admit", "Bind", "Resize"))
+    assert [view.on_behalf_of for view in views if view.action == "Resize"][-1] == "team/heavy"
