@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import job_view
+from tests.e2e.asking import job_view, reason
 from tests.e2e.gangs import submit, until
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
@@ -48,13 +48,12 @@ def edit_replicas(plane: ControlPlane, job: TFJob, workers: int) -> None:
 
 
 def test_a_job_with_a_minimum_only_shrinks_and_grows_back_to_what_it_asked_for(
-    plane: ControlPlane, kohort: Kohort
+    plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    plane.kubectl("create", "namespace", "one-bound")
-    with Observer(plane, "one-bound") as observer:
-        light = submit(plane, TFJob("one-bound", "light", workers=20, least=2))
+    with Observer(plane, space) as observer:
+        light = submit(plane, TFJob(space, "light", workers=20, least=2))
         until(lambda: len(observer.bound_now("light")) == 21, "the light job whole")
-        heavy = submit(plane, TFJob("one-bound", "heavy", workers=18, utility="100"))
+        heavy = submit(plane, TFJob(space, "heavy", workers=18, utility="100"))
         until(lambda: len(observer.bound_now("heavy")) == 19, "the heavier job bound")
         shrunk = plane.api.get(light.path)
         assert 2 <= shrunk["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] < 20
@@ -64,20 +63,20 @@ def test_a_job_with_a_minimum_only_shrinks_and_grows_back_to_what_it_asked_for(
     assert plane.api.get(light.path)["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 20
 
 
-def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them(plane: ControlPlane, kohort: Kohort) -> None:
-    plane.kubectl("create", "namespace", "too-few")
-    with Observer(plane, "too-few") as observer:
-        submit(plane, TFJob("too-few", "few", workers=1, least=3, most=3))
+def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    with Observer(plane, space) as observer:
+        submit(plane, TFJob(space, "few", workers=1, least=3, most=3))
         until(lambda: len(observer.bound_now("few")) == 4, "the job bound at its minimum")
 
 
 def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
-    plane: ControlPlane, kohort: Kohort
+    plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
     """Fewer workers are taken over, for the cool-down, and a lower maximum; more are the policy's to give."""
-    plane.kubectl("create", "namespace", "edited")
-    job = TFJob("edited", "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")  # beside the others
-    with Observer(plane, "edited") as observer:
+    job = TFJob(space, "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")  # beside the others
+    with Observer(plane, space) as observer:
         submit(plane, job)
         until(lambda: has(kohort, observer, job, 6), "grown to its maximum")
 
@@ -94,4 +93,20 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
         until(lambda: set_back in told(plane, job), "an Event")
         until(lambda: has(kohort, observer, job, 4), "set back")
         assert observer.deleted("train", "ps") == 0
-    plane.api.delete(job.path)
+
+
+def test_the_room_of_a_ps_that_a_person_takes_out_is_the_next_jobs(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    """Its operator deletes the pod; nobody keeps its place for it."""
+    first = TFJob(space, "first", ps=3, workers=1, ps_cpu="8", worker_cpu="100m")
+    second = TFJob(space, "second", ps=1, workers=1, ps_cpu="8", worker_cpu="100m")
+    with Observer(plane, space) as observer:
+        submit(plane, first)
+        until(lambda: len(observer.bound_now("first")) == 4, "the first job whole")
+        submit(plane, second)
+        until(lambda: reason(kohort, second), "the second one waits")
+        plane.api.patch(first.path, {"spec": {"tfReplicaSpecs": {"PS": {"replicas": 2}}}})
+        until(lambda: len(observer.bound_now("second")) == 2, "the second job whole", 30)
+        assert len(observer.bound_now("first")) == 3
+        assert job_view(kohort, first)["state"] == "running"
