@@ -44,8 +44,8 @@ def _gangs(snapshot: Snapshot) -> Iterator[str]:
             yield f"{job.key}: {len(gang.held)} binds held while {gang.state.value}"
         if gang.state in (State.WAITING, State.PAUSED, State.COMPLETED) and (gang.nodes or gang.workers):
             yield f"{job.key}: {gang.state.value} with a plan"
-        if not all(gang.gives(slot) for slot in gang.nodes):
-            yield f"{job.key}: planned members beyond its {gang.workers} workers, {gang.ps} ps"
+        if not all(gang.gives(slot) and (not readable or job.has(slot, gang.ps)) for slot in gang.nodes):
+            yield f"{job.key}: planned members beyond its {gang.workers} workers, {gang.ps} ps, or not named by it"
         if gang.ps is not None and not job.ps_elastic and readable:
             yield f"{job.key}: a number of ps, which its kind does not change"
         if gang.awaited and gang.state is not State.RUNNING:

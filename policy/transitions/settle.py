@@ -110,11 +110,12 @@ def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     bound = bound_slots(draft, job.uid)
     whole = complete(job, bound, least_workers(job, gang), gang.ps)
-    if gang.state is State.MIGRATING:
-        return _migrating(draft, job, gang, now)
     effects: list[Effect] = []
     if gang.state in ADMITTED:
         gang, effects = _keep_to_job(draft, job, gang)
+    if gang.state is State.MIGRATING:
+        return effects + _migrating(draft, job, gang, now)
+    if gang.state in ADMITTED:
         gang = _keep_to_pods(draft, job, gang, bound)
     return effects + _as_pods_are(draft, job, gang, bound, whole, now)
 

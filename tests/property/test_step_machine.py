@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Resize
 from policy.cluster.invariants import misfiled, promised_beyond, violations
-from policy.cluster.model import WORKER, Job, Node, Phase, Pod
+from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.desired import desired
@@ -320,11 +320,16 @@ class Cluster(RuleBasedStateMachine):
         else:
             self.put(replace(guest(f"guest-{number}", name, cpu=3), version=1))
 
-    @rule(pick=st.integers(0, 3), least=st.integers(1, 4), extra=st.integers(0, 3), workers=st.integers(1, 6))
-    def user_edits(self, pick: int, least: int, extra: int, workers: int) -> None:
+    @rule(
+        pick=st.integers(0, 3), least=st.integers(1, 4), extra=st.integers(0, 3), workers=st.integers(1, 6),
+        servers=st.integers(1, 3),
+    )  # fmt: skip
+    def user_edits(self, pick: int, least: int, extra: int, workers: int, servers: int) -> None:
         this = self.some_job(pick)
         if this is not None and not this.invalid:
-            self.put_job(replace(resized(this, workers), min_workers=least, max_workers=least + extra))
+            edited = replace(resized(this, workers), min_workers=least, max_workers=least + extra)
+            roles = (replace(role, replicas=servers) if role.name == PS else role for role in edited.roles)
+            self.put_job(replace(edited, roles=tuple(roles)))
 
     @rule(pick=st.integers(0, 3), how=st.sampled_from(["finished", "suspended", "deleting", "invalid", "well", "gone"]))
     def job_changes(self, pick: int, how: str) -> None:
