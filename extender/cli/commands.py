@@ -24,6 +24,8 @@ from extender.cli.options import (
     RootServerOption,
     RootServiceOption,
     RootTokenOption,
+    check_used,
+    examples,
     shared,
 )
 
@@ -40,8 +42,13 @@ app = typer.Typer(
 
 
 @app.callback(
-    epilog="Examples: `kohort demo` shows everything on a laptop; `kohort queue` tells why jobs wait; "
-    f"`kohort explain team/job` tells it of one job; `kohort queue -o json` is for scripts. {EXITS}"
+    epilog=examples(
+        "kohort demo              everything, on a laptop",
+        "kohort queue             why jobs wait",
+        "kohort explain team/job  why this one does",
+        "kohort queue -o json     for scripts",
+    )
+    + f"\n\n{EXITS}"
 )
 def _common(
     context: typer.Context,
@@ -56,10 +63,12 @@ def _common(
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""
+    with errors():
+        check_used(context)
     context.obj = Asked(server, service, token_file, ca_file, kubeconfig, cluster, output, namespace, all_namespaces)
 
 
-@app.command(epilog="Example: kohort serve --config /etc/kohort/kohort.yaml", short_help="Run the extender.")
+@app.command(epilog=examples("kohort serve --config /etc/kohort/kohort.yaml"), short_help="Run the extender.")
 def serve(config: ConfigOption = None) -> None:
     """Run the extender: the verbs for kube-scheduler, REST, and /livez, /readyz, /metrics."""
     with errors():
@@ -73,7 +82,7 @@ def serve(config: ConfigOption = None) -> None:
 
 
 @app.command(
-    epilog="Example: kohort controller --config /etc/kohort/kohort.yaml",
+    epilog=examples("kohort controller --config /etc/kohort/kohort.yaml"),
     short_help="Run the controller beside the extender.",
 )
 def controller(config: ConfigOption = None) -> None:
@@ -87,7 +96,10 @@ def controller(config: ConfigOption = None) -> None:
         processes.run("controller", sidecar.serve, settings)
 
 
-@app.command(short_help="Run the main job on a cluster in memory.", epilog="Example: kohort demo --json result.json")
+@app.command(
+    short_help="Run the main job on a cluster in memory.",
+    epilog=examples("kohort demo --json result.json"),
+)
 def demo(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
@@ -120,7 +132,7 @@ app.add_typer(writes.app)
 
 @app.command(
     "check-config",
-    epilog="Example: kohort check-config /etc/kubernetes/kube-scheduler.yaml",
+    epilog=examples("kohort check-config /etc/kubernetes/kube-scheduler.yaml"),
     short_help="Find what in a kube-scheduler's file would break the gang.",
 )
 @shared(OUTPUT)
@@ -129,22 +141,28 @@ def check_config(
     file: Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration, or a ConfigMap that holds one.")],
     config: ConfigOption = None,
 ) -> None:
-    """Say what in a KubeSchedulerConfiguration would break the gang, why, and how to mend it; exit 1 if so."""
+    """Say what in a KubeSchedulerConfiguration would break the gang, why, and how to mend it; exit 1 if so.
+
+    A file with nothing to check (it is not there, is no YAML, a ConfigMap without one) is told likewise, with exit 2.
+    """
     from extender.cli.console import data_of
     from extender.cli.processes import settings_of
-    from extender.kubescheduler.checkconfig import check_file, refused, render
+    from extender.kubescheduler.checkconfig import check_file, refused, render, unreadable
 
     found = check_file(file, settings_of(config))
     told = {"good": not refused(found), "findings": found}
     typer.echo(render(found) if asked.shown in (Output.TABLE, Output.WIDE) else data_of(told, asked.shown))
     if refused(found):
-        raise typer.Exit(1)
+        raise typer.Exit(2 if unreadable(found) else 1)
 
 
 app.add_typer(rendering.app)
 
 
-@app.command(short_help="Which version this is.", epilog="Example: kohort version -o json")
+@app.command(
+    short_help="Which version this is.",
+    epilog=examples("kohort version -o json"),
+)
 @shared(OUTPUT)
 def version(asked: Asked) -> None:
     """Say which version this is."""

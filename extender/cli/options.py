@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from extender.cli.errors import CliError, errors
-from extender.cli.service import DEFAULT_SERVER, Reach
+from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_kubeconfig
 from extender.cli.through import DEFAULT_SERVICE
 
 WATCH_SECONDS: Final = 2.0
@@ -77,17 +77,32 @@ class Asked:
             raise CliError(f"{text!r} is not allowed; allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE", 2)
         if before and self.namespace not in (None, before):
             raise CliError(f"two namespaces, {before} and {self.namespace}; give one of them", 2)
-        if before or self.namespace:
-            return before or self.namespace or "", name
+        return before or self.own_namespace(), name
+
+    def own_namespace(self) -> str:
+        """The namespace of a job that names none: of -n, else of the kubeconfig's context, else ``default``."""
+        if self.namespace:
+            return self.namespace
         from extender.kube.user import namespace_of
 
-        return namespace_of(self.kubeconfig or "", self.context or ""), name
+        return namespace_of(self.kubeconfig or "", self.context or "")
+
+    def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """The manifest with its namespace; CliError where it names another than -n does."""
+        meta = manifest.get("metadata")
+        if not isinstance(meta, dict):
+            return manifest  # the service says what it lacks
+        if not (named := meta.get("namespace")):
+            return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
+        if self.namespace not in (None, named):
+            raise CliError(f"two namespaces, {named} in the manifest and {self.namespace} by -n; give one of them", 2)
+        return manifest
 
 
 SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
 SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
 PLACE: Final = "NAMESPACE/NAME:PORT"
-TOKEN_HELP: Final = "File with a token for the service: kubectl create token NAME --audience kohort.dev."
+TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
 OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
 # The variables count for the root alone: after the command they would be stronger than an option before it.
@@ -145,6 +160,8 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             before: Asked = typed.obj or Asked()
             asked = before.over({name: given.pop(name) for name in taken})
             with errors():
+                if "kubeconfig" in taken:
+                    check_kubeconfig(asked.kubeconfig or "")
                 run(asked, **given)
 
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -160,6 +177,23 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
         return command
 
     return with_options
+
+
+def check_used(root: typer.Context) -> None:
+    """CliError where an option before the command is one that the command does not take."""
+    name = root.invoked_subcommand or ""
+    command = root.command.get_command(root, name)  # type: ignore[attr-defined]
+    taken = {option for one in command.params for option in one.opts}
+    for one in root.command.params:
+        source = root.get_parameter_source(one.name or "")
+        if source is not None and source.name == "COMMANDLINE" and taken.isdisjoint(one.opts):
+            given = " or ".join(one.opts)
+            raise CliError(f"{given}: `kohort {name}` does not use it; leave it out, or see `kohort {name} --help`", 2)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text: a command a line. The first sign keeps the help from wrapping them."""
+    return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 
 
 assert {*REACH, *OUTPUT, *LIST} == {field.name for field in fields(Asked)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from extender.cli.errors import CliError
-from extender.cli.options import JOB, LIST, OUTPUT, REACH, Asked, Output, shared
+from extender.cli.options import JOB, LIST, OUTPUT, REACH, Asked, Output, examples, shared
 from extender.cli.showing import show
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _View = TypeVar("_View", bound="BaseModel")
 
 @app.command(
     short_help="Which jobs wait, and why.",
-    epilog="Examples: kohort queue; kohort queue -n team -w; kohort queue -o json | jq '.jobs[].waits.reason'",
+    epilog=examples("kohort queue", "kohort queue -n team -w", "kohort queue -o json | jq '.jobs[].waits.reason'"),
 )
 @shared(REACH, OUTPUT, LIST)
 def queue(asked: Asked) -> None:
@@ -48,7 +48,10 @@ def queue(asked: Asked) -> None:
     show(look, partial(tables.queue, within=asked.only), asked)
 
 
-@app.command(short_help="Every job and its workers.", epilog="Examples: kohort jobs; kohort jobs -n team -o wide")
+@app.command(
+    short_help="Every job and its workers.",
+    epilog=examples("kohort jobs", "kohort jobs -n team -o wide"),
+)
 @shared(REACH, OUTPUT, LIST)
 def jobs(asked: Asked) -> None:
     """Every job that opted in: workers now, minimum and maximum, state."""
@@ -58,7 +61,10 @@ def jobs(asked: Asked) -> None:
     show(lambda: _only(_ask(asked, "/v1/jobs", {}, JobsView), asked), partial(tables.jobs, within=asked.only), asked)
 
 
-@app.command(short_help="Every node and who is on it.", epilog="Examples: kohort nodes; kohort nodes -n team -o wide")
+@app.command(
+    short_help="Every node and who is on it.",
+    epilog=examples("kohort nodes", "kohort nodes -n team -o wide"),
+)
 @shared(REACH, OUTPUT, LIST)
 def nodes(asked: Asked) -> None:
     """Every node: what is free on it, and each ps and worker by job."""
@@ -78,7 +84,10 @@ def nodes(asked: Asked) -> None:
     show(look, tables.nodes, asked)
 
 
-@app.command(short_help="What is intended for each admitted gang.", epilog="Example: kohort plans -o wide")
+@app.command(
+    short_help="What is intended for each admitted gang.",
+    epilog=examples("kohort plans -o wide"),
+)
 @shared(REACH, OUTPUT, LIST)
 def plans(asked: Asked) -> None:
     """What is intended for each admitted gang: its nodes, what it waits for, its place at the barrier."""
@@ -90,7 +99,7 @@ def plans(asked: Asked) -> None:
 
 @app.command(
     short_help="A live view of nodes, running jobs and the queue.",
-    epilog="Examples: kohort top; kohort top --once; kohort top -o json",
+    epilog=examples("kohort top", "kohort top --once", "kohort top -o json"),
 )
 @shared(REACH, OUTPUT, LIST)
 def top(
@@ -116,7 +125,7 @@ def top(
 
 
 @app.command(
-    epilog="Examples: kohort decisions --since 120 -o json; kohort decisions --follow",
+    epilog=examples("kohort decisions --since 120 -o json", "kohort decisions --follow"),
     short_help="What was decided, oldest first.",
 )
 @shared(REACH, OUTPUT, JOB)
@@ -169,7 +178,7 @@ JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Th
 
 
 @app.command(
-    epilog="Examples: kohort describe team/mnist; kohort describe mnist -n team -o yaml",
+    epilog=examples("kohort describe team/mnist", "kohort describe mnist -n team -o yaml"),
     short_help="What a job is, its members and its history.",
 )
 @shared(REACH, OUTPUT, JOB)
@@ -184,7 +193,7 @@ def describe(asked: Asked, job: JobArgument) -> None:
 
 
 @app.command(
-    epilog="Examples: kohort explain team/mnist; kohort explain mnist -n team -o json",
+    epilog=examples("kohort explain team/mnist", "kohort explain mnist -n team -o json"),
     short_help="Why a job is where it is.",
 )
 @shared(REACH, OUTPUT, JOB)
@@ -200,12 +209,17 @@ def explain(asked: Asked, job: JobArgument) -> None:
 
 @app.command(
     "what-if",
-    epilog="Examples: kohort what-if -f job.yaml; kohort what-if --remove-node n1; kohort what-if --add-nodes n1=2; "
-    "kohort what-if --policy dragon; kohort what-if --workers 4 --ps 1 --requests cpu=2,memory=4Gi --min 2; "
-    "kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
+    epilog=examples(
+        "kohort what-if -f job.yaml",
+        "kohort what-if --remove-node n1",
+        "kohort what-if --add-nodes n1=2",
+        "kohort what-if --policy dragon",
+        "kohort what-if --workers 4 --ps 1 --requests cpu=2,memory=4Gi --min 2",
+        "kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
+    ),
     short_help="What would happen, without doing it.",
 )
-@shared(REACH, OUTPUT)
+@shared(REACH, OUTPUT, JOB)
 def what_if(
     asked: Asked,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON.")] = None,
@@ -228,25 +242,33 @@ def what_if(
         typer.Option(metavar="FILE", help="Ask the state at the end of this journal, and not the service."),
     ] = None,
 ) -> None:
-    """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed."""
+    """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed.
+
+    The job's namespace is the manifest's, else that of -n, else of the kubeconfig's context, else default.
+    """
     from extender.cli import tables
     from extender.cli.service import amounts_of, manifest, more_nodes, post
     from extender.present.views.whatif import WhatIfView
 
+    if file is not None and workers is not None:
+        raise CliError("-f and --workers exclude one another; give one of them", 2)
     if workers is None and (ps or least is not None or most is not None):
         raise CliError("--ps, --min and --max shape a job that --workers asks for; give that, too", 2)
     asks = (cordon, uncordon, remove_node, add_nodes, policy, snapshot)
     if file is None and workers is None and not any(asks):
         raise CliError(NOTHING_ASKED, 2)
+    if asked.namespace and file is None and workers is None:
+        raise CliError("-n is the namespace of a job that is asked about; give -f or --workers, or leave it out", 2)
     shape = {"workers": workers, "ps": ps, "requests": amounts_of(requests), "min_workers": least, "max_workers": most}
     question = {
-        "job": manifest(file) if file is not None else None,
+        "job": asked.placed(manifest(file)) if file is not None else None,
         "cordon": cordon or [],
         "uncordon": uncordon or [],
         "remove_nodes": remove_node or [],
         "add_nodes": [more_nodes(text) for text in add_nodes or []],
         "policy": policy,
-        **({"shape": shape} if workers is not None else {}),  # a service of an older version knows of none
+        # A service of an older version knows of none.
+        **({"shape": {**shape, "namespace": asked.own_namespace()}} if workers is not None else {}),
     }
     if snapshot is not None:
         from extender.cli.saved import ask_saved

@@ -7,15 +7,17 @@ from typing import Annotated
 import typer
 
 from extender.cli.errors import CliError
-from extender.cli.options import OUTPUT, Asked, Output, shared
+from extender.cli.options import OUTPUT, Asked, Output, examples, shared
 
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(
     short_help="The manifests for this cluster.",
-    epilog="Examples: kohort render --image REGISTRY/kohort:0.1.0 | kubectl apply -f -; "
-    "kohort render shared-scheduler --image IMAGE --kubernetes-version 1.37.1",
+    epilog=examples(
+        "kohort render --image REGISTRY/kohort:0.1.0 | kubectl apply -f -",
+        "kohort render shared-scheduler --image IMAGE --kubernetes-version 1.37.1",
+    ),
 )
 @shared(OUTPUT)
 def render(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import yaml
@@ -22,6 +22,7 @@ from extender.cli.through import ask as through
 from extender.config.hosts import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
+TOKEN_COMMAND: Final = "kubectl create token NAME --audience kohort.dev"
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 TRIES: Final = 8
 AGAIN_SECONDS: Final = 0.5
@@ -52,7 +53,12 @@ class Reach:
         try:
             found = self.token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise CliError(f"--token-file: {self.token_file} cannot be read: {error}", 2) from None
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise CliError(
+                f"--token-file: {self.token_file} cannot be read: {why}; create a token, and name the file that holds "
+                f"it: {TOKEN_COMMAND} > FILE",
+                2,
+            ) from None
         if not found or any(sign.isspace() for sign in found):
             raise CliError(f"--token-file: {self.token_file} holds no token; allowed: one token, and nothing else", 2)
         return found
@@ -68,6 +74,16 @@ def check_server(url: str) -> str:
     if not good:
         raise CliError(f"--server: {url!r} is not allowed; allowed: a URL such as {DEFAULT_SERVER}", 2)
     return url.rstrip("/")
+
+
+def check_kubeconfig(files: str) -> None:
+    """CliError where a kubeconfig is named that cannot be read."""
+    if not files:
+        return
+    from extender.kube.user import unreadable
+
+    if why := unreadable(files):
+        raise CliError(f"--kubeconfig: {files!r}: {why}; give one that is there, or leave it out for KUBECONFIG", 2)
 
 
 def path_of(*parts: str) -> str:
@@ -159,7 +175,8 @@ def _unreachable(what: str) -> str:
     return (
         f"cannot reach {what}.\n"
         "Start it with `kohort serve`; on a cluster, set KUBECONFIG, or forward its port:\n"
-        "  kubectl -n kohort-system port-forward deployment/kohort 8900:8900\n"
+        "  leader=$(kubectl -n kohort-system get lease kohort-scheduler -o jsonpath='{.spec.holderIdentity}')\n"
+        '  kubectl -n kohort-system port-forward "pod/${leader%%_*}" 8900:8900\n'
         "or name another address with --server URL"
     )
 
@@ -175,7 +192,7 @@ def _refusal(where: str, status: int, answer: bytes) -> str:
     return f"the service at {where} answers {status}; is it Kohort? check --server"
 
 
-def manifest(file: Path) -> object:
+def manifest(file: Path) -> dict[str, Any]:
     """The one object in the file; CliError where it cannot be read or holds another number of them."""
     try:
         found = [item for item in yaml.safe_load_all(file.read_text()) if item is not None]

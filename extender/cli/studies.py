@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extender.cli.options import OUTPUT, Asked, shared
+from extender.cli.options import OUTPUT, Asked, examples, shared
 
 if TYPE_CHECKING:
     from extender.study.files import Told
@@ -39,7 +39,7 @@ SchedulerOption = Annotated[
 
 
 @app.command(
-    epilog="Examples: kohort paper --list; kohort paper kod2; kohort paper --all --mutants --out results",
+    epilog=examples("kohort paper --list", "kohort paper kod2", "kohort paper --all --mutants --out results"),
     short_help="Run a paper's experiments again and judge their bars.",
 )
 @shared(OUTPUT)
@@ -89,8 +89,10 @@ PodsOption = Annotated[
 
 
 @app.command(
-    epilog="Examples: kohort simulate --policy kod2 --trace kod2 --seeds 10; "
-    "kohort simulate --policy kod2 --set gate=strict --trace jobs.csv,nodes=3x10x32x1 --out results",
+    epilog=examples(
+        "kohort simulate --policy kod2 --trace kod2 --seeds 10",
+        "kohort simulate --policy kod2 --set gate=strict --trace jobs.csv,nodes=3x10x32x1 --out results",
+    ),
     short_help="Run a trace under a policy in the simulator.",
 )
 @shared(OUTPUT)
@@ -125,7 +127,7 @@ def simulate(
 
 
 @app.command(
-    epilog="Example: kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results",
+    epilog=examples("kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results"),
     short_help="Policies against each other on traces, over seeds.",
 )
 @shared(OUTPUT)
@@ -161,7 +163,9 @@ def compare(
 
 
 @app.command(
-    epilog="Examples: kohort replay journal-000001.jsonl; kohort replay journal-000001.jsonl --policy kubeflow-spread",
+    epilog=examples(
+        "kohort replay journal-000001.jsonl", "kohort replay journal-000001.jsonl --policy kubeflow-spread"
+    ),
     short_help="Run a recorded journal again, or ask another policy.",
 )
 @shared(OUTPUT)
@@ -191,7 +195,7 @@ def replay(
 
 
 @app.command(
-    epilog="Examples: kohort optimum --seeds 5; kohort optimum --jobs 6 --servers 2 --slots 8 --json -",
+    epilog=examples("kohort optimum --seeds 5", "kohort optimum --jobs 6 --servers 2 --slots 8 --json -"),
     short_help="The offline optimum of small OASiS instances, beside what OASiS earns.",
 )
 @shared(OUTPUT)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from extender.cli.errors import CliError
-from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, Output, shared
+from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, Output, examples, shared
 
 if TYPE_CHECKING:
     from extender.kube.api import Json, Ref
@@ -68,7 +68,7 @@ Change = tuple[Written, Mapping[str, Any] | None]
 
 @app.command(
     short_help="Give a job another number of workers.",
-    epilog="Examples: kohort scale team/mnist --workers 4; kohort scale mnist -n team --workers 2 -o json",
+    epilog=examples("kohort scale team/mnist --workers 4", "kohort scale mnist -n team --workers 2 -o json"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def scale(
@@ -88,7 +88,7 @@ def scale(
 
 @app.command(
     short_help="Take a job's pods away until it is resumed.",
-    epilog="Example: kohort suspend team/mnist; kohort resume team/mnist",
+    epilog=examples("kohort suspend team/mnist", "kohort resume team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
@@ -97,7 +97,8 @@ def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 
 
 @app.command(
-    short_help="Let a suspended job queue again.", epilog="Example: kohort resume team/mnist; kohort explain team/mnist"
+    short_help="Let a suspended job queue again.",
+    epilog=examples("kohort resume team/mnist", "kohort explain team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import random
+import stat
 from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,6 +21,7 @@ from extender.kube.client import NO_HEADERS, KubeApi
 from extender.kube.configuration import load_configuration
 
 SECONDS = 10.0  # for one call
+DEFAULT_FILE = "~/.kube/config"
 
 
 class UserApi(KubeApi):
@@ -72,19 +75,47 @@ class UserApi(KubeApi):
 
 async def connect(kubeconfig: str = "", context: str = "") -> UserApi:
     """The API server of that file and context, else of KUBECONFIG or the default file. Raises ClusterError."""
-    logging.getLogger("kubernetes").setLevel(logging.ERROR)  # what is wrong is told by the error
-    configuration = await load_configuration(_file(kubeconfig), context)
+    _silence()
+    file = _file(kubeconfig)
+    by_file = file or context or "KUBERNETES_SERVICE_HOST" not in os.environ
+    if by_file and (why := unreadable(file or DEFAULT_FILE)):
+        named = "KUBECONFIG: " if file and not kubeconfig else ""
+        raise ClusterError(0, "Credentials", f"{named}{file or DEFAULT_FILE!r}: {why}")
+    configuration = await load_configuration(file, context)
     return UserApi(configuration, deadline=SECONDS, clock=Clock(), chance=random.Random())
 
 
 def namespace_of(kubeconfig: str = "", context: str = "") -> str:
     """The namespace of the context in force; ``default`` where it has none or there is no usable file."""
+    _silence()
     try:
         contexts, active = list_kube_config_contexts(_file(kubeconfig) or None)  # type: ignore[no-untyped-call]
         chosen = next((one for one in contexts if one["name"] == context), {}) if context else active
         return str(chosen["context"].get("namespace") or "default")
     except Exception:  # the loader stumbles over a malformed file with whatever comes
         return "default"
+
+
+def unreadable(files: str) -> str:
+    """Why none of these kubeconfigs, separated as in KUBECONFIG, can be read; empty where one can."""
+    faults = [_fault(file) for file in files.split(os.pathsep) if file]
+    return faults[0] if faults and all(faults) else ""
+
+
+def _fault(file: str) -> str:
+    path = Path(os.path.expanduser(file))  # noqa: PTH111  (Path's own fails where nobody has a home)
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror).lower()
+    if stat.S_ISDIR(mode):
+        return "a directory, not a file"
+    return "" if os.access(path, os.R_OK) else "permission denied"
+
+
+def _silence() -> None:
+    """The client's own log, which would stand beside the answer: what is wrong is told by the error."""
+    logging.getLogger("kubernetes").setLevel(logging.ERROR)
 
 
 def _file(kubeconfig: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -29,13 +29,15 @@ from extender.kubescheduler.schedulerconfig import (
     parse_config,
 )
 
+UNREADABLE: Final = "not readable"
+
 
 def check_file(path: str | Path, settings: Settings) -> list[Finding]:
     """Read a KubeSchedulerConfiguration, or a ConfigMap that holds one, and give its findings; never raises."""
     try:
         config = load_config(path)
     except YamlError as error:
-        return [Finding(str(path), "not readable", f"a YAML file with a {KIND}", str(error), "Give such a file.")]
+        return [Finding(str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Give such a file.")]
     return findings(config, settings)
 
 
@@ -58,6 +60,11 @@ def findings(config: Mapping[str, Any], settings: Settings) -> list[Finding]:
 def refused(found: Sequence[Finding]) -> bool:
     """Tell whether the configuration must not be used: warnings alone let it pass."""
     return any(finding.level == "error" for finding in found)
+
+
+def unreadable(found: Sequence[Finding]) -> bool:
+    """Tell whether there was no configuration in the file to check."""
+    return any(finding.value == UNREADABLE for finding in found)
 
 
 def render(found: Sequence[Finding]) -> str:

@@ -59,7 +59,7 @@ def policy_of(spec: Spec, seed: int) -> Policy:
             return rival
         return make_policy(spec.name, **(spec.given(seed=seed) if draws else spec.given()))
     except (TypeError, ValueError) as error:
-        raise StudyError(f"--policy {spec.text or spec.name}: {error}") from None
+        raise StudyError(f"--policy {spec.text or spec.name}: {error}; see docs/policies") from None
 
 
 def run_one(run: Run) -> Row:

@@ -99,7 +99,7 @@ def _named(spec: Spec, seed: int) -> Scene:
     try:
         return NAMED[spec.name](seed, **spec.given())
     except (TypeError, ValueError) as error:
-        raise StudyError(f"--trace {spec.text or spec.name}: {error}") from None
+        raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None
 
 
 def _from_file(spec: Spec, seed: int, models: Collection[str] | None) -> Trace:
@@ -120,4 +120,4 @@ def _changed(settings: FluidSettings, changes: Mapping[str, Value]) -> FluidSett
     try:
         return replace(settings, **numbers)
     except (TypeError, ValueError) as error:
-        raise StudyError(f"--set sim: {error}") from None
+        raise StudyError(f"--set sim: {error}; see docs/simulator.md") from None

@@ -49,9 +49,9 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     try:
         return readers[kind](rows, path, seed=parameters.pop("seed", seed), **parameters)
     except TraceError as error:
-        raise StudyError(f"{path}: {_lines(error)}") from None
+        raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
     except (TypeError, ValueError) as error:
-        raise StudyError(f"{spec.text or spec.name}: {_said(error)}") from None
+        raise StudyError(f"{spec.text or spec.name}: {_said(error)}; see docs/simulator.md") from None
 
 
 def measured_models(folder: str, trace: Spec) -> frozenset[str]:
@@ -73,7 +73,7 @@ def read_step_times(folder: str, models: Iterable[str], what: str) -> Measured:
         try:
             tables[model] = step_times(_table(path))
         except TraceError as error:
-            raise StudyError(f"{path}: {_lines(error)}") from None
+            raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
     return Measured(tables)
 
 
@@ -130,7 +130,7 @@ def _csv_rows(path: Path) -> Table:
             reader = csv.DictReader(file, strict=True)
             return [(f"{path.name}, line {reader.line_num}", _whole(path, reader.line_num, row)) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise StudyError(f"{path}: {_said(error)}") from None
+        raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
 
 
 def _whole(path: Path, line: int, row: dict[str | None, Any]) -> Mapping[str, object]:
@@ -154,7 +154,7 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: {_said(error)}") from None
+        raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
 
 
 def _said(error: BaseException) -> str:

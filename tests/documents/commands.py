@@ -29,7 +29,8 @@ def _sections(group: TyperGroup, parent: typer.Context) -> Iterator[str]:
         usage = f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}"
         parts = [f"## `kohort {name}`", (command.help or "").strip(), f"```\n{usage}\n```", *_options(command)]
         if command.epilog:
-            parts.append(command.epilog.strip())
+            head, *lines = command.epilog.strip("\b\n").splitlines()
+            parts.append("\n".join((head, "", "```sh", *(line.strip() for line in lines), "```")))
         yield "\n\n".join(part for part in parts if part)
 
 

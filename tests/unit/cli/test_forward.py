@@ -77,19 +77,19 @@ def test_where_no_pod_of_kohort_runs_it_is_looked_for_on_this_machine(
 
 
 NAMED = {
-    "a file that is not there": ("--kubeconfig", "/no/such"),
-    "a context that is not there": ("--context", "elsewhere"),
-    "a context without Kohort": ("--context", "here"),
+    "a file that is not there": (("--kubeconfig", "/no/such"), 2, "--kubeconfig: '/no/such': no such file"),
+    "a context that is not there": (("--context", "elsewhere"), 1, "cannot reach the service: "),
+    "a context without Kohort": (("--context", "here"), 1, "cannot reach the service: "),
 }
 
 
-@pytest.mark.parametrize("options", NAMED.values(), ids=NAMED.keys())
+@pytest.mark.parametrize(("options", "code", "told"), NAMED.values(), ids=NAMED.keys())
 def test_where_a_cluster_is_named_no_other_one_is_asked(
-    by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str]
+    by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], code: int, told: str
 ) -> None:
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # of another cluster, perhaps
     found = by_kubeconfig("jobs", *options)
-    assert (found.exit_code, found.stdout, "cannot reach the service: " in found.stderr) == (1, "", True)
+    assert (found.exit_code, found.stdout, told in found.stderr) == (code, "", True)
 
 
 @pytest.mark.parametrize(("named", "code"), [("/no/such", 1), ("", 0)], ids=["named", "none named"])

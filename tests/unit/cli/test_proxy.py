@@ -74,7 +74,7 @@ def test_an_unusable_kubeconfig_is_told(by_kubeconfig: Run, monkeypatch: pytest.
     monkeypatch.setenv("KUBECONFIG", "/no/such")
     found = by_kubeconfig("jobs")
     assert found.exit_code == 1
-    assert "no usable kubeconfig" in found.stderr
+    assert "no usable kubeconfig (KUBECONFIG: '/no/such': no such file)" in found.stderr
     assert "set KUBECONFIG, or forward its port" in found.stderr
 
 
@@ -98,7 +98,12 @@ def test_a_service_is_given_the_token_that_was_named(kohort: Run, server: Server
 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
-    "no such file": (("--token-file", "{tmp}/none"), "cannot be read"),
+    "no such file": (
+        ("--token-file", "{tmp}/none"),
+        "none cannot be read: No such file or directory; create a token, and name the file that holds it: "
+        "kubectl create token NAME --audience kohort.dev > FILE",
+    ),
+    "no text": (("--token-file", "{tmp}/binary"), "binary cannot be read: it is no text; create a token"),
     "an empty one": (("--token-file", "{tmp}/empty"), "holds no token; allowed: one token"),
     "two tokens": (("--token-file", "{tmp}/two"), "holds no token"),
     "in the clear": (("--token-file", "{tmp}/good", "--server", "http://kohort.example"), "allowed: an https:// URL"),
@@ -110,6 +115,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
 def test_a_token_or_ca_that_is_of_no_use_is_told(kohort: Run, tmp_path: Path, args: tuple[str, ...], text: str) -> None:
     for name, content in {"empty": "", "two": "a b", "good": "a"}.items():
         (tmp_path / name).write_text(content)
+    (tmp_path / "binary").write_bytes(b"\xff")
     found = kohort("jobs", *(arg.replace("{tmp}", str(tmp_path)) for arg in args))
     assert (found.exit_code, text in found.stderr) == (2, True), found.output
 

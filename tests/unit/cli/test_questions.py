@@ -200,6 +200,7 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
     question = server.asked[-1][1]
     assert question["shape"] == {
         "workers": 4, "ps": 1, "requests": {"cpu": "2", "memory": "4Gi"}, "min_workers": 2, "max_workers": None,
+        "namespace": "default",
     }  # fmt: skip
     assert question["job"] is None
 
@@ -212,6 +213,12 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
         (("-f", "none.yaml"), "", "none.yaml: cannot be read"),
         (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
         ((), "", "nothing is asked; give -f FILE or --workers N for a job"),
+        (("--workers", "2", "-f", "job.yaml"), "kind: A\n", "-f and --workers exclude one another; give one of them"),
+        (
+            ("--cordon", "n1", "-n", "team"),
+            "",
+            "-n is the namespace of a job that is asked about; give -f or --workers",
+        ),
         (("--ps", "2"), "", "--ps, --min and --max shape a job that --workers asks for; give that, too"),
         (("--workers", "2", "--requests", "mem=4"), "", "--requests: 'mem' is not allowed; allowed: cpu, memory, "),
         (("--workers", "2", "--requests", "cpu"), "", "--requests: 'cpu' is not allowed; allowed: NAME=AMOUNT,..."),
@@ -281,7 +288,7 @@ WRONG = {
     "an unknown output": (("queue", "-o", "xml"), 2, "'xml'"),
     "an unknown command": (("queu",), 2, "queu"),
     "settings that are not there": (("serve", "--config", "/no/such"), 2, "settings /no/such cannot be used"),
-    "a file to check that is not there": (("check-config", "/no/such"), 1, ""),
+    "a file to check that is not there": (("check-config", "/no/such"), 2, ""),
 }
 
 
@@ -298,7 +305,10 @@ def test_a_service_that_is_not_there_is_told_how_to_start(kohort: Callable[..., 
         found = kohort("queue", "--server", f"http://127.0.0.1:{taken.getsockname()[1]}")
     assert found.exit_code == 1
     assert "kohort serve" in found.stderr
-    assert "port-forward deployment/kohort 8900:8900" in found.stderr
+    lines = [line.strip() for line in found.stderr.splitlines() if "kubectl" in line]
+    guide = (Path(__file__).parents[3] / "docs/how-to/install.md").read_text().splitlines()
+    assert len(lines) == 2
+    assert set(lines) <= set(guide), "as the guide has it"
 
 
 def test_what_is_not_kohort_is_said_to_be_so(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,6 +335,19 @@ def test_check_config_exits_by_its_verdict(kohort: Callable[..., Result], tmp_pa
     assert kohort("check-config", str(good)).exit_code == 0
     found = kohort("check-config", str(bad))
     assert (found.exit_code, "mend:" in found.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["a: [1", "[1]", None], ids=["no YAML", "a list", "a folder"])
+def test_check_config_tells_a_file_that_is_none_from_one_that_is_refused(
+    kohort: Callable[..., Result], tmp_path: Path, text: str | None
+) -> None:
+    file = tmp_path / "file.yaml"
+    if text is None:
+        file.mkdir()
+    else:
+        file.write_text(text)
+    found = kohort("check-config", str(file), "-o", "json")
+    assert (found.exit_code, json.loads(found.stdout)["good"]) == (2, False)
 
 
 def test_the_demo_gets_its_options(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +378,7 @@ def test_a_process_that_ends_says_why(error: Exception, text: str) -> None:
 def test_help_shows_examples(kohort: Callable[..., Result]) -> None:
     found = kohort("--help")
     assert found.exit_code == 0
-    assert "kohort demo" in found.stdout
+    assert "    kohort explain team/job  why this one does\n" in found.stdout
     for command in ("serve", "controller", "queue", "explain", "check-config"):
         assert command in found.stdout
 
@@ -386,7 +409,10 @@ def test_the_same_as_json_and_yaml(
 def test_every_command_has_help_with_an_example(kohort: Callable[..., Result], command: str) -> None:
     found = kohort(command, "--help")
     assert found.exit_code == 0
-    assert f"kohort {command}" in " ".join(found.stdout.split()).rpartition("Example")[2]
+    head, *lines = found.stdout.rpartition("Example")[2].splitlines()
+    assert head in (":", "s:")
+    assert any(line.startswith(f"    kohort {command}") for line in lines)
+    assert all(line.startswith("    kohort ") for line in lines if line), "one a line"
 
 
 def test_version_and_exit_codes_are_told(kohort: Callable[..., Result]) -> None:

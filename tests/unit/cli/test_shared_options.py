@@ -1,0 +1,163 @@
+"""What stands before a command or after it: -n of a job that is asked about, the kubeconfig, and what is not used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import Result
+
+from tests.unit.cli.bodies import ANSWERS
+from tests.unit.cli.conftest import Server
+
+Run = Callable[..., Result]
+ROOT = Path(__file__).parents[3]
+
+
+def question(server: Server) -> Any:
+    return server.asked[-1][1]
+
+
+# -- whose namespace -----------------------------------------------------------------------------
+
+PLACES = {
+    "-n before": (("-n", "ml", "what-if"), (), "ml"),
+    "-n after": (("what-if",), ("-n", "ml"), "ml"),
+    "after is stronger": (("-n", "other", "what-if"), ("-n", "ml"), "ml"),
+    "the context's": (("what-if",), (), "team"),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "namespace"), PLACES.values(), ids=PLACES.keys())
+def test_a_job_without_a_namespace_is_asked_about_in_that_of_n_or_of_the_context(
+    kohort: Run, server: Server, kubeconfig: Path, tmp_path: Path,
+    before: tuple[str, ...], after: tuple[str, ...], namespace: str,
+) -> None:  # fmt: skip
+    assert kohort(*before, "--workers", "1", *after).exit_code == 0
+    assert question(server)["shape"]["namespace"] == namespace
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: TFJob\nmetadata: {name: new}\n")
+    assert kohort(*before, "-f", str(file), *after).exit_code == 0
+    assert question(server)["job"]["metadata"] == {"name": "new", "namespace": namespace}
+
+
+def test_without_a_kubeconfig_it_is_the_default_one(kohort: Run, server: Server) -> None:
+    assert kohort("what-if", "--workers", "1").exit_code == 0
+    assert question(server)["shape"]["namespace"] == "default"
+
+
+def test_a_manifest_keeps_its_namespace_and_n_may_not_name_another(
+    kohort: Run, server: Server, kubeconfig: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: TFJob\nmetadata: {name: new, namespace: ml}\n")
+    for given in ((), ("-n", "ml")):
+        assert kohort("what-if", "-f", str(file), *given).exit_code == 0
+        assert question(server)["job"]["metadata"]["namespace"] == "ml"
+    asked = len(server.asked)
+    found = kohort("what-if", "-f", str(file), "-n", "team")
+    assert found.exit_code == 2
+    assert found.stderr == "kohort: two namespaces, ml in the manifest and team by -n; give one of them\n"
+    assert len(server.asked) == asked, "nothing was asked"
+
+
+def test_a_manifest_without_metadata_is_left_to_the_service(kohort: Run, server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: TFJob\n")
+    assert kohort("what-if", "-f", str(file), "-n", "team").exit_code == 0
+    assert question(server)["job"] == {"kind": "TFJob"}
+
+
+# -- what a command does not use -----------------------------------------------------------------
+
+UNUSED = {
+    "a namespace": (("-n", "team", "version"), "--namespace or -n: `kohort version` does not use it; leave it out"),
+    "all of them": (("-A", "explain", "big"), "--all-namespaces or -A: `kohort explain` does not use it"),
+    "the service": (("--server", "http://h", "scale", "x", "--workers", "1"), "--server: `kohort scale` does not use"),
+    "of a process": (("-o", "json", "serve"), "--output or -o: `kohort serve` does not use it"),
+    "of a study": (("--context", "here", "optimum"), "--context: `kohort optimum` does not use it"),
+}
+
+
+@pytest.mark.parametrize(("args", "told"), UNUSED.values(), ids=UNUSED.keys())
+def test_an_option_before_a_command_that_does_not_use_it_is_refused(
+    kohort: Run, args: tuple[str, ...], told: str
+) -> None:
+    found = kohort(*args)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert told in found.stderr
+
+
+def test_a_variable_counts_for_those_commands_alone_that_use_it(kohort: Run) -> None:
+    assert "KOHORT_CLI_SERVER" in os.environ
+    assert kohort("version").exit_code == 0
+
+
+# -- the kubeconfig ------------------------------------------------------------------------------
+
+ANY = [("jobs",), ("explain", "big"), ("explain", "team/big"), ("suspend", "team/mnist"), ("what-if", "--workers", "1")]
+
+
+@pytest.mark.parametrize("command", ANY, ids=" ".join)
+def test_a_kubeconfig_that_is_not_there_is_told_before_anything_is_asked(
+    kohort: Run, server: Server, kubeconfig: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    absent = str(tmp_path / "absent")
+    for args in (("--kubeconfig", absent, *command), (*command, "--kubeconfig", absent)):
+        found = kohort(*args)
+        assert found.exit_code == 2
+        assert found.stderr == (
+            f"kohort: --kubeconfig: {absent!r}: no such file; give one that is there, or leave it out for KUBECONFIG\n"
+        )
+    assert server.asked == []
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"{str(tmp_path)!r}: a directory, not a file; give" in kohort("jobs", "--kubeconfig", str(tmp_path)).stderr
+    file = tmp_path / "closed"
+    file.write_text(yaml.safe_dump({}))
+    monkeypatch.setattr("extender.kube.user.os.access", lambda *_: False)  # root may read whatever it wants to
+    assert f"{str(file)!r}: permission denied; give" in kohort("jobs", "--kubeconfig", str(file)).stderr
+
+
+def test_one_kubeconfig_of_several_is_enough(by_kubeconfig: Run, kubeconfig: Path, tmp_path: Path) -> None:
+    several = os.pathsep.join((str(tmp_path / "absent"), str(kubeconfig)))
+    assert by_kubeconfig("suspend", "mnist", "--kubeconfig", several).exit_code == 0
+
+
+def test_without_any_kubeconfig_the_default_one_is_named(
+    by_kubeconfig: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = by_kubeconfig("suspend", "mnist")
+    assert found.exit_code == 1
+    assert found.stderr == (
+        "kohort: no usable credentials ('~/.kube/config': no such file); set KUBECONFIG, or give --kubeconfig FILE\n"
+    )
+
+
+LONELY = {
+    "explain": (("explain", "big", "--server", "SERVER"), 0, 0),
+    "what-if": (("what-if", "--workers", "1", "--server", "SERVER"), 0, 0),
+    "scale": (("scale", "x", "--workers", "1"), 1, 1),
+    "suspend": (("suspend", "x"), 1, 1),
+}
+
+
+@pytest.mark.parametrize(("args", "code", "lines"), LONELY.values(), ids=LONELY.keys())
+def test_without_a_kubeconfig_nothing_but_the_commands_own_words_is_told(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], code: int, lines: int
+) -> None:
+    monkeypatch.setitem(ANSWERS, "/v1/explain/default/big", ANSWERS["/v1/explain/team/big"])
+    command = [sys.executable, "-m", "extender", *(server.url if arg == "SERVER" else arg for arg in args)]
+    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, len(found.stderr.splitlines())) == (code, lines), found.stderr
+    assert "Config not found" not in found.stderr
