@@ -146,7 +146,7 @@ def _plan(plan: PlanView, *, wide: bool) -> tuple[str, ...]:
         plan.state,
         str(plan.workers),
         ", ".join(f"{node}: {count}" for node, count in _counts(plan.nodes.values())),
-        f"{len(plan.waits_for)} pods" if plan.waits_for else "-",
+        counted(len(plan.waits_for), "pod") if plan.waits_for else "-",
         str(len(plan.at_barrier)),
         age(plan.deadline_in_seconds),
     )
@@ -187,16 +187,18 @@ def inputs(found: dict[str, str]) -> str:
 
 
 def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
-    """One line for each job that would stand elsewhere."""
+    """One line for each job that would stand elsewhere; QUEUE where one of them waits, before or after."""
     if not view.jobs:
         return text(f"nothing would change (policy {view.policy})")
-    heads = ("NAMESPACE", "NAME", "NOW", "WOULD BE", "MEMBERS", "WHY")
+    queued = any(standing.position for job in view.jobs for standing in (job.before, job.after) if standing)
+    heads = ("NAMESPACE", "NAME", "NOW", "WOULD BE", *(("QUEUE",) if queued else ()), "MEMBERS", "WHY")
     rows = (
         (
             job.namespace,
             job.name,
             "-" if job.before is None else _stands(job.before),
             _stands(job.after),
+            *((_queue_change(job),) if queued else ()),
             ", ".join(f"{node}: {count}" for node, count in job.after.nodes.items()) or "-",
             _why_elsewhere(job),
             *((", ".join(f"{m} {n}" for m, n in job.after.members.items()) or "-",) if wide else ()),
@@ -206,11 +208,19 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
     return table((*heads, "PLACES") if wide else heads, rows)
 
 
+def _queue_change(job: MovedView) -> str:
+    """``1 → 2``, ``- → 2`` of one that is not in the queue now; ``2`` where it keeps its place."""
+    was, would = (str(one.position) if one and one.position else "-" for one in (job.before, job.after))
+    return was if was == would else f"{was} → {would}"
+
+
 def _why_elsewhere(job: MovedView) -> str:
     if job.after.waits is None and job.before is not None and job.after.state == "repairing":
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
-    return why(job.after.waits)
+    told, ahead = why(job.after.waits), job.after.ahead
+    named = job.after.waits is not None and job.after.waits.behind == ahead  # with the figures
+    return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 
 def _stands(standing: StandingView) -> str:

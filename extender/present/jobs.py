@@ -18,7 +18,7 @@ from policy.cluster.reasons import Verdict
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 
-MemberState = Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
+MemberState = Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended", "gone"]
 Weight = Callable[[Job], float | None]
 NOT_ASKED: Final[Mapping[str, Start]] = {}
 
@@ -101,6 +101,8 @@ def members_view(snapshot: Snapshot, job: Job) -> Iterator[MemberView]:
 
 def _member_state(gang: Gang, slot: Slot, pod: Pod | None) -> MemberState:
     planned = slot in gang.nodes
+    if pod is None and gang.state is State.COMPLETED:
+        return "gone"
     if pod is None:
         return "planned" if planned else "waiting"
     if pod.ended:

@@ -33,4 +33,6 @@ def _standing(standing: Standing, snapshot: Snapshot) -> StandingView:
         nodes=dict(sorted(Counter(standing.nodes.values()).items())),
         members={str(slot): standing.nodes[slot] for slot in sorted(standing.nodes, key=rigid_first)},
         waits=in_words(snapshot, standing.verdict) if standing.verdict is not None else None,
+        position=standing.position,
+        ahead=standing.ahead.key if standing.ahead is not None else "",
     )

@@ -63,7 +63,7 @@ def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name:
     """Who would stand elsewhere. Raises ProblemError. Pure; a follower answers as if it led."""
     chosen = _policy(question, policy)
     events = [*_node_events(question, snapshot), *_job_events(question, snapshot, scheduler_name, now), Tick()]
-    moved = what_if(replace(snapshot, leading=True), events, chosen, now)
+    moved = what_if(replace(snapshot, leading=True), events, chosen, now, policy)
     return what_if_view(snapshot, chosen, moved)
 
 

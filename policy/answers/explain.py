@@ -111,7 +111,8 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     if job is None:
         return None
     gang, verdict = snapshot.gang(job_uid), verdict_of(snapshot, job)
-    waits = gang.state not in (*ADMITTED, State.COMPLETED)
+    completed = gang.state is State.COMPLETED
+    waits = gang.state not in ADMITTED and not completed
     held = held_room(snapshot, None if waits else job)
     asks = waits and (verdict is None or verdict.reason not in BARRED)
     nodes = _nodes(snapshot, job) if asks else ()
@@ -121,12 +122,12 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         reason=verdict.reason if verdict else None,
         detail=verdict.detail if verdict else "",
         mend=_mend(verdict, held) if verdict else "",
-        needs=_needs(job),
+        needs=() if completed else _needs(job),
         nodes=nodes,
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan=tuple((str(slot), node) for slot, node in sorted(gang.nodes.items())),
         shrunk_for=_name(snapshot, gang.on_behalf_of),
-        missing_pods=missing_pods(snapshot, job),
+        missing_pods="" if completed else missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
         arithmetic=_arithmetic(snapshot, job, nodes) if asks and job.roles else "",
@@ -148,12 +149,16 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     if gang.state not in ADMITTED:
         return reason_of(snapshot, job)
     if gang.waits_for:
-        return Verdict(Reason.ROOM_BEING_FREED, f"{len(gang.waits_for)} pods are to go")
+        return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
     if gang.awaited and gang.retried:
         return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
     return None
+
+
+def _to_go(pods: int) -> str:
+    return "1 pod is to go" if pods == 1 else f"{pods} pods are to go"
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:

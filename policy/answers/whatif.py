@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policy.answers.explain import verdict_of
+from policy.answers.queue import places
 from policy.cluster.events import Event, JobSeen, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.model import Job, Pod, Slot
@@ -17,12 +18,17 @@ from policy.systems.base import Policy
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a job stands: its state, the workers it was given, the nodes of its members, and why it waits, if so."""
+    """Where a job stands: its state, the workers it was given, the nodes of its members, and why it waits, if so.
+
+    ``position``: in the queue, from 1; None where it does not wait. ``ahead``: the waiting job directly before it.
+    """
 
     state: State
     workers: int
     nodes: Mapping[Slot, str]
     verdict: Verdict | None
+    position: int | None
+    ahead: Job | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +40,20 @@ class Moved:
     after: Standing
 
 
-def what_if(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> tuple[Moved, ...]:
+Standings = Callable[[Job], Standing]
+
+
+def what_if(
+    snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float, in_force: Policy | None = None
+) -> tuple[Moved, ...]:
     """The jobs that would stand elsewhere after one decision of ``policy`` with these facts, by arrival.
 
     A shrink is shown as decided: the room that it frees is waited for, as the state of the job that it is for says.
+    ``in_force``: the policy whose queue it is now; None: the same.
     """
     after, _ = step(snapshot, events, policy, now)
-    return tuple(_moved(snapshot, after))
+    was, would = _standings(snapshot, in_force or policy, now), _standings(after, policy, now)
+    return tuple(_moved(snapshot, after, was, would))
 
 
 def submitted(job: Job) -> Iterator[Event]:
@@ -69,25 +82,29 @@ def submitted(job: Job) -> Iterator[Event]:
             )
 
 
-def _moved(before: Snapshot, after: Snapshot) -> Iterator[Moved]:
+def _moved(before: Snapshot, after: Snapshot, standing: Standings, then: Standings) -> Iterator[Moved]:
     for job in sorted(after.jobs.values(), key=lambda job: (job.arrival, job.key)):
-        was = standing(before, job) if job.uid in before.jobs else None
-        would = standing(after, job)
-        if was is None or _differs(was, would):
+        was = standing(job) if job.uid in before.jobs else None
+        would = then(job)
+        if was is None or _compared(was) != _compared(would):
             yield Moved(job, was, would)
 
 
-def standing(snapshot: Snapshot, job: Job) -> Standing:
-    """Where the job stands in that snapshot."""
-    gang = snapshot.gang(job.uid)
-    return Standing(gang.state, gang.workers, gang.nodes, verdict_of(snapshot, job))
+def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
+    """Where any job stands in that snapshot. The queue is sorted once, so ask once for many jobs."""
+    order = places(snapshot, policy, now)
+    ahead = (None, *(place.job for place in order))
+    queued = {place.job.uid: (place.position, before) for place, before in zip(order, ahead, strict=False)}
+
+    def standing(job: Job) -> Standing:
+        gang = snapshot.gang(job.uid)
+        verdict = verdict_of(snapshot, job)
+        return Standing(gang.state, gang.workers, gang.nodes, verdict, *queued.get(job.uid, (None, None)))
+
+    return standing
 
 
-def _differs(was: Standing, would: Standing) -> bool:
-    reasons = (standing.verdict.reason if standing.verdict else None for standing in (was, would))
-    return (was.state, was.workers, was.nodes, next(reasons)) != (
-        would.state,
-        would.workers,
-        would.nodes,
-        next(reasons),
-    )
+def _compared(standing: Standing) -> tuple[object, ...]:
+    """What makes a difference; the figures behind a reason and who is ahead do not."""
+    reason = standing.verdict.reason if standing.verdict else None
+    return standing.state, standing.workers, standing.nodes, reason, standing.position

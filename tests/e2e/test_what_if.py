@@ -97,19 +97,27 @@ def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str,
         )
     else:
         until(lambda: reason(kohort, job) == told["waits"]["reason"], f"waiting as said: {told['waits']}", 20)
+        queued = {name: after["position"] for name, after in foretold.items() if after["position"]}
+        until(lambda: queued.items() <= positions(kohort).items(), f"queued as said: {queued}", 20)
     shrunk = {
         one["job"]["name"]: one["workers"]
         for one in kohort.get("/v1/decisions")["decisions"]
         if one["on_behalf_of"] == f"{job.namespace}/{job.name}"
     }
     assert shrunk == {name: after["workers"] for name, after in foretold.items() if name != job.name and name in shrunk}
-    assert shrunk.keys() == foretold.keys() - {job.name}
+    pushed_back = {name for name, after in foretold.items() if after["position"]}
+    assert shrunk.keys() == foretold.keys() - pushed_back - {job.name}
 
 
 def given(kohort: Kohort, job: TFJob) -> list[int]:
     """The workers that each decision about the job gave it: a start at the minimum, and growth in the same step."""
     decisions = kohort.get("/v1/decisions")["decisions"]
     return [one["workers"] for one in decisions if (one["job"] or {}).get("name") == job.name and one["workers"]]
+
+
+def positions(kohort: Kohort) -> dict[str, int]:
+    """Each waiting job's place in the queue."""
+    return {one["name"]: one["position"] for one in kohort.get("/v1/queue")["jobs"]}
 
 
 def reason(kohort: Kohort, job: TFJob) -> str:

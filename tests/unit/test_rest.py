@@ -20,7 +20,7 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.answers.change import Kind
 from policy.cluster.actions import Admit, Effect, Resize, Stalled
-from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodSeen, Synced
+from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodGone, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
@@ -160,6 +160,21 @@ async def test_members_say_how_far_they_are() -> None:
     service.step(PodSeen(ended))
     members = (await service.ask("/jobs/team/a"))["members"]
     assert [member["state"] for member in members] == ["at barrier", "gated", "ended"]
+
+
+async def test_a_member_of_a_completed_job_whose_pod_is_gone_is_told_as_gone() -> None:
+    service = Service(*CLUSTER, JobSeen(A), *pods(A), Synced())
+    planned = service.ledger.snapshot.gang(A.uid).nodes
+    ended = pod(A, "worker", 0, node=planned[Slot("worker", 0)], phase=Phase.SUCCEEDED, version=9)
+    service.step(PodSeen(ended))
+    service.step(JobSeen(replace(A, finished=True, version=9)))
+    for gone in ("pod-a-ps-0", "pod-a-worker-1"):
+        service.step(PodGone(gone))
+    found = await service.ask("/explain/team/a")
+    assert [(one["role"], one["index"], one["state"]) for one in found["members"]] == [
+        ("ps", 0, "gone"), ("worker", 0, "ended"), ("worker", 1, "gone"),
+    ]  # fmt: skip
+    assert (found["state"], found["missing_pods"], found["needs"]) == ("completed", "", [])
 
 
 async def test_the_queue_says_position_need_and_reason() -> None:

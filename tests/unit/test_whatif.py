@@ -37,6 +37,18 @@ async def test_a_manifest_is_answered_with_where_its_members_would_go() -> None:
     assert not any(job.name == "new" for job in service.ledger.snapshot.jobs.values())
 
 
+async def test_a_job_that_would_wait_is_told_its_place_and_who_is_ahead_as_the_queue_has_them() -> None:
+    service = running()
+    (queued,) = (await service.ask("/queue"))["jobs"]
+    large = {"workers": 50, "requests": {"cpu": "1"}, "namespace": "team"}
+    big, new = (await ask(service, shape=large))["jobs"]
+    assert (queued["name"], queued["position"], new["name"], big["name"]) == ("big", 1, "what-if", "big")
+    assert (new["before"], new["after"]["position"], new["after"]["ahead"]) == (None, 1, "")
+    assert (big["before"]["position"], big["after"]["position"], big["after"]["ahead"]) == (1, 2, "team/what-if")
+    (starts,) = (await ask(service, add_nodes=[{"like": "n1", "count": 2}]))["jobs"]
+    assert (starts["before"]["position"], starts["after"]["position"], starts["after"]["ahead"]) == (1, None, "")
+
+
 async def test_a_shape_is_answered_as_its_manifest_is() -> None:
     shape = {"workers": 3, "requests": {"cpu": "1", "memory": "1Gi"}, "namespace": "team"}
     found, said = await ask(running(), shape=shape), await ask(running(), job=TFJOB)
@@ -49,7 +61,7 @@ async def test_a_shape_has_bounds_and_ps() -> None:
     shape = {"workers": 60, "ps": 1, "min_workers": 1, "max_workers": 80, "utility": 9, "requests": {"cpu": "1"}}
     assert (await ask(running(), shape=shape))["jobs"][-1]["after"]["state"] == "planned", "its minimum is enough"
     rigid = {"workers": 60, "requests": {"cpu": "1"}}
-    (found,) = (await ask(running(), shape=rigid))["jobs"]
+    found = (await ask(running(), shape=rigid))["jobs"][-1]
     assert found["after"]["waits"]["reason"] == "GangExceedsCluster"
 
 
@@ -60,6 +72,7 @@ async def test_nodes_that_come_and_go() -> None:
     gone = await ask(service, job=TFJOB, remove_nodes=["n1"], cordon=["n2"])
     assert {job["name"]: job["after"]["waits"]["reason"] for job in gone["jobs"]} == {
         "a": "GangExceedsCluster",
+        "big": "GangExceedsCluster",  # pushed back
         "new": "GangExceedsCluster",
     }
 

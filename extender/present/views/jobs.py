@@ -26,7 +26,7 @@ class MemberView(View):
     index: int
     pod: str = Field("", description="The pod in this place; empty while there is none.")
     node: str = ""
-    state: Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended"]
+    state: Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended", "gone"]
 
 
 class JobView(JobName):

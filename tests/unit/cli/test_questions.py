@@ -194,6 +194,34 @@ def test_what_if_tells_who_would_lose_members(kohort: Callable[..., Result], mon
     assert shown.endswith("running, 4 workers repairing, 1 worker - 4 members without a node")
 
 
+def test_what_if_shows_the_places_in_the_queue_and_who_is_directly_ahead(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = {"reason": "WaitingForRoom", "text": "", "detail": "12 cpu"}
+    behind = {"reason": "WaitingBehind", "text": "", "detail": "behind team/new", "behind": "team/new"}
+    waits = {"state": "waiting", "workers": 0, "nodes": {}, "waits": room}
+    starts, new, pushed = (copy.deepcopy(WHAT_IF["jobs"][1]) for _ in range(3))
+    starts |= {"name": "starts", "before": waits | {"position": 1}}
+    new |= {"after": waits | {"position": 1, "ahead": ""}}
+    pushed |= {"name": "pushed", "before": waits | {"position": 2, "ahead": "team/starts"}}
+    pushed["after"] = waits | {"position": 3, "ahead": "team/other"}
+    last = copy.deepcopy(pushed)
+    last["name"], last["after"] = "last", waits | {"position": 2, "ahead": "team/new", "waits": behind}
+    monkeypatch.setitem(WHAT_IF, "jobs", [*WHAT_IF["jobs"][:1], starts, new, pushed, last])
+    assert [" ".join(line.split()) for line in kohort("what-if", "--cordon", "n2").stdout.splitlines()] == [
+        "NAMESPACE NAME NOW WOULD BE QUEUE MEMBERS WHY",
+        "team run running, 4 workers running, 2 workers - n1: 3 -",
+        "team starts waiting planned, 2 workers 1 → - n1: 2 RoomBeingFreed (2 pods are to go)",
+        "team new - waiting - → 1 - WaitingForRoom (12 cpu)",
+        "team pushed waiting waiting 2 → 3 - WaitingForRoom (12 cpu), directly behind team/other",
+        "team last waiting waiting 2 - WaitingBehind (behind team/new)",
+    ]
+    found = json.loads(kohort("what-if", "--cordon", "n2", "-o", "json").stdout)["jobs"]
+    places = [(one["before"] and one["before"]["position"], one["after"]["position"]) for one in found]
+    assert places == [(None, None), (1, None), (None, 1), (2, 3), (2, 2)]
+    assert found[3]["after"]["ahead"] == "team/other"
+
+
 def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result], server: Server) -> None:
     shape = ("--workers", "4", "--ps", "1", "--requests", "cpu=2,memory=4Gi", "--min", "2")
     assert kohort("what-if", *shape).exit_code == 0

@@ -322,6 +322,24 @@ def test_a_finished_job_that_holds_nothing_needs_no_mending() -> None:
     assert (found.state, found.mend, found.held) == (State.COMPLETED, "", ())
 
 
+@pytest.mark.parametrize(("workers", "detail"), [(1, "1 pod is to go"), (2, "2 pods are to go")])
+def test_pods_that_are_to_go_are_counted_in_words(workers: int, detail: str) -> None:
+    world = World().nodes("n1").start(job("light").workers(1, 5, cpu=2))
+    world.submit(job("heavy", utility=9).workers(workers, cpu=2).arrived(1))
+    found = explain(world.snapshot, "job-heavy", Kod2(), world.now)
+    assert found is not None
+    assert (found.reason, found.detail) == (Reason.ROOM_BEING_FREED, detail)
+
+
+def test_of_a_completed_job_nothing_is_missing_and_nothing_needed() -> None:
+    world = World().nodes("n1").start(GANG)
+    world.end(GANG)
+    world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.every_pod_of("job-a"))))
+    found = explain(world.snapshot, "job-a", Kod2(), world.now)
+    assert found is not None
+    assert (found.state, found.missing_pods, found.needs) == (State.COMPLETED, "", ())
+
+
 def test_the_queue_is_in_the_policys_own_order() -> None:
     world = World(Kod2(starve_limit=100)).nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
     world.submit(job("light").workers(1, cpu=4).arrived(-200), job("heavy").workers(2, cpu=2).arrived(1))

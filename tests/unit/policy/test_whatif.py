@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policy.answers.queue import places as queue
 from policy.answers.whatif import Moved, submitted, what_if
 from policy.cluster.events import NodeGone, NodeSeen
 from policy.cluster.reasons import Reason
@@ -49,6 +50,50 @@ def test_a_node_more_lets_the_waiting_one_start_and_a_node_less_hurts_who_is_on_
     world.submit(job("b").workers(3, cpu=2).arrived(1))
     assert told(what_if(world.snapshot, [NodeSeen(node("n2"))], world.policy, world.now)) == {"b": ("planned", 3)}
     assert told(what_if(world.snapshot, [NodeGone("n1")], world.policy, world.now))["a"][0] != "running"
+
+
+def places(moved: tuple[Moved, ...]) -> dict[str, tuple[int | None, int | None, str]]:
+    """Of each job its place in the queue before and after, and who is then directly ahead of it."""
+    return {
+        one.job.name: (one.before.position if one.before else None, one.after.position,
+                       one.after.ahead.name if one.after.ahead else "")
+        for one in moved
+    }  # fmt: skip
+
+
+def full() -> World:
+    """A node that one job has to itself, and two that wait."""
+    world = World().nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
+    world.submit(job("first", utility=2).workers(1, cpu=4), job("second").workers(1, cpu=4).arrived(1))
+    return world
+
+
+def test_a_waiting_job_that_is_only_pushed_back_is_told_with_its_places() -> None:
+    world, new = full(), job("new", utility=1.5).workers(1, cpu=4).arrived(2).done()
+    told = what_if(world.snapshot, submitted(new), world.policy, world.now)
+    assert places(told) == {"second": (2, 3, "new"), "new": (None, 2, "first")}
+    pushed = next(one for one in told if one.job.name == "second")
+    assert pushed.before is not None
+    assert (pushed.before.state, pushed.before.verdict) == (pushed.after.state, pushed.after.verdict)
+
+
+def test_a_job_that_starts_leaves_the_queue_and_the_one_behind_it_moves_up() -> None:
+    world = full()
+    assert places(what_if(world.snapshot, [NodeSeen(node("n2", cpu=5))], world.policy, world.now)) == {
+        "first": (1, None, ""), "second": (2, 1, ""),
+    }  # fmt: skip
+
+
+def test_the_places_of_now_are_those_of_the_policy_in_force() -> None:
+    world = World().nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
+    world.submit(job("light").workers(1, cpu=4), job("heavy", utility=9).workers(1, cpu=4).arrived(1))
+    fifo = make_policy("fifo")
+    assert places(what_if(world.snapshot, [], fifo, world.now, world.policy)) == {
+        "light": (2, 1, ""), "heavy": (1, 2, "light"),
+    }  # fmt: skip
+    assert {place.job.name: place.position for place in queue(world.snapshot, fifo, world.now)} == {
+        "light": 1, "heavy": 2,
+    }  # fmt: skip
 
 
 def test_another_policy_decides_in_its_own_way() -> None:
