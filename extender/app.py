@@ -44,6 +44,7 @@ from extender.observe import metrics
 from extender.page.history import History
 from extender.page.routes import Page
 from extender.routes import rest, table
+from extender.routes.problems import with_problems
 from extender.routes.progress import Progress
 from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
@@ -138,6 +139,7 @@ class Live:
         app = FastAPI(title="Kohort", docs_url=None, redoc_url=None)
         app.include_router(table.router(self.questions))
         app.router.routes.extend(self.page.routes())
+        with_problems(app)
         return app
 
     def guarded(self, reviewer: Reviewer) -> Guard:

@@ -121,7 +121,7 @@ def _history(steps: Sequence[StepView], *, wide: bool) -> Iterator[RenderableTyp
     """One line a decision; STEP is what it shares with the others that were made together."""
     if steps:
         yield text("")
-        heads = ("STEP", "TIME", "BECAUSE OF", "WHAT", "INPUTS")
+        heads = ("STEP", "TIME", "BECAUSE", "WHAT", "INPUTS")
         yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps)))
 
 

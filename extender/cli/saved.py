@@ -11,6 +11,7 @@ from extender.cli.errors import CliError
 from extender.present.views.whatif import WhatIfView
 from extender.routes.problems import ProblemError
 from extender.routes.whatif import WhatIf, answer
+from extender.routes.wording import fault
 from extender.state.record import RecordError, read
 from policy.step import step
 
@@ -34,7 +35,4 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
     except ProblemError as error:
         raise CliError(error.view.detail, 2) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        allowed = str(first["msg"]).removeprefix("Input should be ")
-        raise CliError(f"{field}: {str(first['input'])[:100]!r} is not allowed; allowed: {allowed}", 2) from None
+        raise CliError(fault(dict(error.errors()[0]), WhatIf).detail, 2) from None

@@ -165,7 +165,7 @@ def decisions(view: DecisionsView, *, wide: bool = False, within: str = "") -> R
     if not view.decisions:
         return text(f"no decision about a job{_of(within)} is known; they count from the start of the service")
     heads = ("#", "TIME", "ACTION", "JOB", "POD", "WHAT")
-    more = ("STEP", "CAUSE", "INPUTS") if wide else ()
+    more = ("STEP", "BECAUSE", "INPUTS") if wide else ()
     return table((*heads, *more), (_decision(entry, wide=wide) for entry in view.decisions))
 
 

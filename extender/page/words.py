@@ -40,31 +40,31 @@ def duration(seconds: float) -> str:
 
 
 CAUSES: Final = {
-    "NodeSeen": "a node",
-    "NodeGone": "a node that is gone",
-    "JobSeen": "a job",
-    "JobGone": "a job that is gone",
-    "PodSeen": "pods",
-    "PodGone": "pods that are gone",
-    "Synced": "the first lists",
-    "Led": "leading",
-    "PolicyChanged": "another policy",
-    "BindHeld": "a bind call",
-    "BindDropped": "a bind call that is gone",
-    "BindDone": "a binding",
-    "BindRefused": "a refused binding",
-    "BindUnknown": "a binding without an answer",
-    "NodeNotOffered": "a node that was not offered",
-    "Reported": "a report of training",
-    "Saved": "a saved state",
-    "UsageSeen": "measured use",
-    "Tick": "time",
+    "NodeSeen": "a node came or changed",
+    "NodeGone": "a node went",
+    "JobSeen": "a job came or changed",
+    "JobGone": "a job went",
+    "PodSeen": "pods came or changed",
+    "PodGone": "pods went",
+    "Synced": "the first lists were complete",
+    "Led": "this replica began or ceased to lead",
+    "PolicyChanged": "another policy decides",
+    "BindHeld": "kube-scheduler asked to bind",
+    "BindDropped": "kube-scheduler no longer asks to bind",
+    "BindDone": "a pod was bound",
+    "BindRefused": "a binding was refused",
+    "BindUnknown": "a binding had no answer",
+    "NodeNotOffered": "kube-scheduler did not offer the node",
+    "Reported": "training reported",
+    "Saved": "training saved its state",
+    "UsageSeen": "use was measured",
+    "Tick": "time passed",
 }
 """The kinds of events that make a step, in words."""
 
 
 def because(cause: Iterable[str]) -> str:
-    """``pods, time``: what made the step."""
+    """``pods came or changed, time passed``: what made the step."""
     return ", ".join(CAUSES.get(kind, clean(kind, 40)) for kind in cause)
 
 

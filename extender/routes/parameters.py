@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
+from fastapi import Header, Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.routes.problems import Paged
+from policy.systems import SYSTEMS
 
 LONGEST_POLL_SECONDS: Final = 60.0
 MOST_DECISIONS: Final = 1000
+
+
+Namespace = Annotated[str, Path(description="The job's namespace.")]
+Name = Annotated[str, Path(description="The job's name; of several kinds with one name, the job that came last.")]
+Client = Annotated[
+    str,
+    Header(alias=CLIENT_HEADER, description=f"`{CONTROLLER}`, from the controller alone: that is its sign of life."),
+]
+LastEvent = Annotated[
+    str,
+    Header(
+        alias="Last-Event-ID",
+        description="The id of the last event that was seen: the stream goes on behind it. Without it: from now on.",
+    ),
+]
 
 
 class _Parameters(BaseModel):
@@ -19,15 +37,21 @@ class _Parameters(BaseModel):
 class DesiredParameters(_Parameters):
     """``after``: answer once the generation is above it, at the latest after ``timeout_seconds``."""
 
-    after: int = Field(-1, ge=-1)
-    timeout_seconds: float = Field(0.0, ge=0.0, le=LONGEST_POLL_SECONDS, allow_inf_nan=False)
+    after: int = Field(-1, ge=-1, description="The generation that was told last: the answer waits for another one.")
+    timeout_seconds: float = Field(
+        0.0,
+        ge=0.0,
+        le=LONGEST_POLL_SECONDS,
+        allow_inf_nan=False,
+        description="How long the answer waits at most while the generation is `after`; 0: not at all.",
+    )
 
 
 class DecisionsParameters(_Parameters):
     """``since``: entries after this sequence number; without it the newest."""
 
-    since: int | None = Field(None, ge=0, description="the entries after this number; without it the newest")
-    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS, description="so many at most")
+    since: int | None = Field(None, ge=0, description="The entries after this number; without it the newest.")
+    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS, description="Entries at most.")
 
 
 class ExplainParameters(_Parameters):
@@ -36,16 +60,18 @@ class ExplainParameters(_Parameters):
     That takes dozens of decisions on copies.
     """
 
-    unblock: bool = False
+    unblock: bool = Field(
+        False, description="Tell also what would admit the job now, and when it may start; takes longer."
+    )
 
 
 class ComparisonParameters(_Parameters):
     """``policy``: the one that is asked, by its name."""
 
-    policy: str = Field(max_length=100, description="kod2, drs, dragon ...")
+    policy: str = Field(max_length=100, description=f"The policy that is asked: one of {', '.join(sorted(SYSTEMS))}.")
 
 
 class QueueParameters(Paged):
     """``expected``: tell also when each job may start, which takes longer."""
 
-    expected: bool = False
+    expected: bool = Field(False, description="Tell also when each job may start; takes longer.")

@@ -5,20 +5,24 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
 from extender.access.guard import PROBLEM, DeniedError
 from extender.access.sight import caller_of
 from extender.present.views.problem import ProblemView
+from extender.routes.wording import BODY, MOST_CHARACTERS, Fault, body_fault, fault, not_allowed
 
 MOST_AT_ONCE: Final = 5_000
 T = TypeVar("T")
@@ -30,28 +34,50 @@ class ProblemError(Exception):
     def __init__(self, status: int, detail: str, field: str = "", value: object = "", allowed: str = "") -> None:
         super().__init__(detail)
         title = HTTPStatus(status).phrase
-        shown = str(value)[:100]
+        shown = str(value)[:MOST_CHARACTERS]
         self.view = ProblemView(status=status, title=title, detail=detail, field=field, value=shown, allowed=allowed)
 
 
 def wrong(field: str, value: object, allowed: str) -> ProblemError:
     """A value that is not allowed."""
-    shown = str(value)[:100]
-    return ProblemError(422, f"{field}: {shown!r} is not allowed; allowed: {allowed}", field, shown, allowed)
+    return _of(not_allowed(field, value, allowed))
 
 
-def told(error: ProblemError) -> Response:
+def _of(found: Fault) -> ProblemError:
+    return ProblemError(422, found.detail, found.field, found.value, found.allowed)
+
+
+def told(error: ProblemError, headers: Mapping[str, str] | None = None) -> Response:
     """The answer."""
-    return JSONResponse(error.view.model_dump(), error.view.status, media_type=PROBLEM)
+    return JSONResponse(error.view.model_dump(), error.view.status, headers, media_type=PROBLEM)
 
 
-def _first(error: RequestValidationError) -> ProblemError:
+def with_problems(app: Starlette) -> None:
+    """Have the app answer with problems also where no route takes a request."""
+    app.add_exception_handler(HTTPException, _unrouted)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """No route has the path (404), or none this method (405: the header Allow says which)."""
+    assert isinstance(error, HTTPException)
+    path, headers = request.url.path[:200], dict(error.headers or {})
+    if error.status_code == 404:
+        lists = "a path that GET /openapi.json lists (behind a proxy: both below the proxy's path)"
+        return told(ProblemError(404, f"path: nothing is at {path!r}; allowed: {lists}", "path", path, lists))
+    if error.status_code == 405:
+        methods = ", ".join(sorted(headers.get("Allow", "").split(", ")))
+        detail = f"method: {request.method} is not allowed at {path!r}; allowed: {methods}"
+        return told(ProblemError(405, detail, "method", request.method, methods), {**headers, "Allow": methods})
+    return told(ProblemError(error.status_code, str(error.detail)), headers)
+
+
+def _first(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
+    """The first thing that is wrong with the parameters or the body; a place begins with which of them it is in."""
     details: dict[str, Any] = error.errors()[0]
-    field = ".".join(str(part) for part in details["loc"][1:])
-    allowed = str(details["msg"]).removeprefix("Input should be ")
-    if details["type"] == "extra_forbidden":
-        allowed = "no parameter of that name; /openapi.json lists them"
-    return wrong(field, details["input"], allowed)
+    inside, *place = details["loc"]
+    if inside == BODY and (not place or details["type"] == "json_invalid"):
+        return _of(body_fault(error.body if details["type"] == "json_invalid" else details["input"]))
+    return _of(fault({**details, "loc": place}, model))
 
 
 def routed(revision: Callable[[], str]) -> type[APIRoute]:
@@ -65,14 +91,18 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Wrap the handler."""
-            handle = super().get_route_handler()
-            keeps = "GET" in (self.methods or ()) and self.name not in LIVE
+            handle, model = super().get_route_handler(), _question(self.dependant)
+            kept = any(keeps(method, self.name) for method in self.methods or ())
 
             async def clear(request: Request) -> Response:
                 try:
-                    return await _kept(request, handle, revision) if keeps else await handle(request)
+                    return await _kept(request, handle, revision) if kept else await handle(request)
                 except RequestValidationError as error:
-                    return told(_first(error))
+                    return told(_first(error, model))
+                except HTTPException as error:
+                    if error.status_code != 400:
+                        raise
+                    return told(_of(body_fault(await request.body())))  # what no JSON reader takes
                 except ProblemError as error:
                     return told(error)
                 except DeniedError as error:
@@ -83,7 +113,18 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
     return Routed
 
 
+def _question(dependant: Dependant) -> type[BaseModel] | None:
+    """The model of a route's parameters or body. No route has several."""
+    fields = (one.field_info.annotation for one in (*dependant.query_params, *dependant.body_params))
+    return next((kind for kind in fields if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
 LIVE: Final = ("desired", "stream")
+
+
+def keeps(method: str, name: str) -> bool:
+    """Whether an answer of that route stays good until the next revision."""
+    return method == "GET" and name not in LIVE
 
 
 async def _kept(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Final, Protocol
 from zlib import crc32
 
-from fastapi import Depends, Header, Query
+from fastapi import Depends, Query
 from fastapi.responses import Response
 from pydantic import BaseModel
 
@@ -21,7 +21,7 @@ from extender.access.sight import Caller, caller_of
 from extender.access.veil import Veil
 from extender.config.settings import Settings
 from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
-from extender.http.headers import CLIENT_HEADER, CONTROLLER
+from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
@@ -36,10 +36,14 @@ from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.whatif import WhatIfView
 from extender.routes.parameters import (
+    Client,
     ComparisonParameters,
     DecisionsParameters,
     DesiredParameters,
     ExplainParameters,
+    LastEvent,
+    Name,
+    Namespace,
     QueueParameters,
 )
 from extender.routes.problems import Paged, ProblemError, piece, wrong
@@ -108,7 +112,7 @@ class Rest:
 
         return await self._beside(make)
 
-    async def job(self, namespace: str, name: str, caller: Asker) -> JobDetail:
+    async def job(self, namespace: Namespace, name: Name, caller: Asker) -> JobDetail:
         """One job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
@@ -168,7 +172,7 @@ class Rest:
     async def desired(
         self,
         parameters: Annotated[DesiredParameters, Query()],
-        client: Annotated[str, Header(alias=CLIENT_HEADER)] = "",
+        client: Client = "",
     ) -> DesiredView:
         """What the controller should make true."""
         beating = self._vitals.controller if client == CONTROLLER else None
@@ -205,7 +209,7 @@ class Rest:
         return await self._beside(make)
 
     async def explain(
-        self, namespace: str, name: str, parameters: Annotated[ExplainParameters, Query()], caller: Asker
+        self, namespace: Namespace, name: Name, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> Response:
         """Why the job is where it is, and what would mend it."""
         ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
@@ -246,7 +250,7 @@ class Rest:
         except HindsightError as error:
             raise ProblemError(503 if self._hindsight.records else 404, str(error)) from None
 
-    async def stream(self, caller: Asker, last: Annotated[str, Header(alias="Last-Event-ID")] = "") -> Response:
+    async def stream(self, caller: Asker, last: LastEvent = "") -> Response:
         """Server-sent events, one a revision, with its decisions."""
         if self.streams.full:
             raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")

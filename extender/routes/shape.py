@@ -18,13 +18,13 @@ class Shape(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    workers: Number
-    ps: int = Field(0, ge=0, le=100_000)
+    workers: Number = Field(description="How many workers.")
+    ps: int = Field(0, ge=0, le=100_000, description="How many ps.")
     requests: dict[str, str] = Field(description='Of each member: {"cpu": "2", "memory": "4Gi"}.', max_length=50)
-    min_workers: Number | None = None
-    max_workers: Number | None = None
-    utility: float | None = Field(None, gt=0)
-    namespace: str = "default"
+    min_workers: Number | None = Field(None, description="With how many workers it may start.")
+    max_workers: Number | None = Field(None, description="To how many workers it may grow.")
+    utility: float | None = Field(None, gt=0, description="As the annotation kohort.dev/utility.")
+    namespace: str = Field("default", description="Where it would be created.")
 
     def manifest(self, scheduler_name: str) -> dict[str, Any]:
         """The TFJob."""

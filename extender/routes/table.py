@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter
 
@@ -17,37 +18,65 @@ from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.problem import ProblemView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.problems import routed
+from extender.routes.problems import keeps, routed
 from extender.routes.rest import Rest
 from extender.routes.stream import EXAMPLE, EventStream
 
 Responses = dict[int | str, dict[str, Any]]
 
 
+FOLLOWS: Final = "This replica does not lead, or the API server does not answer; see Retry-After (api.port)."
+EVERYWHERE: Final = {
+    401: "No token, or one that the API server does not take (api.port).",
+    403: "The caller may not read what is asked for (api.port).",
+    422: "A parameter or the body is not allowed.",
+    429: "Too many tokens are being reviewed; see Retry-After (api.port).",
+    503: FOLLOWS,
+}
+"""What every route may answer; on api.port, where tokens are asked for, also what the guard says."""
+NO_JOB: Final = {404: "No job of that name."}
+NO_JOURNAL: Final = {404: "No journal is kept to ask about.", 503: f"There is no comparison. Or: {FOLLOWS}"}
+MANY: Final = {503: f"Too many streams. Or: {FOLLOWS}"}
+REVISION: Final[dict[str, Any]] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The ETag of the answer before: 304 where nothing has changed since.",
+}
+
+
 def router(rest: Rest) -> APIRouter:
     """The routes of one ledger."""
-    problem: dict[str, Any] = {"content": {PROBLEM: {"schema": ProblemView.model_json_schema()}}}
-    responses: Responses = {
-        404: {"description": "There is no such thing.", **problem},
-        422: {"description": "A parameter or the body is not allowed.", **problem},
-    }
-    routes = APIRouter(prefix="/v1", route_class=routed(rest.revision), responses=responses)
+    routes = APIRouter(prefix="/v1", route_class=routed(rest.revision))
     examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
-    for method, path, handler, view in (
-        ("GET", "/jobs", rest.jobs, JobsView),
-        ("GET", "/jobs/{namespace}/{name}", rest.job, JobDetail),
-        ("GET", "/queue", rest.queue, QueueView),
-        ("GET", "/nodes", rest.nodes, NodesView),
-        ("GET", "/plans", rest.plans, PlansView),
-        ("GET", "/desired", rest.desired, DesiredView),
-        ("GET", "/decisions", rest.decisions, DecisionsView),
-        ("GET", "/explain/{namespace}/{name}", rest.explain, ExplainView),
-        ("GET", "/comparison", rest.comparison, ComparisonView),
-        ("POST", "/what-if", rest.what_if, WhatIfView),
+    for method, path, handler, view, faults in (
+        ("GET", "/jobs", rest.jobs, JobsView, {}),
+        ("GET", "/jobs/{namespace}/{name}", rest.job, JobDetail, NO_JOB),
+        ("GET", "/queue", rest.queue, QueueView, {}),
+        ("GET", "/nodes", rest.nodes, NodesView, {}),
+        ("GET", "/plans", rest.plans, PlansView, {}),
+        ("GET", "/desired", rest.desired, DesiredView, {}),
+        ("GET", "/decisions", rest.decisions, DecisionsView, {}),
+        ("GET", "/explain/{namespace}/{name}", rest.explain, ExplainView, NO_JOB),
+        ("GET", "/comparison", rest.comparison, ComparisonView, NO_JOURNAL),
+        ("POST", "/what-if", rest.what_if, WhatIfView, {}),
     ):
-        shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}}
-        routes.add_api_route(path, handler, methods=[method], response_model=view, responses=shown)
+        shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}, **_problems(faults)}
+        kept = keeps(method, handler.__name__)
+        extra = {"parameters": [REVISION]} if kept else None
+        if kept:
+            shown[304] = {"description": "Nothing has changed since the answer with that ETag."}
+        routes.add_api_route(path, handler, methods=[method], response_model=view, responses=shown, openapi_extra=extra)
     event = {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EXAMPLE}}}
-    kept: Responses = {200: event, 503: {"description": "Too many streams.", **problem}}
-    routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=kept)
+    told: Responses = {200: event, **_problems(MANY)}
+    routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=told)
     return routes
+
+
+def _problems(faults: Mapping[int, str]) -> Responses:
+    """The answers of a route that are problems, with ``faults`` of its own."""
+    content = {PROBLEM: {"schema": ProblemView.model_json_schema()}}
+    return {
+        status: {"description": text, "content": content} for status, text in sorted({**EVERYWHERE, **faults}.items())
+    }

@@ -35,8 +35,8 @@ class _Question(BaseModel):
 class MoreNodes(_Question):
     """``count`` more nodes of the shape of the node ``like``."""
 
-    like: str
-    count: int = Field(1, ge=1, le=MOST_NODES)
+    like: str = Field(description="The name of a node that there is.")
+    count: int = Field(1, ge=1, le=MOST_NODES, description="So many of its shape.")
 
 
 class WhatIf(_Question):
@@ -44,10 +44,10 @@ class WhatIf(_Question):
 
     job: dict[str, Any] | None = Field(None, description="A manifest, as for kubectl create.")
     shape: Shape | None = Field(None, description="A job in a few figures, in place of a manifest.")
-    cordon: tuple[str, ...] = Field((), max_length=MOST_NAMES)
-    uncordon: tuple[str, ...] = Field((), max_length=MOST_NAMES)
-    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES)
-    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES)
+    cordon: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would take no new pods.")
+    uncordon: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would take new pods again.")
+    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be gone.")
+    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be there too.")
     policy: str = Field("", description="Another policy; empty: the one in force.")
     parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
 

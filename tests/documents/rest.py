@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
 
+from extender.access.guard import PROBLEM
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.metrics import Metrics
@@ -32,31 +34,60 @@ def routes() -> str:
     """A section for each route: what it does, its parameters, its answers."""
     document = openapi()
     return "\n\n".join(
-        "\n\n".join(_route(method.upper(), path, told))
+        "\n\n".join(_route(method.upper(), path, told, document["components"]["schemas"]))
         for path, methods in sorted(document["paths"].items())
         for method, told in methods.items()
     )
 
 
-def _route(method: str, path: str, told: Json) -> Iterator[str]:
+def _route(method: str, path: str, told: Json, components: Json) -> Iterator[str]:
     yield f"## `{method} {path}`"
     if text := told.get("description", told.get("summary", "")):
         yield text.strip()
     if rows := [_parameter(one) for one in told.get("parameters", ())]:
         yield blocks.table(("Parameter", "In", "Type", "Meaning"), rows)
-    answers = [(code, _schema(one)) for code, one in told["responses"].items() if code != "422"]
+    if keys := list(_body(told, components)):
+        yield blocks.table(("Key of the body", "Type", "Meaning"), keys)
+    answers = [(code, _schema(one)) for code, one in sorted(told["responses"].items())]
     yield blocks.table(("Status", "Answer"), answers)
 
 
 def _parameter(one: Json) -> tuple[str, str, str, str]:
-    schema = one["schema"]
-    kinds = [part.get("type", "") for part in schema.get("anyOf", (schema,)) if part.get("type") != "null"]
-    default = f"; default `{schema['default']}`" if schema.get("default") not in (None, "") else ""
-    return f"`{one['name']}`", one["in"], ", ".join(kinds), f"{one.get('description', '')}{default}"
+    return f"`{one['name']}`", one["in"], _kinds(one["schema"]), _meaning(one, one["schema"])
+
+
+def _body(told: Json, components: Json) -> Iterator[tuple[str, str, str]]:
+    for content in told.get("requestBody", {}).get("content", {}).values():
+        for name, one in fields(content["schema"], components):
+            yield f"`{name}`", _kinds(one), _meaning(one, one)
+
+
+def fields(schema: Json, components: Json, prefix: str = "") -> Iterator[tuple[str, Json]]:
+    """Each key of a body and what is declared of it; of what is below a key, too: ``shape.workers``."""
+    name = schema.get("$ref", "").rsplit("/", 1)[-1]
+    for key, one in components.get(name, {}).get("properties", {}).items():
+        yield f"{prefix}{key}", one
+        for part in one.get("anyOf", (one,)):
+            yield from fields(part, components, f"{prefix}{key}.")
+            yield from fields(part.get("items", {}), components, f"{prefix}{key}.*.")
+
+
+def _kinds(schema: Json) -> str:
+    parts = [part.get("type", "object") for part in schema.get("anyOf", (schema,))]
+    return ", ".join(part for part in parts if part != "null")
+
+
+def _meaning(one: Json, schema: Json) -> str:
+    """The description, and the default where it is more than nothing."""
+    default = schema.get("default")
+    told = "" if default in (None, "", [], {}) else f"Default: `{json.dumps(default)}`."
+    return " ".join(part for part in (one.get("description", ""), told) if part)
 
 
 def _schema(one: Json) -> str:
     for kind, content in one.get("content", {}).items():
+        if kind == PROBLEM:
+            return f"`{kind}`: {one['description']}"
         name = content.get("schema", {}).get("$ref", "").rsplit("/", 1)[-1]
         return f"`{name}`" if name else f"`{kind}`"
     return str(one.get("description", ""))

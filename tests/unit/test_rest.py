@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from extender.access.guard import PROBLEM
+from extender.app import Live
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
@@ -26,6 +29,8 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules
 from policy.systems import make_policy
+from tests.documents import rest as documents
+from tests.stage import FakeApi
 
 GIB = 2**30
 NOW = 1_000_000.0
@@ -489,20 +494,109 @@ async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> No
 # -- wrong requests ------------------------------------------------------------------------------
 
 WRONG = {
-    "not a number": ("/desired?after=x", "after", "x", "a valid integer"),
-    "too long a wait": ("/desired?timeout_seconds=3600", "timeout_seconds", "3600", "less than or equal to 60"),
-    "no number at all": ("/desired?timeout_seconds=nan", "timeout_seconds", "nan", ""),
-    "before the first": ("/decisions?since=-1", "since", "-1", "greater than or equal to 0"),
-    "an unknown parameter": ("/decisions?sinc=1", "sinc", "1", "no parameter of that name"),
+    "not a number": ("/desired?after=x", "after", "x", "a whole number of at least -1"),
+    "too long a wait": ("/desired?timeout_seconds=3600", "timeout_seconds", "3600", "a number from 0 to 60"),
+    "no amount": ("/desired?timeout_seconds=soon", "timeout_seconds", "soon", "a number from 0 to 60"),
+    "no number at all": ("/desired?timeout_seconds=nan", "timeout_seconds", "nan", "a number from 0 to 60"),
+    "before the first": ("/decisions?since=-1", "since", "-1", "a whole number of at least 0"),
+    "a part of one": ("/decisions?since=1.5", "since", "1.5", "a whole number of at least 0"),
+    "a limit in words": ("/jobs?limit=zz", "limit", "zz", "a whole number from 1 to 5000"),
+    "a limit of nothing": ("/queue?limit=0", "limit", "0", "a whole number from 1 to 5000"),
+    "neither yes nor no": ("/explain/team/a?unblock=perhaps", "unblock", "perhaps", "true or false"),
+    "too long a text": (f"/comparison?policy={'x' * 101}", "policy", "x" * 100, "text of at most 100 characters"),
 }
 
 
 @pytest.mark.parametrize(("path", "field", "value", "allowed"), WRONG.values(), ids=WRONG.keys())
 async def test_a_wrong_request_is_told_what_is_allowed(path: str, field: str, value: str, allowed: str) -> None:
     found = await running().ask(path, status=422)
+    assert (found["field"], found["value"], found["allowed"]) == (field, value, allowed)
+    assert found["detail"] == f"{field}: {value!r} is not allowed; allowed: {allowed}"
+
+
+async def test_a_parameter_that_there_is_not_is_told_which_there_are() -> None:
+    found = await running().ask("/decisions?sinc=1", status=422)
+    assert (found["field"], found["value"], found["allowed"]) == ("sinc", "1", "since, limit")
+    assert found["detail"] == "sinc: unknown; allowed: since, limit"
+
+
+async def test_a_parameter_that_is_missing_is_told_as_such() -> None:
+    found = await running().ask("/comparison", status=422)
+    assert (found["field"], found["value"]) == ("policy", "")
+    assert found["detail"] == f"policy: missing; allowed: {found['allowed']}"
+    assert found["allowed"].startswith("text of at most 100 characters (the policy that is asked: one of dragon, ")
+
+
+JSON = "application/json"
+A_BODY = "a JSON object, with content-type: application/json"
+BODIES = {
+    "no JSON": (b"xx", JSON, "xx"),
+    "no JSON, and not said to be any": (b"xx", "", "xx"),
+    "JSON that is not said to be any": (b'{"cordon":["n1"]}', "application/x-www-form-urlencoded", '{"cordon":["n1"]}'),
+    "a list": (b"[1]", JSON, "[1]"),
+    "null": (b"null", JSON, ""),
+    "no text": (b'{"policy": "\xff"}', JSON, '{"policy": "\ufffd"}'),
+    "too deep": (b"[" * 100_000, JSON, "[" * 100),
+    "nothing": (b"", JSON, ""),
+}
+
+
+@pytest.mark.parametrize(("body", "kind", "value"), BODIES.values(), ids=BODIES.keys())
+async def test_a_body_that_is_no_json_object_is_told_what_it_should_be(body: bytes, kind: str, value: str) -> None:
+    headers = {"content-type": kind} if kind else {}
+    answer = await running().client.post("/v1/what-if", content=body, headers=headers)
+    found = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (422, PROBLEM)
+    assert (found["field"], found["value"], found["allowed"]) == ("body", value, A_BODY)
+    what = f"{value!r} is not allowed" if value else "missing"
+    assert found["detail"] == f"body: {what}; allowed: {A_BODY}"
+
+
+UNROUTED = {
+    "no path": ("GET", "/v1/nope", 404, "path", "/v1/nope", "/openapi.json"),
+    "no path outside of /v1": ("POST", "/nope", 404, "path", "/nope", "/openapi.json"),
+    "another method": ("POST", "/v1/jobs", 405, "method", "POST", "GET"),
+    "a method of what is asked with a body": ("GET", "/v1/what-if", 405, "method", "GET", "POST"),
+    "a method that the page has not": ("DELETE", "/", 405, "method", "DELETE", "GET, HEAD"),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "status", "field", "value", "allowed"), UNROUTED.values(), ids=UNROUTED)
+async def test_what_no_route_takes_is_a_problem(
+    method: str, path: str, status: int, field: str, value: str, allowed: str
+) -> None:
+    app = Live(Settings(), FakeApi(), StillClock(), random.Random(1)).rest()
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort") as asking:
+        answer = await asking.request(method, path)
+    found = answer.json()
+    assert (answer.status_code, found["status"], answer.headers["content-type"]) == (status, status, PROBLEM)
     assert (found["field"], found["value"]) == (field, value)
+    assert found["allowed"] in found["detail"]
     assert allowed in found["allowed"]
-    assert field in found["detail"]
+    assert answer.headers.get("allow") == (allowed if status == 405 else None)
+
+
+# -- OpenAPI -------------------------------------------------------------------------------------
+
+DOCUMENT = documents.openapi()
+ROUTES = [(path, method, told) for path, methods in DOCUMENT["paths"].items() for method, told in methods.items()]
+
+
+@pytest.mark.parametrize(("path", "method", "told"), ROUTES)
+def test_every_parameter_and_every_key_of_a_body_is_described(path: str, method: str, told: dict[str, Any]) -> None:
+    schemas = [content["schema"] for content in told.get("requestBody", {}).get("content", {}).values()]
+    keys = [key for schema in schemas for key in documents.fields(schema, DOCUMENT["components"]["schemas"])]
+    every = [(one["name"], one) for one in told.get("parameters", ())] + keys
+    assert every, f"{method} {path}: every route has some"
+    assert [name for name, one in every if not one.get("description")] == []
+
+
+@pytest.mark.parametrize(("path", "method", "told"), ROUTES)
+def test_every_route_says_which_problems_it_answers_with(path: str, method: str, told: dict[str, Any]) -> None:
+    problems = {int(code) for code, one in told["responses"].items() if PROBLEM in one.get("content", {})}
+    lacks = {404} if "{name}" in path or path == "/v1/comparison" else set()
+    assert problems == {401, 403, 422, 429, 503} | lacks
+    assert ("304" in told["responses"]) == (method == "get" and path not in ("/v1/desired", "/v1/stream"))
 
 
 @pytest.mark.parametrize("path", ["/jobs/team/c", "/explain/team/c"])

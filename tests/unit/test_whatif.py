@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "an unknown node": ({"cordon": ["n9"]}, "cordon", "one of n1, n2"),
     "an unknown shape": ({"add_nodes": [{"like": "n9"}]}, "add_nodes.0.like", "one of n1, n2"),
-    "too many nodes": ({"add_nodes": [{"like": "n1", "count": 10**6}]}, "add_nodes.0.count", "less than or equal"),
+    "too many nodes": ({"add_nodes": [{"like": "n1", "count": 10**6}]}, "add_nodes.0.count", "from 1 to 500"),
     "too many nodes in all": (
         {"add_nodes": [{"like": "n1", "count": 300}, {"like": "n2", "count": 300}]},
         "add_nodes",
@@ -127,10 +127,18 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a shape without workers": (
         {"shape": {"workers": 0, "requests": {}}},
         "shape.workers",
-        "greater than or equal to 1",
+        "a whole number from 1 to 100000",
     ),
     "a shape of no amount": ({"shape": {"workers": 1, "requests": {"cpu": "much"}}}, "job", "much"),
-    "an unknown field": ({"jobs": []}, "jobs", "no parameter of that name"),
+    "an unknown field": ({"jobs": []}, "jobs", "job, shape, cordon"),
+    "an unknown field of a part": ({"add_nodes": [{"like": "n1", "x": 1}]}, "add_nodes.0.x", "like, count"),
+    "a part without its node": ({"add_nodes": [{}]}, "add_nodes.0.like", "text (the name of a node that there is)"),
+    "a node for a list": ({"cordon": "n1"}, "cordon", "a list of at most 500 entries"),
+    "a number for a name": ({"cordon": [1]}, "cordon.0", "text"),
+    "a number for an amount": ({"shape": {"workers": 1, "requests": {"cpu": 1}}}, "shape.requests.cpu", "text"),
+    "half a worker": ({"shape": {"workers": 1.5, "requests": {}}}, "shape.workers", "a whole number from 1 to 100000"),
+    "no utility": ({"shape": {"workers": 1, "requests": {}, "utility": 0}}, "shape.utility", "a number above 0"),
+    "text for a job": ({"job": "a"}, "job", "a JSON object"),
 }
 
 

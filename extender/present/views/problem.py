@@ -10,10 +10,10 @@ from extender.present.views.base import View
 class ProblemView(View):
     """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where it is a field."""
 
-    type: str = "about:blank"
+    type: str = Field("about:blank", description="None of its own: the title says all.")
     title: str = Field(description="The status in words.")
-    status: int
+    status: int = Field(description="The status.")
     detail: str = Field(description="What is wrong, and what is allowed.")
-    field: str = ""
-    value: str = ""
-    allowed: str = ""
+    field: str = Field("", description="What is wrong: a parameter, a key of the body, body, path or method.")
+    value: str = Field("", description="What was said there, at most 100 characters; empty where it is missing.")
+    allowed: str = Field("", description="What may be said there.")

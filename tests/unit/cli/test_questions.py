@@ -26,7 +26,7 @@ HELD_TABLE = [
     "", "HELD BY FINISHED JOB POD NODE ROOM", "team/done done-ps-0 n1 1.5 cpu 8Gi",
     "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them",
 ]  # fmt: skip
-HISTORY = ["", "STEP TIME BECAUSE OF WHAT", "3 00:00:00Z pods scaled in to 2 workers"]
+HISTORY = ["", "STEP TIME BECAUSE WHAT", "3 00:00:00Z pods came or changed scaled in to 2 workers"]
 TABLES = {
     "queue": (
         ("queue",),
@@ -87,8 +87,8 @@ TABLES = {
     ),
     "wide decisions": (
         ("decisions", "-o", "wide"),
-        ["# TIME ACTION JOB POD WHAT STEP CAUSE INPUTS",
-         "7 00:00:00Z Admit team/run - started with 2 workers 3 pods weight 0.7500"],
+        ["# TIME ACTION JOB POD WHAT STEP BECAUSE INPUTS",
+         "7 00:00:00Z Admit team/run - started with 2 workers 3 pods came or changed weight 0.7500"],
     ),
     "wide queue": (
         ("queue", "-o", "wide"),

@@ -73,7 +73,7 @@ def test_another_policy_is_asked_about_the_same_state(kohort: Run, journal: str)
         (
             "journal-000001.jsonl",
             ("--add-nodes", "n1=0"),
-            "add_nodes.0.count: '0' is not allowed; allowed: greater",
+            "add_nodes.0.count: '0' is not allowed; allowed: a whole number from 1",
         ),
     ],
 )

@@ -1,0 +1,120 @@
+"""What is wrong with a question, in our words: the field, its value, and what its declared bounds allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+BODY: Final = "body"
+MOST_CHARACTERS: Final = 100  # of a value that is told
+A_BODY: Final = "a JSON object, with content-type: application/json"
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong. ``detail`` says it all in a sentence."""
+
+    field: str
+    value: str
+    allowed: str
+    detail: str
+
+
+def not_allowed(field: str, value: object, allowed: str) -> Fault:
+    """A value that is not allowed; bytes as the text that they are."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    shown = text[:MOST_CHARACTERS]
+    return Fault(field, shown, allowed, f"{field}: {shown!r} is not allowed; allowed: {allowed}")
+
+
+def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
+    """One of pydantic's errors. model: of the question, for its bounds; ``details["loc"]`` begins in it."""
+    place: Sequence[str | int] = details["loc"]
+    field, schema = ".".join(str(part) for part in place), _schema_of(model) if model is not None else {}
+    if details["type"] == "extra_forbidden":
+        known = ", ".join(_at(schema, schema, place[:-1]).get("properties", ()))
+        return Fault(field, str(details["input"])[:MOST_CHARACTERS], known, f"{field}: unknown; allowed: {known}")
+    asked = _at(schema, schema, place)
+    allowed = in_words(asked) or str(details["msg"]).removeprefix("Input should be ")
+    if details["type"] == "missing":
+        if meaning := str(asked.get("description", "")).rstrip("."):
+            allowed = f"{allowed} ({meaning[0].lower()}{meaning[1:]})"
+        return Fault(field, "", allowed, f"{field}: missing; allowed: {allowed}")
+    return not_allowed(field, details["input"], allowed)
+
+
+def body_fault(value: object) -> Fault:
+    """A body that is no JSON object, or is not said to be one."""
+    if value in (None, b"", ""):
+        return Fault(BODY, "", A_BODY, f"{BODY}: missing; allowed: {A_BODY}")
+    return not_allowed(BODY, value, A_BODY)
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> Json:
+    return model.model_json_schema()
+
+
+def _at(root: Json, schema: Json, place: Sequence[str | int]) -> Json:
+    """The schema of what stands at that place; empty where nothing is declared."""
+    schema = _plain(root, schema)
+    if not place:
+        return schema
+    first, rest = place[0], place[1:]
+    if isinstance(first, int):
+        below = schema.get("items")
+    else:
+        below = schema.get("properties", {}).get(first, schema.get("additionalProperties"))
+    return _at(root, below, rest) if isinstance(below, Mapping) else {}
+
+
+def _plain(root: Json, schema: Json) -> Json:
+    """Without references, and without the null that stands for what was left out."""
+    for part in schema.get("anyOf", ()):
+        if part.get("type") != "null":
+            return {**_plain(root, part), **{key: schema[key] for key in ("description",) if key in schema}}
+    if (name := schema.get("$ref")) is not None:
+        return {**root["$defs"][name.rsplit("/", 1)[-1]], **schema}
+    return schema
+
+
+_KINDS: Final = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text",
+    "array": "a list",
+    "object": "a JSON object",
+}
+
+
+def in_words(schema: Json) -> str:
+    """``a whole number from 1 to 5000``; empty where nothing is declared."""
+    kind = schema.get("type", "")
+    return f"{_KINDS[kind]}{_bounds(schema)}" if kind in _KINDS else ""
+
+
+def _bounds(schema: Json) -> str:
+    least, most, above = (_number(schema.get(key)) for key in ("minimum", "maximum", "exclusiveMinimum"))
+    if least and most:
+        return f" from {least} to {most}"
+    if least:
+        return f" of at least {least}"
+    if above:
+        return f" above {above}"
+    for key, what in (("maxLength", "characters"), ("maxItems", "entries")):
+        if key in schema:
+            return f" of at most {schema[key]} {what}"
+    return ""
+
+
+def _number(bound: float | None) -> str:
+    """``60`` for 60.0; empty where there is none."""
+    if bound is None:
+        return ""
+    return str(int(bound)) if bound == int(bound) else str(bound)
