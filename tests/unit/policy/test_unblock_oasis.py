@@ -24,7 +24,7 @@ from policy.cluster.training import Training, Utility
 from policy.systems import make_policy
 from policy.systems.base import JudgesOnce, Policy, next_moment
 from policy.systems.oasis.execute import NOT_FREE
-from policy.systems.oasis.policy import MEMORY
+from policy.systems.oasis.schedule import MEMORY, Book
 from tests.builders import START, World, guest, job, node
 from tests.unit.policy.lesser import smaller
 
@@ -144,8 +144,9 @@ def kinds(snapshot: Snapshot, one: Job, policy: Policy, at: float) -> Iterator[I
 
 def overdue(snapshot: Snapshot) -> list[str]:
     """Running jobs with nothing left of their plans."""
-    plans = snapshot.memory[MEMORY].plans
-    return [one.uid for one in snapshot.running() if one.uid in plans and not plans[one.uid].shifts]
+    book = snapshot.memory[MEMORY]
+    assert isinstance(book, Book)
+    return [one.uid for one in snapshot.running() if one.uid in book.plans and not book.plans[one.uid].shifts]
 
 
 # The range of targets, and seeds in which a higher value or a later target is told.
