@@ -1,23 +1,20 @@
 """Why a running job stands where it does: its nodes, what crosses the network, and what holds its growth back.
 
-What holds growth back is found by asking the policy again on copies in which one thing is different.
+What holds growth back is found by asking the policy again on copies (hindrances.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from policy.answers.operated import without
-from policy.cluster.actions import Resize
-from policy.cluster.draft import Draft
-from policy.cluster.gang import ADMITTED, Gang
+from policy.answers.hindrances import grows, held_by
+from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import ask_of, cross_node_pairs, place, worker_demand
+from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
-from policy.systems.base import Policy
+from policy.systems.base import Policy, grows_again
 
 ALL_GROWTH = "nothing: it has as many workers as it may have"
 RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
@@ -85,7 +82,7 @@ def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) ->
 
 
 def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
-    """The first thing without which the policy would give the job another worker."""
+    """That without which the policy would give the job another worker."""
     gang = snapshot.gang(job.uid)
     if job.note:
         return job.note
@@ -97,52 +94,20 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return "nothing: it grows with the next decision"
     if now < gang.not_before:
         return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
-    for copy, later, text in _otherwise(snapshot, job, gang, policy, now):
-        if grows(copy, job, policy, now + later):
-            return text
-    return f"the policy {policy.name} gives it no more workers now"
+    return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
 
 
-def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> bool:
-    """Whether the policy would now give the job more workers than it has."""
-    has = snapshot.gang(job.uid).workers
-    decided = policy.decide(snapshot, now).actions
-    return any(isinstance(one, Resize) and one.job_uid == job.uid and one.workers > has for one in decided)
+def _unsettled(gang: Gang) -> str:
+    """What it has to get over first; empty where its members stand."""
+    if gang.held:
+        return f"its members: {len(gang.held)} of them wait to be bound"
+    sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.misses)
+    return "" if sure else f"its state: it is {gang.state.value}, and grows once it runs"
 
 
-def _otherwise(
-    snapshot: Snapshot, job: Job, gang: Gang, policy: Policy, now: float
-) -> Iterator[tuple[Snapshot, float, str]]:
-    """Copies in which one thing is different, how much later they are looked at, and what that thing is."""
-    cooldown = getattr(policy, "cooldown", None)
-    rest = gang.scaled_at + cooldown - now if cooldown and gang.scaled_at is not None else 0.0
-    if rest > 0:
-        yield snapshot, rest + 1.0, f"its cool-down of {cooldown:g} s, {rest:.0f} s left"
-    roomy, like = _more_room(snapshot, job)
-    room = f"room: no node that it may grow on has what one more worker asks for (its first member is on {like})"
-    if roomy is not None:
-        yield roomy, 0.0, room
-    quiet = _without_queue(snapshot)
-    if quiet is not snapshot:
-        first = next(iter(snapshot.waiting()))
-        yield quiet, 0.0, f"jobs that wait: what is free is kept for them ({first.key} among them)"
-        both, _ = _more_room(quiet, job)
-        if both is not None:
-            yield both, 0.0, f"room, and jobs that wait ({first.key} among them)"
-
-
-def _more_room(snapshot: Snapshot, job: Job) -> tuple[Snapshot | None, str]:
-    """As if the node of its first member were larger by what a worker asks for."""
-    hosts = [snapshot.nodes[node] for node in snapshot.gang(job.uid).nodes.values() if node in snapshot.nodes]
-    if not hosts:
-        return None, ""
-    draft = Draft(snapshot)
-    for host in {host.name: host for host in hosts}.values():
-        draft.put_node(replace(host, allocatable=host.allocatable + worker_demand(snapshot, job)))
-    return draft.freeze(), hosts[0].name
-
-
-def _without_queue(snapshot: Snapshot) -> Snapshot:
-    for uid in [job.uid for job in snapshot.waiting()]:
-        snapshot = without(snapshot, uid)
-    return snapshot
+def _rule(gang: Gang, policy: Policy) -> str:
+    """What is left where no copy has it grow: how the policy names numbers of workers."""
+    if grows_again(policy):
+        return f"the policy {policy.name} gives it no more workers now"
+    workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"
+    return f"the policy {policy.name}: it keeps to {workers} that it has decided on, and gives no more for free room"

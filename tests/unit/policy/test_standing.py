@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from policy.answers.hindrances import grows
 from policy.answers.inputs import inputs_of
-from policy.answers.standing import Grounds, grounds, grows
+from policy.answers.standing import Grounds, grounds
 from policy.cluster.actions import Admit, Effect, Reject, Resize
 from policy.cluster.reasons import Reason
 from policy.cluster.training import Training

@@ -1,0 +1,274 @@
+"""What holds back the growth of a running job: the fewest hindrances without which the policy would grow it.
+
+Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows; then each that
+it also grows with is put back. At most two decisions for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+
+from policy.answers.queue import places
+from policy.cluster.actions import Admit, Resize
+from policy.cluster.draft import Draft
+from policy.cluster.gang import State
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
+from policy.cluster.reasons import Reason
+from policy.cluster.resources import Resources
+from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import in_words
+from policy.placement.fit import accepts
+from policy.placement.gang import barred, worker_demand
+from policy.placement.grow import Where, could_be_together
+from policy.placement.room import Room
+from policy.systems.base import Policy, grows_again
+from policy.systems.dragon import ACTED, ROOM, Dragon
+from policy.systems.progress import remaining_seconds
+
+FOR_ROOM = (Reason.NO_ROOM, Reason.RESIZES_LIMITED, Reason.BEHIND)
+NODES_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """One thing that may hold the job back. lift: a copy without it; text: it in words, of all that is lifted but it.
+
+    own: it counts only where lifting it has nobody but growing jobs be given anything.
+    """
+
+    lift: Callable[[Snapshot], Snapshot]
+    text: Callable[[Snapshot], str]
+    own: bool = False
+
+
+def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
+    """In words; empty where the job would not grow with all of them lifted."""
+    every = list(_hindrances(snapshot, job, policy, now))
+
+    def enough(some: Sequence[Hindrance]) -> bool:
+        alone = any(one.own for one in some)
+        return grows(_without(snapshot, some), job, policy, now, alone=alone)
+
+    found = next((every[:count] for count in range(1, len(every) + 1) if enough(every[:count])), None)
+    if found is None:
+        return ""
+    for one in reversed(found):
+        fewer = [other for other in found if other is not one]
+        if fewer and enough(fewer):
+            found = fewer
+    return "; and ".join(one.text(_without(snapshot, [other for other in found if other is not one])) for one in found)
+
+
+def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bool = False) -> bool:
+    """Whether the policy would now give the job more workers than it has.
+
+    alone: only if it admits, mends and shrinks nobody at that.
+    """
+    resized = False
+    for action in policy.decide(snapshot, now).actions:
+        more = isinstance(action, Resize) and action.workers > snapshot.gang(action.job_uid).workers
+        if alone and isinstance(action, Admit | Resize) and not more:
+            return False
+        resized |= more and action.job_uid == job.uid  # type: ignore[union-attr]
+    return resized
+
+
+def _without(snapshot: Snapshot, lifted: Sequence[Hindrance]) -> Snapshot:
+    return reduce(lambda copy, one: one.lift(copy), lifted, snapshot)
+
+
+def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
+    """Those that there are; room near the end, for in more of it others would start and the job grow after them."""
+    base, gang = getattr(policy, "base", policy), snapshot.gang(job.uid)
+    cooldown = getattr(base, "cooldown", None)
+    rest = gang.scaled_at + cooldown - now if cooldown and gang.scaled_at is not None else 0.0
+    if rest > 0:
+        yield Hindrance(partial(_rested, job), lambda _: f"its cool-down of {cooldown:g} s, {rest:.0f} s left")
+    left = remaining_seconds(snapshot.reports.get(job.uid, ()), now)
+    if left is not None:
+        end = f"its end: by its reports it has {left:.0f} s left, too few to gain what a change of its workers costs"
+        yield Hindrance(partial(_unreported, job), lambda _: end)
+    limit = snapshot.rules.resizes_per_minute
+    if limit:
+        yield Hindrance(_unlimited, lambda _: f"the cluster's limit of {limit} resizes in any minute")
+    if snapshot.index.repairing:
+        first = snapshot.jobs[snapshot.index.repairing[0]].key
+        yield Hindrance(_mended, lambda _: f"a repair: what is free is kept for members that {first} has lost")
+    freeing = [uid for uid in snapshot.index.freeing if uid not in snapshot.index.repairing]
+    if freeing:
+        taker = snapshot.jobs[freeing[0]].key
+        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: nobody grows before it is")
+    if snapshot.index.waiting:
+        yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest, policy, now))
+    if grows_again(policy) and any(uid != job.uid for uid in snapshot.index.growing):
+        yield Hindrance(partial(_others_at_most, job), lambda rest: _others_in_words(rest, policy, now, job))
+    yield Hindrance(partial(_more_room, job), lambda _: room_in_words(snapshot, job, policy), own=True)
+    if isinstance(base, Dragon):
+        text = f"the idle time: {base.name} gives away only what has been idle for {base.idle_threshold:g} s"
+        yield Hindrance(partial(_idle, base, now), lambda _: text)
+
+
+# -- lifting them --------------------------------------------------------------------------------
+
+
+def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
+    draft = Draft(snapshot)
+    draft.put_gang(replace(snapshot.gang(job.uid), scaled_at=None, grew=None))
+    return draft.freeze()
+
+
+def _unreported(job: Job, snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, reports={uid: told for uid, told in snapshot.reports.items() if uid != job.uid})
+
+
+def _unlimited(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, rules=replace(snapshot.rules, resizes_per_minute=0))
+
+
+def _mended(snapshot: Snapshot) -> Snapshot:
+    """As if those in repair were just bound: they keep their room, and neither ask for more nor grow."""
+    draft = Draft(snapshot)
+    for uid in snapshot.index.repairing:
+        draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, waits_for=()))
+    return draft.freeze()
+
+
+def _freed(snapshot: Snapshot) -> Snapshot:
+    draft = Draft(snapshot)
+    for uid in snapshot.index.freeing:
+        draft.put_gang(replace(snapshot.gang(uid), waits_for=()))
+    return draft.freeze()
+
+
+def _without_queue(snapshot: Snapshot) -> Snapshot:
+    draft = Draft(snapshot)
+    for uid in snapshot.index.waiting:
+        for pod in list(snapshot.every_pod_of(uid)):
+            draft.drop_pod(pod.uid)
+        draft.drop_job(uid)
+        draft.drop_gang(uid)
+    return draft.freeze()
+
+
+def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
+    """As if every other job had as many workers as it may have."""
+    draft = Draft(snapshot)
+    for uid in snapshot.index.growing:
+        if uid != job.uid:
+            draft.put_job(replace(snapshot.jobs[uid], max_workers=snapshot.gang(uid).workers))
+    return draft.freeze()
+
+
+def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
+    """As if each of its nodes were open to it and larger by what a worker asks for and by what it has promised."""
+    draft, more, refused = Draft(snapshot), worker_demand(snapshot, job), barred(snapshot, job)
+    for host in _hosts(snapshot, job):
+        free = snapshot.free(host.name)
+        promised = Resources({name: max(0, -free[name]) for name in free})
+        whole = host.allocatable + promised + more
+        draft.put_node(replace(host, allocatable=whole, ready=True, unschedulable=False, taints=()))
+        if host.name in refused:
+            draft.drop_refusal(job.uid, host.name)
+    roles = (replace(role, constraints=ANYWHERE) if role.name == WORKER else role for role in job.roles)
+    draft.put_job(replace(snapshot.jobs[job.uid], roles=tuple(roles)))
+    return draft.freeze()
+
+
+def _idle(policy: Dragon, now: float, snapshot: Snapshot) -> Snapshot:
+    """As if nothing had changed for longer than the threshold."""
+    long_ago, room = now - policy.idle_threshold - 1.0, Room.of(snapshot)
+    idle = {ACTED: long_ago, ROOM: {name: (room.free(name), long_ago) for name in room}}
+    return replace(snapshot, memory={**snapshot.memory, **idle})
+
+
+# -- in words ------------------------------------------------------------------------------------
+
+
+def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: float) -> str:
+    """Names the first that waits for room; ``rest``: in which all else is lifted."""
+    verdicts = policy.decide(rest, now).verdicts
+    waiting = [place.job for place in places(snapshot, policy, now)]
+    for_room = (job for job in waiting if job.uid in verdicts and verdicts[job.uid].reason in FOR_ROOM)
+    return f"jobs that wait: what is free is kept for them ({next(for_room, waiting[0]).key} among them)"
+
+
+def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> str:
+    """Names the first that grows; on its nodes, if any does."""
+    grown = [one for one in policy.decide(rest, now).actions if isinstance(one, Resize) and one.job_uid != job.uid]
+    near = set(rest.gang(job.uid).nodes.values())
+    there = (one for one in grown if near & {n for s, n in one.nodes.items() if s not in rest.gang(one.job_uid).nodes})
+    first = next(there, grown[0] if grown else None)
+    return "other jobs that grow first" + (f" ({rest.jobs[first.job_uid].key} before it)" if first is not None else "")
+
+
+def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
+    """What each node lacks that the job may grow on, and why one with free room is no choice."""
+    requests, room = worker_demand(snapshot, job), Room.of(snapshot)
+    where = _where(policy)
+    asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
+    if not all(_lacking(snapshot, job, host, requests) for host in hosts):  # it shares out by rules of its own
+        return f"room: {policy.name} would give it one more worker if its nodes were larger by that ({asked})"
+    text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
+    told = [_lacking(snapshot, job, host, requests) for host in hosts[:NODES_TOLD]]
+    more = len(hosts) - len(told)
+    text += "".join(f"; {one}" for one in told) + (f"; nor have {more} more of its nodes" if more else "")
+    refused, constraints = barred(snapshot, job), job.worker.constraints if job.worker else ANYWHERE
+    near = {host.name for host in hosts}
+    away = [
+        name for name in room.fitting(requests)
+        if name not in near and name not in refused and accepts(room.nodes[name], constraints)
+    ]  # fmt: skip
+    why = _why_here(snapshot, room, job, where, policy)
+    if away:
+        return text + (f". {away[0]} has it, but {why}" if why else "")
+    return text + ("; nor is there any other node for it" if where is not None and not why else "")
+
+
+def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> str:
+    """Why no worker of the job goes there; empty where one may."""
+    if not host.usable:
+        return f"{host.name} is {'cordoned' if host.ready else 'not ready'}"
+    if host.name in barred(snapshot, job):
+        return f"{host.name} was refused to it by kube-scheduler lately"
+    if job.worker is not None and not accepts(host, job.worker.constraints):
+        return f"{host.name} does not match its workers' node selector, affinity or tolerations"
+    free = snapshot.free(host.name)
+    short = {name: max(0, free[name]) for name in requests if free[name] < requests[name]}
+    return f"{host.name} has {_amounts(short)} free" if short else ""
+
+
+def _amounts(free: dict[str, int]) -> str:
+    """``pods`` are told here, too: a node may lack nothing else."""
+    pods = f"{free['pods']} pods" if "pods" in free else ""
+    return ", ".join(filter(None, (in_words(Resources(free)), pods)))
+
+
+def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, policy: Policy) -> str:
+    """Why it does not grow on a node that it is not on; empty where it may."""
+    if where is Where.TOGETHER and could_be_together(snapshot, room, job):
+        return "a job that one node could hold whole grows only on nodes that it runs on (scale_out: together)"
+    if where is Where.HOSTS:
+        return f"{policy.name} grows a job only on nodes that it runs on"
+    if where is Where.SERVERS:
+        return f"{policy.name} grows a job only on the nodes of its ps"
+    return ""
+
+
+def _where(policy: Policy) -> Where | None:
+    base = getattr(policy, "base", policy)
+    found = getattr(base, "scale_out", getattr(base, "scale_up", None))
+    return found if isinstance(found, Where) else None
+
+
+def _hosts(snapshot: Snapshot, job: Job) -> list[Node]:
+    """The nodes that it runs on, by name."""
+    names = sorted(set(snapshot.gang(job.uid).nodes.values()))
+    return [snapshot.nodes[name] for name in names if name in snapshot.nodes]
+
+
+def _may_grow_on(snapshot: Snapshot, job: Job, where: Where | None) -> list[Node]:
+    servers = {node for slot, node in snapshot.gang(job.uid).nodes.items() if slot.role == PS}
+    hosts = _hosts(snapshot, job)
+    return [host for host in hosts if host.name in servers] if servers and where is Where.SERVERS else hosts
