@@ -1,4 +1,4 @@
-"""What holds back the growth of a running job: the fewest hindrances without which the policy would grow it.
+"""What holds back the growth of a running job: hindrances that are enough to lift, and none of them needlessly.
 
 Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows; then each that
 it also grows with is put back. At most two decisions for each.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cache, partial
 
 from policy.answers.queue import places
 from policy.cluster.actions import Admit, Resize
@@ -33,32 +33,36 @@ NODES_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """One thing that may hold the job back. lift: a copy without it; text: it in words, of all that is lifted but it.
+    """One thing that may hold the job back.
 
+    lift: a copy without it. text: it in words; it is given what makes the copy in which all else is lifted.
     own: it counts only where lifting it has nobody but growing jobs be given anything.
     """
 
     lift: Callable[[Snapshot], Snapshot]
-    text: Callable[[Snapshot], str]
+    text: Callable[[Callable[[], Snapshot]], str]
     own: bool = False
 
 
 def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
     """In words; empty where the job would not grow with all of them lifted."""
-    every = list(_hindrances(snapshot, job, policy, now))
+    every = tuple(_hindrances(snapshot, job, policy, now))
+
+    @cache  # to lift one costs more than to decide: what has been lifted in this order is kept
+    def without(*lifted: Hindrance) -> Snapshot:
+        return lifted[-1].lift(without(*lifted[:-1])) if lifted else snapshot
 
     def enough(some: Sequence[Hindrance]) -> bool:
-        alone = any(one.own for one in some)
-        return grows(_without(snapshot, some), job, policy, now, alone=alone)
+        return grows(without(*some), job, policy, now, alone=any(one.own for one in some))
 
     found = next((every[:count] for count in range(1, len(every) + 1) if enough(every[:count])), None)
     if found is None:
         return ""
     for one in reversed(found):
-        fewer = [other for other in found if other is not one]
+        fewer = _but(found, one)
         if fewer and enough(fewer):
             found = fewer
-    return "; and ".join(one.text(_without(snapshot, [other for other in found if other is not one])) for one in found)
+    return "; and ".join(one.text(partial(without, *_but(found, one))) for one in found)
 
 
 def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bool = False) -> bool:
@@ -75,8 +79,8 @@ def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bo
     return resized
 
 
-def _without(snapshot: Snapshot, lifted: Sequence[Hindrance]) -> Snapshot:
-    return reduce(lambda copy, one: one.lift(copy), lifted, snapshot)
+def _but(found: Sequence[Hindrance], one: Hindrance) -> tuple[Hindrance, ...]:
+    return tuple(other for other in found if other is not one)
 
 
 def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
@@ -101,9 +105,9 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
         taker = snapshot.jobs[freeing[0]].key
         yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: nobody grows before it is")
     if snapshot.index.waiting:
-        yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest, policy, now))
+        yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest(), policy, now))
     if grows_again(policy) and any(uid != job.uid for uid in snapshot.index.growing):
-        yield Hindrance(partial(_others_at_most, job), lambda rest: _others_in_words(rest, policy, now, job))
+        yield Hindrance(partial(_others_at_most, job), lambda rest: _others_in_words(rest(), policy, now, job))
     yield Hindrance(partial(_more_room, job), lambda _: room_in_words(snapshot, job, policy), own=True)
     if isinstance(base, Dragon):
         text = f"the idle time: {base.name} gives away only what has been idle for {base.idle_threshold:g} s"
