@@ -24,7 +24,6 @@ from extender.cli.options import (
     RootServerOption,
     RootServiceOption,
     RootTokenOption,
-    check_used,
     examples,
     shared,
 )
@@ -63,8 +62,6 @@ def _common(
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""
-    with errors():
-        check_used(context)
     context.obj = Asked(server, service, token_file, ca_file, kubeconfig, cluster, output, namespace, all_namespaces)
 
 

@@ -38,10 +38,27 @@ class Commands(TyperGroup):
         with _values_named():
             return super().make_context(*args, **extra)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command; an option before it that it does not take is refused, but where one asks for help."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing and set(ctx.help_option_names).isdisjoint(rest):
+            with errors():
+                _check_used(ctx, command)
+        return name, command, rest
+
     def invoke(self, ctx: Any) -> Any:
         """Read the command's own options, and run it."""
         with _values_named():
             return super().invoke(ctx)
+
+
+def _check_used(root: Any, command: Any) -> None:
+    taken = {option for one in command.params for option in one.opts}
+    for one in root.command.params:
+        source = root.get_parameter_source(one.name)
+        if source is not None and source.name == "COMMANDLINE" and taken.isdisjoint(one.opts):
+            given, name = " or ".join(one.opts), command.name
+            raise CliError(f"{given}: `kohort {name}` does not use it; leave it out, or see `kohort {name} --help`", 2)
 
 
 @contextmanager

@@ -179,18 +179,6 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
     return with_options
 
 
-def check_used(root: typer.Context) -> None:
-    """CliError where an option before the command is one that the command does not take."""
-    name = root.invoked_subcommand or ""
-    command = root.command.get_command(root, name)  # type: ignore[attr-defined]
-    taken = {option for one in command.params for option in one.opts}
-    for one in root.command.params:
-        source = root.get_parameter_source(one.name or "")
-        if source is not None and source.name == "COMMANDLINE" and taken.isdisjoint(one.opts):
-            given = " or ".join(one.opts)
-            raise CliError(f"{given}: `kohort {name}` does not use it; leave it out, or see `kohort {name} --help`", 2)
-
-
 def examples(*lines: str) -> str:
     """The end of a help text: a command a line. The first sign keeps the help from wrapping them."""
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))

@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Foresees, Policy, next_moment
 from policy.systems.progress import remaining_seconds
-from policy.systems.queue import Based
+from policy.systems.queue import base_of
 
 MOST_ENDS = 64
 MOST_MOMENTS = 64  # at which time alone may change the policy's mind
@@ -116,7 +116,7 @@ class Course:
 
     def _next_change(self) -> float:
         """The next moment that the policy names, or its next slot."""
-        policy = self._base
+        policy = base_of(self._policy)
         if isinstance(policy, Foresees):
             later = JUST_AFTER if getattr(policy, "starve_limit", None) else 0.0
             return policy.next_change(self.snapshot, self._now + LEAST_STEP) + later
@@ -136,10 +136,6 @@ class Course:
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
         return max(0.0, work - ran * workers)
 
-    @property
-    def _base(self) -> Policy:
-        return self._policy.base if isinstance(self._policy, Based) else self._policy
-
     # -- in words --------------------------------------------------------------------------------
 
     def _basis(self, job: Job) -> str:
@@ -150,7 +146,7 @@ class Course:
 
     def _in_time(self, job: Job) -> str:
         """What is over by now and was not at the beginning."""
-        limit = getattr(self._base, "starve_limit", None)
+        limit = getattr(base_of(self._policy), "starve_limit", None)
         if self._began < self._begun.gang(job.uid).not_before <= self._now:
             return "its back-off is over"
         if limit and self._began < job.arrival + limit <= self._now:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from policy.answers.operated import without
 from policy.answers.queue import places
 from policy.cluster.actions import Admit, Resize
 from policy.cluster.draft import Draft
@@ -26,6 +27,7 @@ from policy.placement.room import Room
 from policy.systems.base import Policy, grows_again
 from policy.systems.dragon import ACTED, ROOM, Dragon
 from policy.systems.progress import remaining_seconds
+from policy.systems.queue import base_of
 
 FOR_ROOM = (Reason.NO_ROOM, Reason.RESIZES_LIMITED, Reason.BEHIND)
 NODES_TOLD = 3
@@ -49,11 +51,11 @@ def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
     every = tuple(_hindrances(snapshot, job, policy, now))
 
     @cache  # to lift one costs more than to decide: what has been lifted in this order is kept
-    def without(*lifted: Hindrance) -> Snapshot:
-        return lifted[-1].lift(without(*lifted[:-1])) if lifted else snapshot
+    def lifted(*some: Hindrance) -> Snapshot:
+        return some[-1].lift(lifted(*some[:-1])) if some else snapshot
 
     def enough(some: Sequence[Hindrance]) -> bool:
-        return grows(without(*some), job, policy, now, alone=any(one.own for one in some))
+        return grows(lifted(*some), job, policy, now, alone=any(one.own for one in some))
 
     found = next((every[:count] for count in range(1, len(every) + 1) if enough(every[:count])), None)
     if found is None:
@@ -62,7 +64,7 @@ def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         fewer = _but(found, one)
         if fewer and enough(fewer):
             found = fewer
-    return "; and ".join(one.text(partial(without, *_but(found, one))) for one in found)
+    return "; and ".join(one.text(partial(lifted, *_but(found, one))) for one in found)
 
 
 def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bool = False) -> bool:
@@ -85,7 +87,7 @@ def _but(found: Sequence[Hindrance], one: Hindrance) -> tuple[Hindrance, ...]:
 
 def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
     """Those that there are; room near the end, for in more of it others would start and the job grow after them."""
-    base, gang = getattr(policy, "base", policy), snapshot.gang(job.uid)
+    base, gang = base_of(policy), snapshot.gang(job.uid)
     cooldown = getattr(base, "cooldown", None)
     rest = gang.scaled_at + cooldown - now if cooldown and gang.scaled_at is not None else 0.0
     if rest > 0:
@@ -147,13 +149,7 @@ def _freed(snapshot: Snapshot) -> Snapshot:
 
 
 def _without_queue(snapshot: Snapshot) -> Snapshot:
-    draft = Draft(snapshot)
-    for uid in snapshot.index.waiting:
-        for pod in list(snapshot.every_pod_of(uid)):
-            draft.drop_pod(pod.uid)
-        draft.drop_job(uid)
-        draft.drop_gang(uid)
-    return draft.freeze()
+    return without(snapshot, *snapshot.index.waiting)
 
 
 def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
@@ -261,7 +257,7 @@ def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, pol
 
 
 def _where(policy: Policy) -> Where | None:
-    base = getattr(policy, "base", policy)
+    base = base_of(policy)
     found = getattr(base, "scale_out", getattr(base, "scale_up", None))
     return found if isinstance(found, Where) else None
 

@@ -33,13 +33,14 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
     return snapshot
 
 
-def without(snapshot: Snapshot, uid: str) -> Snapshot:
-    """As if the job had ended and its pods were gone; nothing is decided yet."""
+def without(snapshot: Snapshot, *uids: str) -> Snapshot:
+    """As if these jobs had ended and their pods were gone; nothing is decided yet."""
     draft = Draft(snapshot)
-    for pod in list(snapshot.every_pod_of(uid)):
-        draft.drop_pod(pod.uid)
-    draft.drop_job(uid)
-    draft.drop_gang(uid)
+    for uid in uids:
+        for pod in list(snapshot.every_pod_of(uid)):
+            draft.drop_pod(pod.uid)
+        draft.drop_job(uid)
+        draft.drop_gang(uid)
     return draft.freeze()
 
 

@@ -206,9 +206,12 @@ class Job:
 
     def has(self, slot: Slot, servers: int | None = None) -> bool:
         """Whether the slot is a rigid member of the gang, or a worker of whatever index."""
+        if slot.role == WORKER:
+            return True
+        if slot.role == PS and servers is not None:
+            return slot.index < servers
         role = self.role(slot.role)
-        most = role.replicas if role is not None else 0
-        return slot.role == WORKER or slot.index < (servers if slot.role == PS and servers is not None else most)
+        return role is not None and slot.index < role.replicas
 
     def members(self, workers: int, servers: int | None = None) -> int:
         """How many slots the gang has with so many workers and ps."""

@@ -51,6 +51,11 @@ class Based(Protocol):
         ...
 
 
+def base_of(policy: Policy) -> Policy:
+    """The system that has the queue: the one beneath, or itself."""
+    return policy.base if isinstance(policy, Based) else policy
+
+
 def weigher(policy: Policy) -> Weighs | None:
     """The system that orders the queue by weight, itself or the one beneath; None where nobody weighs."""
     if isinstance(policy, Based):

@@ -110,28 +110,16 @@ def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     bound = bound_slots(draft, job.uid)
     whole = complete(job, bound, least_workers(job, gang), gang.ps)
-    effects: list[Effect] = []
-    if gang.state in ADMITTED:
-        gang, effects = _keep_to_job(draft, job, gang)
+    if gang.state not in ADMITTED:
+        if gang.state is State.WAITING and any_stays(draft, job.uid):
+            _adopt(draft, job, gang, bound, whole, now)
+        return []
+    gang, effects = _keep_to_job(draft, job, gang)
     if gang.state is State.MIGRATING:
         return effects + _migrating(draft, job, gang, now)
-    if gang.state in ADMITTED:
-        gang = _keep_to_pods(draft, job, gang, bound)
-    return effects + _as_pods_are(draft, job, gang, bound, whole, now)
-
-
-def _as_pods_are(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
-    match gang.state:
-        case State.WAITING:
-            if any_stays(draft, job.uid):
-                _adopt(draft, job, gang, bound, whole, now)
-        case State.PLANNED | State.BINDING | State.REPAIRING:
-            return _progress(draft, job, gang, bound, whole, now)
-        case State.RUNNING:
-            return _watch_over(draft, job, gang, bound, whole, now)
-        case _:
-            pass
-    return []
+    gang = _keep_to_pods(draft, job, gang, bound)
+    follow = _watch_over if gang.state is State.RUNNING else _progress
+    return effects + follow(draft, job, gang, bound, whole, now)
 
 
 def _migrating(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:

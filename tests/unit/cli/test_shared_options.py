@@ -94,6 +94,13 @@ def test_an_option_before_a_command_that_does_not_use_it_is_refused(
     assert told in found.stderr
 
 
+@pytest.mark.parametrize("asks", ["-h", "--help"])
+def test_help_is_told_whatever_stands_before_the_command(kohort: Run, asks: str) -> None:
+    found = kohort("-n", "team", "version", asks)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert "version" in found.stdout
+
+
 def test_a_variable_counts_for_those_commands_alone_that_use_it(kohort: Run) -> None:
     assert "KOHORT_CLI_SERVER" in os.environ
     assert kohort("version").exit_code == 0
