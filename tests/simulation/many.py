@@ -44,15 +44,21 @@ def _played(seed: int) -> Report:
         return Report(seed, violations=[f"the simulation broke: {error!r}"], story=found)
 
 
-def run_seeds(seeds: Iterable[int], processes: int = 0, mutant: str = "") -> Generator[Report, None, None]:
-    """Play the seeds, in their order, on so many processes (0: one per core)."""
+def run_seeds(
+    seeds: Iterable[int], processes: int = 0, mutant: str = "", aside: bool = False
+) -> Generator[Report, None, None]:
+    """Play the seeds, in their order, on so many processes (0: one per core); aside: when nobody else wants a core."""
     processes = processes or len(os.sched_getaffinity(0))
     one = partial(run_seed, mutant=mutant)
     if processes == 1:
         yield from map(one, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, _step_aside if aside else None) as pool:
         yield from pool.imap(one, seeds)
+
+
+def _step_aside() -> None:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def table(reports: Iterable[Report]) -> dict[str, Counter[str]]:
