@@ -45,7 +45,7 @@ test: $(DEV) ## set up everything, the real control plane included; run all chec
 	@$(MAKE) browser
 	@$(MAKE) check
 	@echo "== tests"
-	@$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 .PHONY: check
 check: $(DEV) ## lint, format, types, import contracts, Dockerfile, documentation
