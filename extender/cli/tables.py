@@ -17,6 +17,7 @@ from extender.present.views.jobs import ExpectedView, InvalidJob, JobsView, JobV
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
+PUSHED_TOLD: Final = 5
 HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
 
 
@@ -187,25 +188,41 @@ def inputs(found: dict[str, str]) -> str:
 
 
 def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
-    """One line for each job that would stand elsewhere; QUEUE where one of them waits, before or after."""
+    """One line for each job that would stand elsewhere; QUEUE where one of them waits, before or after.
+
+    Of those that only wait at another place the first few; wide: all.
+    """
     if not view.jobs:
         return text(f"nothing would change (policy {view.policy})")
     queued = any(standing.position for job in view.jobs for standing in (job.before, job.after) if standing)
     heads = ("NAMESPACE", "NAME", "NOW", "WOULD BE", *(("QUEUE",) if queued else ()), "MEMBERS", "WHY")
-    rows = (
-        (
-            job.namespace,
-            job.name,
-            "-" if job.before is None else _stands(job.before),
-            _stands(job.after),
-            *((_queue_change(job),) if queued else ()),
-            ", ".join(f"{node}: {count}" for node, count in job.after.nodes.items()) or "-",
-            _why_elsewhere(job),
-            *((", ".join(f"{m} {n}" for m, n in job.after.members.items()) or "-",) if wide else ()),
-        )
-        for job in view.jobs
+    more = [] if wide else [job for job in view.jobs if _only_pushed(job)][PUSHED_TOLD:]
+    left_out = {job.uid for job in more}
+    rows = (_moved(job, queued=queued, wide=wide) for job in view.jobs if job.uid not in left_out)
+    told = table((*heads, "PLACES") if wide else heads, rows)
+    if not more:
+        return told
+    return Group(told, text(f"and {len(more)} more that would only wait at another place; -o wide shows all"))
+
+
+def _moved(job: MovedView, *, queued: bool, wide: bool) -> tuple[str, ...]:
+    return (
+        job.namespace,
+        job.name,
+        "-" if job.before is None else _stands(job.before),
+        _stands(job.after),
+        *((_queue_change(job),) if queued else ()),
+        ", ".join(f"{node}: {count}" for node, count in job.after.nodes.items()) or "-",
+        _why_elsewhere(job),
+        *((", ".join(f"{m} {n}" for m, n in job.after.members.items()) or "-",) if wide else ()),
     )
-    return table((*heads, "PLACES") if wide else heads, rows)
+
+
+def _only_pushed(job: MovedView) -> bool:
+    before, after = job.before, job.after
+    if before is None or before.waits is None or after.waits is None or before.position == after.position:
+        return False
+    return (before.state, before.waits.reason) == (after.state, after.waits.reason)
 
 
 def _queue_change(job: MovedView) -> str:

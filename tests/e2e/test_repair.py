@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.kube.jobkinds import RELEASED
+from extender.kube.jobkinds import RELEASED, SLOT
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of, pods
@@ -33,7 +33,7 @@ def kohort(live_plane: ControlPlane) -> Iterator[Kohort]:
 def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
     with own_namespace(live_plane, request.node.name) as name:
         yield name
-        live_plane.kubectl("delete", "statefulsets", "--all", "-n", name, "--wait=true", "--timeout=60s")
+        live_plane.kubectl("delete", "jobs,statefulsets", "--all", "-n", name, "--wait=true", "--timeout=60s")
 
 
 @contextmanager
@@ -78,41 +78,51 @@ def heavy_tfjob(plane: ControlPlane, space: str) -> None:
     submit(plane, job, stop_seconds=1)
 
 
-def heavy_stateful_set(plane: ControlPlane, space: str) -> None:
-    """Two replicas, each on a node of its own."""
+def heavy_template() -> Json:
+    """The pods of two: each on a node of its own."""
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "6", "memory": "1Gi"}}}
-    template = {
+    return {
         "metadata": {"labels": {"app": "heavy"}, "annotations": {"demo.kohort.dev/stop-seconds": "1"}},
         "spec": {"schedulerName": "kohort", "containers": [container]},
     }
+
+
+def heavy_own(plane: ControlPlane, space: str, version: str, kind: str, spec: Json) -> None:
+    meta = {"name": "heavy", "namespace": space, "annotations": {"kohort.dev/utility": "50"}}
+    manifest = {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
+    plane.api.create(f"/apis/{version}/namespaces/{space}/{kind.lower()}s", manifest)
+
+
+def heavy_stateful_set(plane: ControlPlane, space: str) -> None:
     selector = {"matchLabels": {"app": "heavy"}}
-    kind = {"serviceName": "heavy", "podManagementPolicy": "Parallel"}
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": "heavy", "namespace": space, "annotations": {"kohort.dev/utility": "50"}},
-        "spec": {"replicas": 2, "selector": selector, "template": template, **kind},
-    }
-    plane.api.create(f"/apis/apps/v1/namespaces/{space}/statefulsets", manifest)
+    spec = {"replicas": 2, "selector": selector, "serviceName": "heavy", "podManagementPolicy": "Parallel"}
+    heavy_own(plane, space, "apps/v1", "StatefulSet", spec | {"template": heavy_template()})
 
 
-HEAVY = {"TFJob": (heavy_tfjob, 3), "StatefulSet": (heavy_stateful_set, 2)}
+def heavy_indexed_job(plane: ControlPlane, space: str) -> None:
+    template = heavy_template()
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template}
+    heavy_own(plane, space, "batch/v1", "Job", spec)
+
+
+HEAVY = {"TFJob": (heavy_tfjob, 3), "StatefulSet": (heavy_stateful_set, 2), "Job": (heavy_indexed_job, 2)}
 
 
 def members(plane: ControlPlane, space: str) -> dict[str, tuple[str, str]]:
-    """Node and uid of each bound member of the heavy job, by name."""
+    """Node and uid of each bound member of the heavy job, by the slot that its binding wrote."""
     found = (pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith("heavy-"))
     return {
-        pod["metadata"]["name"]: (pod["spec"]["nodeName"], pod["metadata"]["uid"])
+        pod["metadata"]["annotations"][SLOT]: (pod["spec"]["nodeName"], pod["metadata"]["uid"])
         for pod in found
         if pod["spec"].get("nodeName") and pod["status"].get("phase") == "Running"
     }
 
 
 def alone(running: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    """A member that is alone on its node, and the node."""
+    """The slot of a member that is alone on its node, and the node."""
     hosts = [node for node, _ in running.values()]
-    return next((name, node) for name, (node, _) in sorted(running.items()) if hosts.count(node) == 1)
+    return next((slot, node) for slot, (node, _) in sorted(running.items()) if hosts.count(node) == 1)
 
 
 def told(plane: ControlPlane, space: str, reason: str) -> list[str]:

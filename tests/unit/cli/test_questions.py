@@ -222,6 +222,25 @@ def test_what_if_shows_the_places_in_the_queue_and_who_is_directly_ahead(
     assert found[3]["after"]["ahead"] == "team/other"
 
 
+def test_what_if_tells_a_few_of_those_that_would_only_wait_at_another_place(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = {"state": "waiting", "workers": 0, "nodes": {}, "waits": {"reason": "WaitingForRoom", "text": ""}}
+    pushed = [
+        WHAT_IF["jobs"][1] | {"name": f"pushed-{at}", "uid": f"uid-{at}"}
+        | {"before": waits | {"position": at}, "after": waits | {"position": at + 1}}
+        for at in range(1, 8)
+    ]  # fmt: skip
+    starts = WHAT_IF["jobs"][1] | {"name": "starts", "uid": "uid-starts", "before": waits | {"position": 9}}
+    monkeypatch.setitem(WHAT_IF, "jobs", [*pushed, starts])
+    told = kohort("what-if", "--cordon", "n2").stdout
+    assert ("pushed-5 " in told, "pushed-6 " in told, "starts " in told) == (True, False, True)
+    assert told.splitlines()[-1] == "and 2 more that would only wait at another place; -o wide shows all"
+    wide = kohort("what-if", "--cordon", "n2", "-o", "wide").stdout
+    assert all(f"pushed-{at} " in wide for at in range(1, 8))
+    assert "more" not in wide
+
+
 def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result], server: Server) -> None:
     shape = ("--workers", "4", "--ps", "1", "--requests", "cpu=2,memory=4Gi", "--min", "2")
     assert kohort("what-if", *shape).exit_code == 0
