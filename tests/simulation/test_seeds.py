@@ -17,7 +17,7 @@ from tests.simulation.run import Report
 EVERY_POLICY = range(1, 1_001)  # the policy goes by the seed
 KOD2 = range(1_002, 7_002, 6)
 VERY_MANY = range(100_001, 120_001)
-UNTIL = float(os.environ.get("KOHORT_SEEDS_UNTIL", "inf"))  # when `.ci/run`, which has 90 minutes, wants no more
+UNTIL = float(os.environ.get("SEEDS_UNTIL", "inf"))  # when `.ci/run`, which has 90 minutes, wants no more
 OFTEN = 30  # kinds of fault that must have taken place LEAST times
 Say = Callable[[str, object], None]
 DIGEST = """
