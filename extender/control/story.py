@@ -75,7 +75,7 @@ def _bound(first: DecisionView, decisions: Iterable[DecisionView]) -> str:
 
 def _word(decision: DecisionView) -> Word | None:
     match decision.action, decision.direction:
-        case "Resize", _ if decision.workers == 0:
+        case "Resize", _ if decision.workers == 0 and not decision.nodes:
             return words.PAUSED
         case "Resize", "in":
             return words.SHRUNK

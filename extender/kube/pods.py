@@ -60,7 +60,7 @@ def lone_job(item: dict[str, Any], pod: Pod) -> Job:
     return Job(
         uid=identity(pod.namespace, pod.uid), namespace=pod.namespace, name=pod.name, kind=LONE_POD, arrival=pod.since,
         roles=(role,), min_workers=1, max_workers=1, finished=pod.ended, deleting=pod.terminating, keeps_pods=True,
-        utility_stated=False, invalid=invalid, version=pod.version,
+        utility_stated=False, replaced=False, invalid=invalid, version=pod.version,
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def _direction(resize: Resize, before: int | None) -> Direction:
 
 def cause_of(resize: Resize, way: Direction) -> Cause:
     """Why: for a job that waits, to pause, into idle room, by the policy's own plan, or to give members other nodes."""
-    if resize.workers == 0:
+    if resize.pauses:
         return "pause"
     if resize.on_behalf_of:
         return "rival"

@@ -30,9 +30,7 @@ class Resize:
     """Give the job ``workers`` workers; ``nodes`` has the node of each member that is given one.
 
     ``on_behalf_of``: the job uid that a shrink frees room for. ``waits_for``: pods whose room the nodes take over.
-    ``ps``: as in Admit. No workers at all is a pause: its members are released and it holds no room until it is
-    admitted again; meanwhile it is among the jobs that wait, and the policy says why. With ``ps`` its object asks for
-    so many before it goes on; one that has no members may be told that alone.
+    ``ps``: as in Admit.
     """
 
     job_uid: str
@@ -41,6 +39,16 @@ class Resize:
     on_behalf_of: str = ""
     waits_for: Collection[str] = ()
     ps: int | None = None
+
+    @property
+    def pauses(self) -> bool:
+        """No workers and no nodes: its members are released and it holds no room until it is admitted again.
+
+        Meanwhile it is among the jobs that wait, and the policy says why. With ``ps`` its object asks for so many
+        before it goes on; one that has no members may be told that alone. A gang without a worker role has no
+        workers, too, but a member that is given another node has that node.
+        """
+        return not self.workers and not self.nodes
 
 
 @dataclass(frozen=True, slots=True)

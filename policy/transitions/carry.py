@@ -37,7 +37,7 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
     match action:
         case Admit():
             _admit(draft, action, now)
-        case Resize(workers=0):
+        case Resize() if action.pauses:
             return _pause(draft, action, now)
         case Resize():
             _resize(draft, action, now)

@@ -226,7 +226,7 @@ class Simulation:
 
     def _count(self, effect: Effect) -> None:
         match effect:
-            case Resize(workers=0):
+            case Resize() if effect.pauses:
                 self.did["pause"] += 1
             case Resize() | Migrate() | Reject():
                 self.did[type(effect).__name__.lower()] += 1

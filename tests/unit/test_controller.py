@@ -735,6 +735,7 @@ TOLD = {
     "workers taken": (decision(1, 0.0, "Resize", direction="in", workers=2), "Shrunk"),
     "workers given": (decision(1, 0.0, "Resize", direction="out", workers=2), "Grown"),
     "members placed anew": (decision(1, 0.0, "Resize", workers=2), "Repaired"),
+    "without a worker role": (decision(1, 0.0, "Resize", workers=0, nodes={"trainer-1": "n1"}), "Repaired"),
     "no work in this slot": (decision(1, 0.0, "Resize", direction="in", workers=0), "Paused"),
     "moved": (decision(1, 0.0, "Migrate"), "Migrating"),
     "refused": (decision(1, 0.0, "Reject"), "Rejected"),

@@ -165,11 +165,12 @@ def test_decisions_are_counted_by_action_direction_and_reason() -> None:
     shrunk, grown, paused = Resize("j", 2, on_behalf_of="k"), Resize("j", 3), Resize("j", 0)
     effects: list[Effect] = [Admit("j", 4, {}), shrunk, grown, paused, Released("j", "p", Reason.BIND_FAILED)]
     effects += [Stalled("j", 4, 2, given_back=back) for back in (False, False, True)]
+    effects += [Admit("set", 0, {}), Resize("set", 0, NODE)]
     metrics.observe_step(0.0, [], effects, Snapshot())
     metrics.observe_binding("refused")
-    assert value(metrics, "kohort_decisions_total", action="Resize") == 3
-    assert value(metrics, "kohort_gangs_admitted_total") == 1
-    for direction, cause in (("in", "rival"), ("out", "room"), ("in", "pause")):
+    assert value(metrics, "kohort_decisions_total", action="Resize") == 4
+    assert value(metrics, "kohort_gangs_admitted_total") == 2
+    for direction, cause in (("in", "rival"), ("out", "room"), ("in", "pause"), ("none", "repair")):
         assert value(metrics, "kohort_resizes_total", direction=direction, cause=cause) == 1
     assert value(metrics, "kohort_gangs_released_total", reason="BindFailed") == 1
     assert value(metrics, "kohort_bindings_total", outcome="refused") == 1

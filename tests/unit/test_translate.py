@@ -510,7 +510,7 @@ def test_a_pod_without_an_owner_is_a_gang_of_one_and_goes_with_it() -> None:
     job = Job(
         uid="team-a/p1", namespace="team-a", name="solo", kind="Pod", arrival=BORN_AT,
         roles=(Role(WORKER, 1, asked(1000)),), min_workers=1, max_workers=1, keeps_pods=True, version=7,
-        utility_stated=False,
+        utility_stated=False, replaced=False,
     )  # fmt: skip
     seen_job, seen_pod = pods(lone())
     assert seen_job == JobSeen(job)

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from policy.cluster.actions import Resize
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import reason_of
 from policy.desired import desired
+from policy.systems import make_policy
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     START,
@@ -80,6 +82,40 @@ def test_a_gang_of_pods_that_nobody_would_create_anew_is_not_released() -> None:
     world.do(PodGone("uid-a-worker-1"))
     world.pass_time(100)
     assert (world.state("a"), desired(world.snapshot, 500).release) == (State.REPAIRING, ())
+
+
+def test_a_pod_of_nobodys_whose_node_comes_back_has_run_all_the_while() -> None:
+    world = World().nodes("n1").start(job("a", replaced=False, elastic=False).workers(1))
+    world.do(NodeGone("n1"))
+    world.pass_time(100)
+    assert desired(world.snapshot, 500).release == ()
+    world.nodes("n1")
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"worker-0": "n1"})
+
+
+@pytest.mark.parametrize("policy", ["kod2", "drs", "dragon"])
+def test_a_gang_without_a_worker_role_is_mended_at_a_lighter_jobs_cost_and_not_paused(policy: str) -> None:
+    gang = job("a", kind="JobSet", suspends=True, utility=5.0).role("trainer", 3, cpu=2)
+    lighter = job("b", utility=0.5).workers(1, 3, cpu=2)
+    world = World(make_policy(policy)).nodes(node("n1", cpu=6), node("n2", cpu=6)).start(gang, lighter)
+    world.pass_time(100)
+    lost = world.pod("a-trainer-2")
+    world.see(node(lost.node, cpu=6, unschedulable=True))
+    effects = world.do(PodGone(lost.uid))
+    (mended,) = (one for one in effects if isinstance(one, Resize) and one.job_uid == "job-a")
+    assert (mended.pauses, [str(slot) for slot in mended.nodes]) == (False, ["trainer-2"])
+    assert (world.state("a"), world.gang("b").workers) == (State.REPAIRING, 2)
+    orders = desired(world.snapshot, 500)
+    assert (orders.suspend, orders.release) == ((), ())
+
+
+def test_without_gangs_a_job_without_a_worker_role_is_given_each_member_as_it_has_room() -> None:
+    world = World(make_policy("fifo-pod")).rules(gangs=False).nodes(node("n1", cpu=4))
+    gang = job("a", kind="JobSet", suspends=True).role("trainer", 3, cpu=2)
+    world.submit(gang)
+    world.bind(gang)
+    world.see(node("n1", cpu=6))
+    assert {str(slot) for slot in world.gang("a").nodes} == {"trainer-0", "trainer-1", "trainer-2"}
 
 
 def released() -> World:
