@@ -48,6 +48,19 @@ class Otherwise:
     other: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """decided: steps at which a decision was asked for. differences: those at which the other policy departs.
+
+    counts: how often each does what. stopped: the error with which the recorded process ended.
+    """
+
+    decided: int
+    differences: tuple[Otherwise, ...]
+    counts: dict[str, Counter[str]]
+    stopped: str = ""
+
+
 def again(path: Path) -> Replayed:
     """Run the journal by the policy that made it. Raises StudyError."""
     beginning, steps = _open(path)
@@ -57,7 +70,7 @@ def again(path: Path) -> Replayed:
         try:
             snapshot, effects = step_on(snapshot, recorded.events, beginning.policy, recorded.at)
         except Exception as error:
-            stopped = f"{type(error).__name__}: {error}"
+            stopped = _named(error)
             if not recorded.error:
                 departures.append(Departure(recorded.line, recorded.at, recorded.effects.decode(), stopped))
             break
@@ -68,21 +81,31 @@ def again(path: Path) -> Replayed:
     return Replayed(count, decisions, tuple(departures), stopped)
 
 
-def beside(path: Path, other: Policy) -> tuple[int, list[Otherwise], dict[str, Counter[str]]]:
-    """Steps at which a decision was asked for, those at which the other one differs, and how often each does what.
+def beside(path: Path, other: Policy) -> Compared:
+    """Ask the other policy at every step: given this very cluster, what would it do now? The state follows the record.
 
-    The state follows the record, so the question is: given this very cluster, what would the other policy do now?
-    Raises StudyError.
+    Raises StudyError, also where the other policy fails.
     """
     beginning, steps = _open(path)
-    asked, snapshot, found = Beside(beginning.policy, other), beginning.snapshot, list[Otherwise]()
+    asked, snapshot, found, stopped = Beside(beginning.policy, other), beginning.snapshot, list[Otherwise](), ""
     for recorded in _read(steps):
-        snapshot, _ = step_on(snapshot, recorded.events, asked, recorded.at)
+        try:
+            snapshot, _ = step_on(snapshot, recorded.events, asked, recorded.at)
+        except Exception as error:
+            stopped = _named(error)
+            if stopped != recorded.error:
+                raise StudyError(f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}") from error
+            break
         found += [
             Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
             for differs in asked.taken()
         ]
-    return asked.asked, found, asked.counts
+    return Compared(asked.asked, tuple(found), asked.counts, stopped)
+
+
+def _named(error: Exception) -> str:
+    """As the journal has it."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _words(actions: Iterable[Told]) -> tuple[str, ...]:

@@ -28,18 +28,21 @@ def again(path: Path, most: int, told: files.Told) -> bool:
 
 def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
     """Ask another policy at every step, and show where it differs. Raises StudyError."""
-    decided, found, counts = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
-    told.write({"decided": decided, "counts": counts, "steps": [replay.as_json(one) for one in found]})
+    found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
+    steps = [replay.as_json(one) for one in found.differences]
+    told.write({"decided": found.decided, "counts": found.counts, "steps": steps, "stopped": found.stopped})
     if not told.people:
         return
     to = out()
-    for one in found[:most]:
+    for one in found.differences[:most]:
         to.print(f"line {one.line}, at {one.at:.3f}")
         for sign, actions in (("-", one.recorded), ("+", one.other)):
             for action in actions or ("nothing",):
                 to.print(f"  {sign} {action}")
-    if len(found) > most:
-        to.print(f"and {len(found) - most} more; see --most")
-    to.print(f"asked {decided} times: {policy} differs {len(found)} times")
-    for whose, verbs in counts.items():
+    if len(found.differences) > most:
+        to.print(f"and {len(found.differences) - most} more; see --most")
+    if found.stopped:
+        to.print(f"the recorded process ended with an error, and so does the comparison: {found.stopped}")
+    to.print(f"asked {found.decided} times: {policy} differs {len(found.differences)} times")
+    for whose, verbs in found.counts.items():
         to.print(f"{whose}: {', '.join(f'{verb} {count}' for verb, count in sorted(verbs.items())) or 'nothing'}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
 from policy.cluster.model import Slot
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Keeps, Parts, Policy
+from policy.systems.base import Keeps, Parts, Policy, grows_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Beside:
     def name(self) -> str:
         """The deciding policy's."""
         return self.policy.name
+
+    @property
+    def grows(self) -> bool:
+        """Whether the deciding policy gives workers again that did not come."""
+        return grows_again(self.policy)
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """The deciding policy's decision."""

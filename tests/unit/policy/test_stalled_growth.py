@@ -3,6 +3,7 @@
 import pytest
 
 from policy.answers.explain import explain
+from policy.answers.otherwise import Beside
 from policy.answers.standing import grounds
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import RefuseBind, Resize, Stalled
@@ -10,6 +11,7 @@ from policy.cluster.events import BindHeld, BindUnknown, Led, PodGone, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.reasons import Reason
 from policy.systems import make_policy
+from policy.systems.base import Policy
 from tests.builders import World, job, members, node, w
 
 ELASTIC = job("a").workers(1, 4, asked=1, cpu=1)
@@ -17,9 +19,10 @@ GROWING = ["kod2", "drs", "dragon", "kod2+specon"]
 SECONDS = 60.0
 
 
-def grown(policy: str = "kod2") -> World:
+def grown(policy: str | Policy = "kod2") -> World:
     """One worker of one to four runs, and is given room for three more, whose pods nobody creates."""
-    world = World(make_policy(policy)).nodes(node("n1", cpu=1)).start(ELASTIC)
+    system = make_policy(policy) if isinstance(policy, str) else policy
+    world = World(system).nodes(node("n1", cpu=1)).start(ELASTIC)
     world.see(node("n1", cpu=4))
     for _ in range(200):
         if world.gang("a").workers == 4:
@@ -27,6 +30,18 @@ def grown(policy: str = "kod2") -> World:
         world.pass_time(1)
     assert world.gang("a").workers == 4
     return world
+
+
+def test_what_is_given_back_is_so_too_where_another_policy_is_asked_beside() -> None:
+    """The state follows the deciding policy's, as `replay --policy` and the page's comparison promise."""
+    kod2 = make_policy("kod2")
+    alone, beside = grown(kod2), grown(Beside(kod2, make_policy("kubeflow-spread")))
+    for _ in range(150):
+        alone.pass_time(1)
+        beside.pass_time(1)
+    assert stalled(alone)[-1].given_back
+    assert beside.effects == alone.effects
+    assert beside.snapshot == alone.snapshot
 
 
 def come(world: World, *indices: int) -> None:

@@ -7,6 +7,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
+from extender.state.record import head, line_of
+from policy.cluster.actions import Decision
+from policy.cluster.events import Synced
+from policy.cluster.snapshot import Snapshot
+from policy.systems.kod2 import Kod2
+from tests.builders import START
 from tests.hashseeds import printed
 
 
@@ -77,6 +83,40 @@ def test_the_recorded_policy_beside_itself_differs_nowhere(journal: Path) -> Non
     found = json.loads(kohort("replay", str(journal), "--policy", "kod2", "--json", "-").output)
     assert found["steps"] == []
     assert found["decided"] > 20
+
+
+def dies(_: object, __: Snapshot, now: float) -> Decision:
+    if now > START + 2:
+        raise ValueError("boom")
+    return Decision()
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal that ends with the step on which its policy has died."""
+    monkeypatch.setattr("policy.systems.kod2.Kod2.decide", dies)
+    path = tmp_path / "broken.jsonl"
+    steps = [line_of(START + at, [Synced()], []) for at in range(3)]
+    path.write_bytes(b"".join([head(Kod2(), Snapshot()), *steps, line_of(START + 3, [], [], "ValueError: boom")]))
+    return path
+
+
+def test_a_journal_that_ends_with_an_error_is_followed_to_it_by_either_way(broken: Path) -> None:
+    for asked in ((), ("--policy", "kubeflow-spread")):
+        result = kohort("replay", str(broken), *asked)
+        assert (result.exit_code, result.exception) == (0, None)
+        assert "the recorded process ended with an error" in result.output
+        assert "ValueError: boom" in result.output
+
+
+def test_another_policy_that_fails_is_named(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Decision:
+        raise ValueError("boom")
+
+    monkeypatch.setattr("policy.systems.baselines.KubeflowSpread.decide", fails)
+    result = kohort("replay", str(journal), "--policy", "kubeflow-spread")
+    assert result.exit_code == 2
+    assert "line 2: kubeflow-spread cannot go on: ValueError: boom" in result.output
 
 
 @pytest.mark.parametrize(
