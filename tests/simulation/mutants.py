@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 from extender import app, barrier
@@ -16,6 +17,7 @@ from extender.control import calls, controller
 from extender.kube import jobs, reflector, translate
 from extender.kube.api import Done, Refused
 from extender.leading import lease
+from extender.routes import verbs
 from extender.state import ledger
 from policy import desired
 from policy.cluster import draft as drafts
@@ -257,6 +259,21 @@ def swallowed_exception() -> list[Patch]:
     return [(ledger.Ledger, "post", post)]
 
 
+def error_that_a_retry_heals() -> list[Patch]:
+    """A verb fails now and then; kube-scheduler asks again, and all comes right."""
+    calls = count(1)
+
+    async def fails(self: verbs.Verbs, request: Any) -> Any:
+        if next(calls) % 50 == 0:
+            raise RuntimeError("seeded")
+        return await _FILTER(self, request)
+
+    return [(verbs.Verbs, "_filter", fails)]
+
+
+_FILTER = verbs.Verbs._filter
+
+
 def no_wake_up() -> list[Patch]:
     """30: nobody wakes the members that were refused before."""
     return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, calls.Wake)))]
@@ -369,8 +386,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         repaired_gang_starves,
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
-        swallowed_exception, no_wake_up, released_by_deletion, goes_on_too_early, users_suspension_undone,
-        old_leader_writes, renewal_dated_by_its_reading, binds_without_asking_who_leads, follower_decides,
+        swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
+        users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading, binds_without_asking_who_leads, follower_decides,
         *POLICY_MUTANTS,
     )
 }  # fmt: skip

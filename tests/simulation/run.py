@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
-import logging
 import sys
 import warnings
 from collections import Counter
@@ -27,6 +26,7 @@ from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
 from policy.sim.pods.world import World
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
+from tests.simulation.errors import heard
 from tests.simulation.faults import Faults, Story
 from tests.simulation.network import Crash
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
@@ -500,15 +500,12 @@ class Simulation:
 
 def play(make: Callable[[], Simulation]) -> Report:
     """Run one simulation in a loop of its own."""
-    logging.disable(logging.CRITICAL)
     gc.disable()  # a tenth of the time, and what one run leaves behind is small
     gc.freeze()  # what was there before is not looked through for it
     try:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
-            runner.get_loop().set_exception_handler(lambda loop, context: None)
             return runner.run(_play(make))
     finally:
-        logging.disable(logging.NOTSET)
         _bury()
         gc.unfreeze()
         gc.enable()
@@ -526,4 +523,6 @@ def _bury() -> None:
 
 
 async def _play(make: Callable[[], Simulation]) -> Report:
-    return await make().play()
+    simulation = make()
+    with heard(simulation.witness):
+        return await simulation.play()
