@@ -387,7 +387,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
         swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
-        users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading, binds_without_asking_who_leads, follower_decides,
+        users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
+        binds_without_asking_who_leads, follower_decides,
         *POLICY_MUTANTS,
     )
 }  # fmt: skip
