@@ -99,18 +99,23 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
         return []
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
-        edits += _respect_edit(draft, old.worker.replicas, job, job.worker.replicas, now)
+        edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
     return [*edits] if draft.read("synced") and draft.read("leading") else []
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
     """Bounds that the object states otherwise than before; one that follows from the replicas is nobody's edit."""
-    if old.invalid or job.invalid:
+    if old.invalid or job.invalid or _is_stopped(old) or _is_stopped(job):
         return
     if job.min_stated and old.min_workers != job.min_workers:
         yield Edited(job.uid, "min-workers", old.min_workers, job.min_workers, kept=True)
     if job.max_stated and old.max_workers != job.max_workers:
         yield Edited(job.uid, "max-workers", old.max_workers, job.max_workers, kept=True)
+
+
+def _is_stopped(job: Job) -> bool:
+    """By its user, who asks for no replicas of a kind that cannot be suspended: its bounds are not read then."""
+    return job.suspended and not job.suspends
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
@@ -127,7 +132,7 @@ def _is_forged(pod: Pod, job: Job) -> bool:
     return bool(pod.owner) and pod.owner != job.name
 
 
-def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -> list[Edited]:
+def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now: float) -> list[Edited]:
     """Take over a replica count that somebody else set: a lower one always, a higher one only where another leads.
 
     Growth is the policy's to give, so a count above the target is set back. Counts that we ordered ourselves earlier
@@ -140,13 +145,27 @@ def _respect_edit(draft: Draft, before: int, job: Job, asked: int, now: float) -
         draft.put_gang(replace(gang, targets=()))
         return []
     follows = not draft.read("leading")
-    wanted = min(max(asked, job.min_workers), job.max_workers)
-    kept = follows or (wanted < gang.workers and asked not in gang.targets)
-    if kept:
+    wanted = _within(job, asked)
+    lowered = wanted < gang.workers and asked not in gang.targets
+    if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
     # On the way down we ask for one worker less after another.
     ours = asked in gang.targets or gang.workers < asked < before
-    return [] if ours else [Edited(job.uid, "workers", before, asked, kept)]
+    return [] if ours else [_told(old, before, job, asked, gang.workers, taken=follows or lowered)]
+
+
+def _told(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
+    """What the edit comes to. A bound that the object does not state follows it, and is kept when workers are not."""
+    if taken or asked == _within(job, target):  # the bounds ask for it: settling gives it
+        return Edited(job.uid, "workers", before, asked, kept=True)
+    if not job.max_stated and old.max_workers < job.max_workers == asked:
+        return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)
+    return Edited(job.uid, "workers", before, asked, kept=False)
+
+
+def _within(job: Job, workers: int) -> int:
+    """The number of workers nearest to that one which the job's bounds allow."""
+    return min(max(workers, job.min_workers), job.max_workers)
 
 
 def lose_job(draft: Draft, uid: str) -> list[Effect]:

@@ -87,6 +87,47 @@ def test_a_bound_that_follows_from_the_replicas_is_nobodys_edit() -> None:
     assert edits(world) == []
 
 
+def test_workers_that_a_person_gives_a_rigid_job_are_kept() -> None:
+    """Its bounds are what it asks for: the target follows in the same step."""
+    rigid = job("a", min_stated=False, max_stated=False, elastic=False)
+    world = World().nodes(node("n1", cpu=8)).start(rigid.workers(2, 2, cpu=1))
+    world.effects.clear()
+    world.see(rigid.workers(4, 4, cpu=1))
+    assert world.gang("a").workers == 4
+    assert edits(world) == [Edited("job-a", "workers", 2, 4, kept=True)]
+
+
+@pytest.mark.parametrize(("cpu", "target"), [(8, 6), (4, 4)], ids=["there is room", "there is none"])
+def test_more_workers_of_a_job_without_a_stated_maximum_raise_that(cpu: int, target: int) -> None:
+    """Whether the workers come is the policy's to say; that so many may come has been said."""
+    loose = job("a", min_stated=True, max_stated=False)
+    world = World().nodes(node("n1", cpu=cpu)).start(loose.workers(2, 4, asked=4, cpu=1))
+    world.effects.clear()
+    world.see(loose.workers(2, 6, asked=6, cpu=1))
+    assert world.gang("a").workers == target
+    assert edits(world) == [Edited("job-a", "max-workers", 4, 6, kept=True)]
+
+
+def test_a_job_that_its_user_stops_and_starts_by_its_replicas_has_no_other_bounds() -> None:
+    """A StatefulSet at no replicas counts as suspended, and its bounds are not read."""
+    stated = job("a", kind="StatefulSet", min_stated=True, max_stated=True).workers(2, 4, asked=4, cpu=1)
+    world = World().nodes(node("n1", cpu=8)).start(stated)
+    world.effects.clear()
+    world.see(stated.workers(0, 0, asked=0, cpu=1).with_(suspended=True))
+    assert edits(world) == [Edited("job-a", "workers", 4, 0, kept=True)]
+    world.effects.clear()
+    world.see(stated)
+    assert edits(world) == []
+
+
+def test_bounds_of_a_suspended_job_whose_kind_is_suspended_by_a_field_are_told() -> None:
+    paused = ELASTIC.with_(suspended=True, suspends=True)
+    world = running()
+    world.see(paused)
+    world.see(paused.with_(max_workers=4))
+    assert edits(world) == [Edited("job-a", "max-workers", 6, 4, kept=True)]
+
+
 # -- constant load -----------------------------------------------------------------------------------
 
 
