@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
-from extender.kube.jobkinds import DELETION_COST, KINDS, LEADER, PLAN, SLOT
+from extender.kube.jobkinds import KINDS, LEADER, PLAN, SLOT, deletion_cost
 from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
@@ -202,12 +202,12 @@ class Barrier:
         return pod is not None and bind.uid in snapshot.gang(pod.job_uid).in_flight
 
     def _costs(self, bind: Bind) -> dict[str, str]:
-        """What makes the highest index go first where the controller has no order of its own."""
+        """By which its controller goes when it removes pods, if it has no order of its own."""
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
         job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
         kind = KINDS.get(job.kind) if job is not None else None
-        return {DELETION_COST: str(-bind.slot.index)} if kind is not None and kind.cost else {}
+        return deletion_cost(bind.slot.index) if kind is not None and kind.cost else {}
 
     async def close(self) -> None:
         """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""

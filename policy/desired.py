@@ -59,6 +59,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         ungate=(*(order for member in orders for order in member.ungate), *_hopeless(snapshot)),
         wake=tuple(order for member in orders for order in member.wake),
         nominate=tuple(_nominations(snapshot, orders, concerned)),
+        renumber=tuple(_renumberings(snapshot, concerned)),
         replicas=tuple(_replicas(snapshot, concerned)),
         suspend=tuple(_suspensions(snapshot, concerned)),
         release=tuple(_releases(snapshot, concerned)),
@@ -166,11 +167,22 @@ def _nominations(snapshot: Snapshot, orders: list[_GangOrders], concerned: Conce
                 yield _order(pod, "")
 
 
+def _renumberings(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
+    """Pods that have moved into the place of one that is gone: what is written on them says who goes first."""
+    for job, _ in concerned:
+        if queued(job):
+            yield from (_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job))
+
+
+def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
+    return (pod for pod in _pods_of(snapshot, job.uid) if pod.misnumbered)
+
+
 def _replicas(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
     given = ((job, gang.workers) for job, gang in concerned if queued(job) and gang.state in ADMITTED)
     for job, workers in (*given, *_too_few(snapshot, concerned)):
         worker = job.worker
-        waits = job.one_by_one and _still_going(snapshot, job)
+        waits = (job.one_by_one and _still_going(snapshot, job)) or any(_misnumbered(snapshot, job))
         if job.elastic and worker is not None and worker.replicas != workers and not waits:
             step = _step(snapshot, job, workers)
             yield ReplicaOrder(

@@ -5,7 +5,7 @@ An order is what the extender wants to be true; a call is one write that makes i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never, get_args
 
@@ -20,7 +20,9 @@ from extender.kube.jobkinds import (
     MIN_WORKERS,
     RELEASED,
     REPORTS,
+    SLOT,
     WAKE,
+    deletion_cost,
 )
 from extender.present.views.orders import DesiredView
 from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
@@ -54,6 +56,10 @@ class Evict(PodCall):
 
 class AskToSave(PodCall):
     """Annotate a member of a gang that is to be moved: its training should save its state."""
+
+
+class Renumber(PodCall):
+    """Write the slot that a bound pod has now, and what its removal costs there."""
 
 
 class Nominate(PodCall):
@@ -92,7 +98,7 @@ class SetReplicas:
     order: ReplicaOrder
 
 
-Call = SetGate | Release | Evict | AskToSave | Suspend | SetReplicas | Nominate | Ungate | Wake | Note
+Call = SetGate | Release | Evict | AskToSave | Suspend | Renumber | SetReplicas | Nominate | Ungate | Wake | Note
 Key = tuple[str, str]
 """Kind and UID of what is written: at most one call of a key is on its way."""
 KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
@@ -114,6 +120,7 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     yield from map(Evict, desired.evict)
     yield from map(AskToSave, desired.checkpoint)
     yield from map(Suspend, sorted(desired.suspend, key=lambda order: not order.suspend))
+    yield from map(Renumber, desired.renumber)
     yield from map(SetReplicas, sorted(desired.replicas, key=lambda order: order.workers > order.replicas))
     yield from map(Note, desired.note)
     if desired.gate is not None:
@@ -141,9 +148,12 @@ async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
         case Evict(order):
             return await api.evict_pod(order.namespace, order.name, order.uid)
         case AskToSave(order):
-            return await _annotate(api, order, CHECKPOINT)
+            return await _annotate(api, order, {CHECKPOINT: order.value})
         case Wake(order):
-            return await _annotate(api, order, WAKE)
+            return await _annotate(api, order, {WAKE: order.value})
+        case Renumber(order):
+            index = int(order.value.rpartition("-")[2])
+            return await _annotate(api, order, {SLOT: order.value, **deletion_cost(index)})
         case Nominate(order):
             status = {"status": {"nominatedNodeName": order.value or None}}
             return await api.patch(_pod(order), status, subresource="status", uid=order.uid)
@@ -163,8 +173,8 @@ def _pod(order: PodOrder) -> Ref:
     return Ref(PODS, order.namespace, order.name)
 
 
-async def _annotate(api: Api, order: PodOrder, name: str) -> Outcome:
-    return await api.patch(_pod(order), {"metadata": {"annotations": {name: order.value}}}, uid=order.uid)
+async def _annotate(api: Api, order: PodOrder, notes: Mapping[str, str]) -> Outcome:
+    return await api.patch(_pod(order), {"metadata": {"annotations": dict(notes)}}, uid=order.uid)
 
 
 async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:

@@ -135,7 +135,8 @@ def _as_member(family: Family, uid: str, kin: Kin, job: Job | None) -> Pod:
     slot = family.places.get(uid) or kin.slot
     if family.least is not None and slot is None and kin.lone is not None:
         return replace(kin.pod, job_uid=kin.lone.uid, slot=Slot(WORKER, 0))
-    return replace(kin.pod, job_uid=job.uid, slot=slot, owner=job.name)
+    numbered = kin.wish if family.allots else None
+    return replace(kin.pod, job_uid=job.uid, slot=slot, owner=job.name, numbered=numbered)
 
 
 # -- places --------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def _settle(family: Family, uids: list[str], roles: Mapping[str, str]) -> None:
 
 
 def _close_gaps(family: Family, uids: list[str], role: str, count: int) -> None:
-    """Where a pod in the middle went for good, the last one takes its place."""
+    """Where a pod in the middle went for good, the last one takes its place; the controller writes it on the pod."""
     taken = {family.places[uid]: uid for uid in uids}
     for slot in sorted((slot for slot in taken if slot.index >= count), reverse=True):
         uid, free = taken.pop(slot), _first_free(role, taken)

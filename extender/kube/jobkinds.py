@@ -45,6 +45,11 @@ INDEX_LABEL: Final = "training.kubeflow.org/replica-index"
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
+def deletion_cost(index: int) -> dict[str, str]:
+    """The annotation that makes the highest index go first where the controller has no order of its own."""
+    return {DELETION_COST: str(-index)}
+
+
 Slots = Literal["operator", "indexed", "ordinal", "child", "allotted"]
 """How a pod tells which slot it has; ``membership`` reads it.
 

@@ -26,6 +26,7 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         ungate=wanted.ungate,
         wake=wanted.wake,
         nominate=wanted.nominate,
+        renumber=wanted.renumber,
         replicas=_on_objects(wanted.replicas),
         suspend=_on_objects(wanted.suspend),
         release=wanted.release,

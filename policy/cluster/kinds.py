@@ -107,7 +107,7 @@ def _unsettled(case: Case) -> bool:
         return asked < job.min_workers or gang.ps_next is not None
     if asked != gang.workers or gang.ps is not None:
         return True
-    return any(not (pod.node or pod.ended or pod.terminating) for pod in case.pods)
+    return any(pod.misnumbered or not (pod.node or pod.ended or pod.terminating) for pod in case.pods)
 
 
 def is_orphan(pod: Pod | None) -> bool:

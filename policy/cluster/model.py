@@ -265,6 +265,7 @@ class Pod:
     ``saves``: the plan for which it has been asked for a checkpoint.
     ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
     ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
+    ``numbered``: the slot that is written on it, where its kind gives it none and who goes first follows from that.
     """
 
     uid: str
@@ -284,6 +285,7 @@ class Pod:
     woken: str = ""
     saves: str = ""
     plan: str = ""
+    numbered: Slot | None = None
     nominated: str = ""
     priority: int = 0
     since: float = 0.0
@@ -298,3 +300,9 @@ class Pod:
     def holds_room(self) -> bool:
         """Bound and not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
+
+    @property
+    def misnumbered(self) -> bool:
+        """Whether another slot than its own is written on it, so that its controller would take a wrong one first."""
+        moved = None not in (self.numbered, self.slot) and self.numbered != self.slot
+        return moved and self.holds_room and not self.terminating

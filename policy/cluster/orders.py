@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodOrder:
-    """One change to one pod; ``value`` is the plan (wake, checkpoint) or the node (nominate; empty clears)."""
+    """One change to one pod.
+
+    ``value``: the plan (wake, checkpoint), the node (nominate; empty clears) or the slot (renumber).
+    """
 
     uid: str
     namespace: str
@@ -74,6 +77,7 @@ class Desired:
     ungate: tuple[PodOrder, ...] = ()
     wake: tuple[PodOrder, ...] = ()
     nominate: tuple[PodOrder, ...] = ()
+    renumber: tuple[PodOrder, ...] = ()
     replicas: tuple[ReplicaOrder, ...] = ()
     suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()

@@ -11,7 +11,18 @@ import pytest
 
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.control.calls import Nominate, Release, SetGate, SetReplicas, Suspend, Ungate, Wake, calls, perform
+from extender.control.calls import (
+    Nominate,
+    Release,
+    Renumber,
+    SetGate,
+    SetReplicas,
+    Suspend,
+    Ungate,
+    Wake,
+    calls,
+    perform,
+)
 from extender.control.controller import Controller
 from extender.control.pace import Pace
 from extender.control.quota import Quota
@@ -182,11 +193,13 @@ def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
         replicas=(resize("grows", 2, 4, min_workers=2), resize("shrinks", 4, 2, max_workers=4)),
         suspend=(suspension("goes-on", suspend=False), suspension("stops", suspend=True)),
         release=(pod("c-ps-0"),),
+        renumber=(pod("d-x7k2p", "worker-1"),),
     )
     assert list(calls(desired)) == [
         Release(pod("c-ps-0")),
         Suspend(suspension("stops", suspend=True)),
         Suspend(suspension("goes-on", suspend=False)),
+        Renumber(pod("d-x7k2p", "worker-1")),
         SetReplicas(resize("shrinks", 4, 2, max_workers=4)),
         SetReplicas(resize("grows", 2, 4, min_workers=2)),
         SetGate(True),
@@ -252,6 +265,16 @@ WRITES = {
     "nominate nothing: the field is cleared": (
         Nominate(PodOrder("u", "team", "p", "")),
         ("patch", Ref(PODS, "team", "p"), {"status": {"nominatedNodeName": None}}, "status", "u", ""),
+    ),
+    "renumber: the slot, and what makes the highest go first": (
+        Renumber(PodOrder("u", "team", "p", "worker-11")),
+        (
+            "patch", Ref(PODS, "team", "p"),
+            {"metadata": {"annotations": {
+                "kohort.dev/slot": "worker-11", "controller.kubernetes.io/pod-deletion-cost": "-11",
+            }}},
+            "", "u", "",
+        ),
     ),
     "wake: an annotation": (
         Wake(PodOrder("u", "team", "p", "plan-1")),

@@ -231,12 +231,16 @@ class Deployed:
     def __init__(self, workers: int = 3) -> None:
         self.translator = Translator("kohort")
         self.slots: dict[str, int | None] = {}
+        self.written: dict[str, str] = {}  # of pods on which another number is written than they have: that
         self.take(self.translator.events(DEPLOYMENTS, {"type": "ADDED", "object": deployment(workers)}))
 
     def take(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, PodSeen):
                 self.slots[event.pod.name] = event.pod.slot.index if event.pod.slot else None
+                self.written.pop(event.pod.name, None)
+                if event.pod.misnumbered:
+                    self.written[event.pod.name] = str(event.pod.numbered)
             if isinstance(event, PodGone):
                 self.slots.pop(event.uid.removeprefix("u-"))
 
@@ -272,8 +276,12 @@ def test_where_another_than_the_last_was_removed_the_last_one_takes_its_place() 
     for index, name in enumerate("abcd"):
         deployed.sees(replica(name, "n1", f"worker-{index}"))
     assert deployed.slots == {"a": 0, "b": 1, "c": 2, "d": 3}
+    assert deployed.written == {}
     deployed.sees(replica("b", "n1", "worker-1", gone=True))
     assert deployed.slots == {"a": 0, "b": 1, "c": 2, "d": 1}
+    assert deployed.written == {"d": "worker-3"}
+    deployed.sees(replica("d", "n1", "worker-1"))
+    assert (deployed.slots["d"], deployed.written) == (1, {})
 
 
 # -- groups --------------------------------------------------------------------------------------

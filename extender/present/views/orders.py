@@ -18,6 +18,7 @@ class DesiredView(View):
     ungate: tuple[PodOrder, ...] = ()
     wake: tuple[PodOrder, ...] = ()
     nominate: tuple[PodOrder, ...] = ()
+    renumber: tuple[PodOrder, ...] = ()
     replicas: tuple[ReplicaOrder, ...] = ()
     suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()

@@ -214,6 +214,35 @@ def test_workers_of_a_kind_that_can_remove_several_are_taken_at_once() -> None:
     assert [(o.name, o.workers) for o in desired(world.snapshot, 500).replicas] == [("light", 2)]
 
 
+def test_a_pod_that_has_another_number_now_is_told_so_before_workers_are_taken() -> None:
+    """A Deployment's worker 1 went for good and its last pod took the place: by its old number it would go first."""
+    made = job("light", kind="Deployment", one_by_one=False).workers(1, 4, asked=4)
+    world = World().nodes("n1").start(made)
+    last = world.pod("light-worker-3")
+    world.do(PodGone("uid-light-worker-1"))
+    world.see(made.replicas(3), replace(last, slot=w(1), numbered=w(3)))
+    world.submit(job("heavy").workers(1, cpu=6).with_(utility=9.0).arrived(1))
+    assert world.gang("light").workers == 2
+    found = desired(world.snapshot, 500)
+    assert [(o.name, o.value) for o in found.renumber] == [("light-worker-3", "worker-1")]
+    assert found.replicas == ()
+    world.see(replace(last, slot=w(1), numbered=w(1)))
+    found = desired(world.snapshot, 500)
+    assert found.renumber == ()
+    assert [(o.name, o.workers) for o in found.replicas] == [("light", 2)]
+
+
+def test_a_pod_that_has_another_number_is_told_so_though_nothing_else_is_to_be_done() -> None:
+    made = job("light", kind="Deployment", one_by_one=False).workers(1, 2, asked=2)
+    world = World().nodes("n1").start(made)
+    assert world.snapshot.index.unsettled == ()
+    moved = replace(world.pod("light-worker-1"), numbered=w(2))
+    world.see(moved)
+    assert [(o.name, o.value) for o in desired(world.snapshot, 500).renumber] == [("light-worker-1", "worker-1")]
+    world.see(replace(moved, terminating=True))
+    assert desired(world.snapshot, 500).renumber == ()
+
+
 def bounds_ordered(stated: dict[str, bool]) -> list[tuple[str, int | None, int | None]]:
     """What a resize of a job with bounds 1 to 4 writes down."""
     world = World().nodes("n1").start(job("light", **stated).ps().workers(1, 4, asked=4))
