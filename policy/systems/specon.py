@@ -147,8 +147,7 @@ class Round:
         """The moves first, then what is to be remembered."""
         self._watch()
         if at_rest(self.snapshot, self.decided):
-            categories = {uid: told.category for uid, told in self.told.items()}
-            fleet = Fleet(self.snapshot, self.decided, categories)
+            fleet = Fleet(self.snapshot, self.decided, {uid: self._category(uid) for uid in self.told})
             yield from self._reallocate(fleet)
             yield from self._rebalance(fleet)
         yield from self._remember()
@@ -170,6 +169,10 @@ class Round:
             told = self.told[one.job.uid]
             if not self._silent(one.job.uid):
                 yield replace(one, category=told.category, since=told.converged)
+
+    def _category(self, uid: str) -> Category:
+        """As what the job weighs: one that is silent, like one that has just begun."""
+        return Category.PROGRESSING if self._silent(uid) else self.told[uid].category
 
     def _silent(self, uid: str) -> bool:
         return self.told[uid].silent(self.policy.interval, self.now)

@@ -353,6 +353,18 @@ def test_a_silent_job_is_neutral() -> None:
     assert moves(rounds(world, a=[4.9849], c=[5.5])) == {"a": "n2"}
 
 
+@pytest.mark.parametrize(("silent", "moved"), [(False, {"a": "n2"}), (True, {})])
+def test_a_silent_job_weighs_like_one_that_has_just_begun(silent: bool, moved: dict[str, str]) -> None:
+    """n1: a, c, e = 1 + 2 + 2 = 5; n2: b, d, f have converged: 3 while they are heard of, and 6 when they are not."""
+    world = crowded(PLAIN, "d", "e", "f")
+    rounds(world, **dict.fromkeys("bdf", CONVERGING[:4]), **dict.fromkeys("ace", GROWING[:4]))
+    slow = [None] * 4 if silent else [4.984, 4.983, 4.982, 4.981]
+    growing = (6.0, 5.0, 4.0, 3.0)
+    told = rounds(world, a=(6.0, 5.99, 5.985, 5.983), c=growing, e=growing, **dict.fromkeys("bdf", slow))
+    assert [known(world, name).category for name in "bdf"] == [CC, CC, CC]
+    assert moves(told) == moved
+
+
 def test_nobody_is_moved_for_a_job_that_says_nothing() -> None:
     world = crowded()
     found = rounds(world, a=CONVERGING, b=GROWING, c=[None] * 6)
