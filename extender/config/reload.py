@@ -85,7 +85,7 @@ def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[st
 
 def _same_kind(one: Settings, other: Settings) -> bool:
     """Whether the one policy can take over from the other."""
-    return one.system == other.system or ALONE.isdisjoint((one.system, other.system))
+    return one.system == other.system or ALONE.isdisjoint((one.base, other.base))
 
 
 def _text(path: Path) -> bytes | None:

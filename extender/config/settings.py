@@ -137,9 +137,14 @@ class Settings(BaseSettings):
         return f"{self.policy}+{self.rebalance}" if self.rebalance else self.policy
 
     @property
+    def base(self) -> str:
+        """The policy that has the queue, without who moves jobs above it."""
+        return self.policy.partition("+")[0]
+
+    @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
         """What the policy is made with, by its own names."""
-        if self.policy.partition("+")[0] != "kod2":
+        if self.base != "kod2":
             return self.parameters
         given = self.kod2.model_dump()
         own = {field.name for field in fields(kod2.Kod2)}

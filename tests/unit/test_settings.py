@@ -148,6 +148,12 @@ def test_every_system_can_be_chosen_with_its_parameters_and_specon_above_it() ->
     assert policy_of(Settings(policy="drs", rebalance="specon")) == make_policy("drs+specon")
 
 
+@pytest.mark.parametrize("more", [{"policy": "fifo-pod+specon"}, {"policy": "fifo-pod", "rebalance": "specon"}])
+def test_who_binds_pod_by_pod_does_so_beneath_another_too(more: dict[str, Any]) -> None:
+    assert not rules_of(Settings(**more)).gangs
+    assert rules_of(Settings(rebalance="specon")).gangs
+
+
 @pytest.mark.parametrize("policy", ["kod2", "dragon"])
 def test_who_moves_jobs_has_parameters_of_its_own(policy: str) -> None:
     made = policy_of(Settings(policy=policy, rebalance="specon", parameters={"specon.interval": 5.0}))

@@ -109,6 +109,14 @@ def test_every_policy_runs_a_record_that_begins_in_the_middle() -> None:
         assert (again.ended, max(load.running for load in loads) >= 2) == (1, True), name
 
 
+def test_who_binds_pod_by_pod_does_so_beneath_another_too() -> None:
+    """So the parts of a job that are bound when the record begins run, as they do live."""
+    gangs = {
+        name: rerun(make_policy(name))._snapshot.rules.gangs for name in ("fifo-pod", "fifo-pod+specon", "kod2+specon")
+    }
+    assert gangs == {"fifo-pod": False, "fifo-pod+specon": False, "kod2+specon": True}
+
+
 def test_work_is_what_a_job_had_until_it_finished() -> None:
     world = World(Kod2()).nodes("n1", "n2")
     a = rigid("a")
