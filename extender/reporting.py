@@ -5,8 +5,9 @@
         save_checkpoint()
         kohort.saved()
 
-The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/how-to/report-progress.md). A
-report that cannot be delivered is dropped: training never waits for it and never fails by it.
+The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/how-to/report-progress.md). Numbers
+may be of any type that ``float`` or ``int`` takes (numpy's, a tensor's). A report that cannot be delivered is dropped:
+training never fails by it, and waits ``WAIT_SECONDS`` for its answer at the most; it is sent beside the training.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ import os
 import time
 import urllib.request
 from pathlib import Path
-from typing import NamedTuple
+from threading import Thread
+from typing import NamedTuple, SupportsFloat, SupportsInt
 
 URL = "http://kohort-progress.kohort-system.svc:8903/v1/progress"
 TOKEN = "/var/run/secrets/kohort.dev/token"
 SECONDS = 2.0
+WAIT_SECONDS = 0.2
 EVERY_SECONDS = 5.0
 TRIES = 3
+
+Given = dict[str, float | int]
 
 
 class Answer(NamedTuple):
@@ -35,44 +40,111 @@ class Answer(NamedTuple):
         return self.taken
 
 
+class _Sending(Thread):
+    """One report on its way. A daemon: it never keeps a training that has ended."""
+
+    def __init__(self, given: Given) -> None:
+        super().__init__(name="kohort-report", daemon=True)
+        self.given = given
+        self.answer = Answer()
+        self.seconds = 0.0
+        self.told = False
+
+    def run(self) -> None:
+        """Send it."""
+        begun = _now()
+        self.answer = _send(self.given)
+        self.seconds = _now() - begun
+
+    def tell(self) -> Answer:
+        """The answer, once: who is told twice to save would save twice."""
+        if self.told or self.is_alive():
+            return Answer()
+        self.told = True
+        return self.answer
+
+    @property
+    def prompt(self) -> bool:
+        """Whether the next one is worth waiting for."""
+        return self.answer.taken and self.seconds <= WAIT_SECONDS
+
+
 class _Pace:
-    """When the last report was sent (monotonic seconds)."""
+    """When the last report was sent (monotonic seconds), and that report."""
 
     last = -EVERY_SECONDS
+    sent: _Sending | None = None
 
 
-def report(metric: float | None = None, step: int | None = None, steps: int | None = None) -> Answer:
-    """Tell how far training is; at most every five seconds, the others are dropped. The answer is true if it was taken.
+def report(
+    metric: SupportsFloat | None = None, step: SupportsInt | None = None, steps: SupportsInt | None = None
+) -> Answer:
+    """Tell how far training is; at most every five seconds and one at a time, the others are dropped.
 
+    The answer is true if the report was taken. It is waited for as long as Kohort answers promptly; one that comes
+    later is told by the next call, and none is told twice.
     ``KOHORT_PROGRESS_URL`` and ``KOHORT_TOKEN_FILE`` in the environment name another address and token.
     """
-    now = time.monotonic()  # noqa: TID251 - runs in the training pod, where there is no clock of ours
-    if now - _Pace.last < EVERY_SECONDS:
+    try:
+        return _report(metric, step, steps)
+    except Exception:  # a value that is no number; no thread to be had
         return Answer()
-    _Pace.last = now
-    given = {"metric": metric, "step": step, "steps": steps}
-    return _send(given)
 
 
 def saved() -> bool:
-    """Tell that the state is saved, as ``checkpoint`` has asked: the job may be moved. Returns whether it was taken."""
-    return _send({"saved": True}).taken
+    """Tell that the state is saved, as ``checkpoint`` has asked: the job may be moved.
+
+    Returns whether it was taken by now; it is sent on, if not.
+    """
+    try:
+        sending = _begin({"saved": True})
+        sending.join(WAIT_SECONDS)
+        return sending.tell().taken
+    except Exception:
+        return False
 
 
-def _send(given: dict[str, float | int | None]) -> Answer:
+def _report(metric: SupportsFloat | None, step: SupportsInt | None, steps: SupportsInt | None) -> Answer:
+    before, now = _Pace.sent, _now()
+    late = before.tell() if before else Answer()
+    if now - _Pace.last < EVERY_SECONDS or (before and before.is_alive()):
+        return late
+    _Pace.last = now
+    numbers: dict[str, float | int | None] = {
+        "metric": None if metric is None else float(metric),
+        "step": None if step is None else int(step),
+        "steps": None if steps is None else int(steps),
+    }
+    _Pace.sent = sending = _begin({name: number for name, number in numbers.items() if number is not None})
+    if before is None or before.prompt:
+        sending.join(WAIT_SECONDS)
+    return sending.tell() or late
+
+
+def _begin(given: Given) -> _Sending:
+    sending = _Sending(given)
+    sending.start()
+    return sending
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - runs in the training pod, where there is no clock of ours
+
+
+def _send(given: Given) -> Answer:
     """A replica that does not lead refuses; another one is asked."""
     answers = (_try(given) for _ in range(TRIES))
     return next((answer for answer in answers if answer.taken), Answer())
 
 
-def _try(given: dict[str, float | int | None]) -> Answer:
-    body = json.dumps({name: value for name, value in given.items() if value is not None}).encode()
+def _try(given: Given) -> Answer:
     try:
         token = Path(os.environ.get("KOHORT_TOKEN_FILE", TOKEN)).read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        body = json.dumps(given).encode()
         request = urllib.request.Request(os.environ.get("KOHORT_PROGRESS_URL", URL), body, headers)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             asked = answer.status == 200 and json.loads(answer.read()).get("checkpoint") is True
             return Answer(answer.status in (200, 204), asked)
-    except (OSError, ValueError, AttributeError):
+    except Exception:  # whatever an address, a proxy or a broken answer makes of it
         return Answer()

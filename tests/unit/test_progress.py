@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from extender import reporting
@@ -343,14 +346,38 @@ class Heard(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
+def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Nothing sent yet, a token, and nothing of it left on its way."""
+    (tmp_path / "token").write_text("secret\n")
+    monkeypatch.setenv("KOHORT_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
+    monkeypatch.setattr(reporting._Pace, "sent", None)
+    monkeypatch.setattr(reporting, "WAIT_SECONDS", 10.0)  # who answers is waited for, however slow the machine
+    yield monkeypatch
+    arrive()
+
+
+def arrive() -> None:
+    """What was sent has been answered, or given up."""
+    if reporting._Pace.sent is not None:
+        reporting._Pace.sent.join(30.0)
+
+
+def soon(helper: pytest.MonkeyPatch) -> None:
+    """Five seconds later."""
+    helper.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
+
+
+def listen(helper: pytest.MonkeyPatch, port: int) -> None:
+    helper.setenv("KOHORT_PROGRESS_URL", f"http://127.0.0.1:{port}/v1/progress")
+
+
+@pytest.fixture
+def heard(helper: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
     with HTTPServer(("127.0.0.1", 0), Heard) as server:
         server.heard = []  # type: ignore[attr-defined]
         threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True).start()
-        (tmp_path / "token").write_text("secret\n")
-        monkeypatch.setenv("KOHORT_TOKEN_FILE", str(tmp_path / "token"))
-        monkeypatch.setenv("KOHORT_PROGRESS_URL", f"http://127.0.0.1:{server.server_port}/v1/progress")
-        monkeypatch.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
+        listen(helper, server.server_port)
         yield server
         server.shutdown()
 
@@ -368,10 +395,89 @@ def test_the_helper_says_when_to_save_and_tells_when_it_is_done(heard: HTTPServe
     assert heard.heard[-1][2] == {"saved": True}  # type: ignore[attr-defined]
 
 
-def test_the_helper_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
-    monkeypatch.setenv("KOHORT_TOKEN_FILE", "/nowhere/token")
+def test_the_helper_takes_numbers_of_any_library(heard: HTTPServer) -> None:
+    assert reporting.report(metric=np.float32(0.25), step=np.int64(1), steps=np.array(4))
+    assert heard.heard[-1][2] == {"metric": 0.25, "step": 1, "steps": 4}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("given", [{"metric": "low"}, {"metric": np.zeros(2)}, {"step": math.nan}])
+def test_the_helper_drops_what_is_no_number(helper: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
+    assert reporting.report(**given) == (False, False)
+    assert reporting._Pace.sent is None
+
+
+def test_the_helper_never_raises(helper: pytest.MonkeyPatch) -> None:
+    helper.setenv("KOHORT_TOKEN_FILE", "/nowhere/token")
     assert not reporting.report(metric=1.0)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1 progress", "nowhere", "http://127.0.0.1:x/"])
+def test_the_helper_takes_an_address_that_is_none_as_nobody(helper: pytest.MonkeyPatch, url: str) -> None:
+    helper.setenv("KOHORT_PROGRESS_URL", url)
+    assert reporting._try({"metric": 1.0}) == (False, False)
+
+
+BROKEN = {
+    "no HTTP": b"garbage\r\n\r\n",
+    "cut off": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+    "a list": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN.keys())
+def test_the_helper_takes_a_broken_answer_as_none(helper: pytest.MonkeyPatch, answer: bytes) -> None:
+    def serve() -> None:
+        taken, _ = listener.accept()
+        with taken:
+            taken.recv(4096)
+            taken.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listen(helper, listener.getsockname()[1])
+        threading.Thread(target=serve, daemon=True).start()
+        assert reporting._try({"metric": 1.0}) == (False, False)
+
+
+def test_training_waits_for_who_never_answers_once_and_briefly(helper: pytest.MonkeyPatch) -> None:
+    waited: list[float | None] = []
+
+    def join(sending: threading.Thread, timeout: float | None = None) -> None:
+        waited.append(timeout)
+        threading.Thread.join(sending, timeout)
+
+    helper.setattr(reporting, "WAIT_SECONDS", 0.01)
+    helper.setattr(reporting, "SECONDS", 60.0)
+    helper.setattr(reporting._Sending, "join", join)
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts, and says nothing
+        listen(helper, listener.getsockname()[1])
+        assert not reporting.report(metric=1.0)
+        first = reporting._Pace.sent
+        soon(helper)
+        assert not reporting.report(metric=2.0)
+        assert reporting._Pace.sent is first, "one at a time"
+        assert not reporting.saved()
+        assert waited == [0.01, 0.01]
+    arrive()  # nobody listens any more
+    soon(helper)
+    waited.clear()
+    assert not reporting.report(metric=3.0)
+    assert reporting._Pace.sent is not first
+    assert waited == []
+
+
+def test_an_answer_that_comes_late_is_told_by_the_next_call_once(heard: HTTPServer, helper: pytest.MonkeyPatch) -> None:
+    helper.setattr(reporting, "WAIT_SECONDS", 0.0)
+    answers = [reporting.report(metric=7)]
+    arrive()
+    answers += [reporting.report(metric=1), reporting.report(metric=1)]
+    assert [one for one in answers if one] == [(True, True)]
+    soon(helper)
+    reporting.report(metric=1)
+    arrive()
+    helper.setattr(reporting, "WAIT_SECONDS", 10.0)
+    soon(helper)
+    assert reporting.report(metric=7) == (True, True), "who answers in time is waited for again"
 
 
 def test_the_helper_imports_nothing_heavy(tmp_path: Path) -> None:
