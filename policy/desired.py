@@ -264,7 +264,12 @@ def _releases(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
 
 
 def _ours_to_delete(job: Job, gang: Gang) -> bool:
-    """Kinds that cannot be suspended; and where the operator is down, which counts no failure in a suspended job."""
+    """Kinds that cannot be suspended; and where the operator is down, which counts no failure in a suspended job.
+
+    Never pods that nobody would create anew.
+    """
+    if not job.replaced:
+        return False
     if queued(job):
         return gang.state in GIVES_ROOM_UP and not job.suspends
     return gang.state is State.RELEASING and releasing(job) and gang.deadline is None

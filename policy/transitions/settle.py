@@ -53,7 +53,9 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
     if gang.state is State.COMPLETED:
         return []
     if gang.state is State.RELEASING:
-        return _gone(draft, gang)
+        if job.replaced or gang.in_flight or not queued(job):
+            return _gone(draft, gang)
+        move(draft, cleared(gang), Move.GONE)  # its pods are not deleted: nobody would create them anew
     if not (queued(job) or (gang.state is State.MIGRATING and releasing(job))):
         return _withdraw(draft, job, gang, now)
     effects = _obey_bounds(draft, job, gang, now)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -85,11 +86,12 @@ class Best:
     cost: float
 
 
-def best_schedule(costs: Array, work: int, worth: Callable[[int], float]) -> Best | None:
+def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin: int | None = None) -> Best | None:
     """Find the completion slot with the most worth - cost (27, 28); None where the work does not fit into the slots.
 
     costs: [slot, y], costs[:, 0] == 0. Ties: the earlier completion, then fewer workers in later slots. A job of more
     than 6,000 worker-slots is planned in blocks: then its cost is an upper bound.
+    begin: it holds on without a gap once it runs, which is from this slot on at the latest; None: it may pause.
     """
     block = -(-work // LARGEST_TABLE)
     costs = costs[:, ::block] if block > 1 else costs
@@ -104,11 +106,12 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float]) -> Bes
     for slot in range(slots):
         if best is not None and worth(slot) <= best[0]:
             break  # no later completion is worth as much, whatever it costs
-        if np.isinf(costs[slot, 1:]).all():
+        before, cost = (table, costs[slot]) if begin is None else _holding(table, costs[slot], fresh=slot <= begin)
+        if begin is None and np.isinf(costs[slot, 1:]).all():
             choices.append(np.zeros(need + 1, dtype=np.int64))
         else:
-            padded = np.concatenate([np.zeros(most), table])
-            found = sliding_window_view(padded, most + 1)[:, ::-1] + costs[slot]
+            padded = np.concatenate([np.full(most, before[0]), before])
+            found = sliding_window_view(padded, most + 1)[:, ::-1] + cost
             choice = found.argmin(axis=1)
             table = np.take_along_axis(found, choice[:, None], axis=1)[:, 0]
             choices.append(choice)
@@ -118,18 +121,30 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float]) -> Bes
     if best is None:
         return None
     payoff, last, cost = best
-    return Best(_trace(choices, last, need, block), payoff, worth(last), cost)
+    return Best(_trace(choices, last, need, block, begin or 0), payoff, worth(last), cost)
 
 
-def most_work(costs: Array, work: int) -> int:
+def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
+    """The same for a job that holds on: none of the slots between its first and its last is without workers."""
+    before, some = table.copy(), cost.copy()
+    before[0], some[0] = 0.0 if fresh else before[0], np.inf
+    return before, some
+
+
+def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
     """How much of the work fits into the slots at all, in worker-slots."""
     largest = [int(np.flatnonzero(np.isfinite(row)).max()) for row in costs]
+    if not gaps:
+        runs = [sum(run) for some, run in groupby(largest, bool) if some]
+        return min(work, max(runs, default=0))
     return min(work, sum(largest))
 
 
-def _trace(choices: list[Counts], last: int, need: int, block: int) -> dict[int, int]:
+def _trace(choices: list[Counts], last: int, need: int, block: int, begin: int) -> dict[int, int]:
     workers: dict[int, int] = {}
     for slot in range(last, -1, -1):
+        if not need and slot < begin:
+            break  # a job that holds on has begun in the slot after this one
         count = int(choices[slot][need])
         if count:
             workers[slot] = count * block

@@ -117,15 +117,21 @@ class Slotwork:
         """A member has to move: the whole gang starts again where the plan has it, once in a slot.
 
         Where its planned place is not given up, it starts elsewhere and stays there: it would pause and start for ever.
+        A kind that cannot be suspended stays where it is.
         """
-        if job.uid not in self.righted:
+        if job.suspends and job.uid not in self.righted:
             self.righted.add(job.uid)
             self._pause(job, shift)
         elif shift.workers < gang.workers:
             self.actions.append(Resize(job.uid, shift.workers, ps=gang.ps))
 
     def _pause(self, job: Job, until: Shift) -> None:
-        """Until that slot; where it has other ps then, they are given while it is suspended."""
+        """Until that slot; where it has other ps then, they are given while it is suspended.
+
+        A kind that cannot be suspended holds on: its pods would have to be deleted.
+        """
+        if not job.suspends:
+            return
         self.actions.append(Resize(job.uid, 0, ps=until.count(PS) if _lacks_ps(job, until) else None))
         self.verdicts[job.uid] = self._pausing(job.uid) if until.slot > self.slot else Verdict(Reason.PAUSED)
 

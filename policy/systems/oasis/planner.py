@@ -75,15 +75,19 @@ class Planner:
         over = (self._used > self.ground.capacity).any(axis=2)
         return {(self.window.first + int(t), self.ground.nodes[int(n)].name) for t, n in np.argwhere(over)}
 
-    def quote(self, work: Work, barred: frozenset[str], *, whatever: bool = False, part: bool = False) -> Quote:
+    def quote(
+        self, work: Work, barred: frozenset[str], *, whatever: bool = False, part: bool = False, at_once: bool = False
+    ) -> Quote:
         """The best schedule of the job, and its plan.
 
         whatever: plan it also where it does not pay. part: as much of it as there is room for.
+        at_once: from the first slot on, as one that holds on and runs already.
         """
         offers = self._offers(work, barred)
         costs = np.array([found.cost for found in offers]).reshape(len(offers), work.most + 1)
-        size = most_work(costs, work.work) if part else work.work
-        best = best_schedule(costs, size, lambda at: work.worth(self.window.first + at)) if size else None
+        size = most_work(costs, work.work, gaps=not work.holds) if part else work.work
+        begin = (0 if at_once else len(offers) - 1) if work.holds else None
+        best = best_schedule(costs, size, lambda at: work.worth(self.window.first + at), begin) if size else None
         cheapest = self._cheapest(costs)
         if best is None or not (whatever or best.payoff > 1e-9 * work.utility.value):
             return Quote(best, None, cheapest)

@@ -41,6 +41,7 @@ class Plans:
     window: Window
     by_uid: dict[str, Plan]
     works: dict[str, Work] = field(default_factory=dict)
+    _crowds: bool = False
 
     @cached_property
     def planner(self) -> Planner:
@@ -56,14 +57,12 @@ class Plans:
 
         Where others' plans leave no room for that, only in this slot: then it is planned like anybody.
         """
-        gang, work = self.snapshot.gang(job.uid), self.works[job.uid]
-        sized = {WORKER, *(part.role for part in work.parts)}
-        there = Counter((slot.role, node) for slot, node in gang.nodes.items() if slot.role in sized)
-        layout = tuple(sorted((role, node, count) for (role, node), count in there.items()))
-        slots = min(horizon, math.ceil(work.work / max(1, gang.workers)))
-        plan = Plan(work, tuple(Shift(self.slot + later, layout) for later in range(slots)))
+        work = self.works[job.uid]
+        plan = self._as_it_is(job, work, self.slot, horizon)
         self.planner.book(plan)
-        if self.planner.overfull():
+        if work.holds:
+            self._crowds = True
+        elif self.planner.overfull():
             self.planner.free(plan)
             self._force(job, work)
             self.planner.free(self.by_uid[job.uid])
@@ -71,31 +70,64 @@ class Plans:
             self.planner.book(plan)
         self.by_uid[job.uid] = plan
 
+    def _as_it_is(self, job: Job, work: Work, first: int, most: int) -> Plan:
+        """Its members where they are, from that slot on, until its work is done."""
+        gang = self.snapshot.gang(job.uid)
+        sized = {WORKER, *(part.role for part in work.parts)}
+        there = Counter((slot.role, node) for slot, node in gang.nodes.items() if slot.role in sized)
+        layout = tuple(sorted((role, node, count) for (role, node), count in there.items()))
+        slots = min(most, math.ceil(work.work / max(1, gang.workers)))
+        return Plan(work, tuple(Shift(first + later, layout) for later in range(slots)))
+
+    def _holds_on(self, uid: str) -> bool:
+        """Whether the job has members that it cannot give up: its kind cannot be suspended."""
+        return self.by_uid[uid].work.holds and self.snapshot.gang(uid).admitted
+
     def _force(self, job: Job, work: Work, *, freed: bool = False) -> None:
         """A new plan from now on, whether or not it pays: who was admitted is never refused (payoff test off).
 
         Where there is not room enough, as much of the work as there is room for; the rest is planned in later slots.
+        One that holds on goes on at once, where it is if there is no room for all of its work: others make room for it.
         ``freed``: the old plan's room has been given back.
         """
         old = self.by_uid.get(job.uid)
         if old is not None and not freed:
             self.planner.free(old)
         kept = tuple(shift for shift in old.shifts if shift.slot < self.window.first) if old else ()
-        quote = self.planner.quote(work, barred(self.snapshot, job), whatever=True, part=True)
+        stays = work.holds and self.snapshot.gang(job.uid).admitted
+        refused = barred(self.snapshot, job)
+        quote = self.planner.quote(work, refused, whatever=True, part=not stays, at_once=stays)
         made = quote.plan or Plan(work, ())
+        if stays and quote.plan is None:
+            made, self._crowds = self._as_it_is(job, work, self.window.first, self.window.slots), True
         plan = replace(made, work=old.work if old else work, shifts=(*kept, *made.shifts))
         self.by_uid[job.uid] = plan
         self.planner.book(plan)
 
+    def make_room(self) -> None:
+        """Where one that holds on was planned over others' plans, these are made anew."""
+        if self._crowds:
+            self.repair()
+
     def repair(self) -> None:
-        """Nodes came or went: plans that no longer fit are made anew, the most valuable first."""
+        """Nodes came or went: plans that no longer fit are made anew, the most valuable first.
+
+        Before them those that hold on, which take what the others have then.
+        """
         names, first = {node.name for node, _ in self.nodes}, self.window.first
         broken = {uid for uid, plan in self.by_uid.items() if not plan.stands(names, first)}
         for uid in broken:
             self.planner.free(self.by_uid[uid])
+        for uid in sorted(uid for uid in broken if self._holds_on(uid)):
+            self._make_anew(uid)
+            broken.remove(uid)
         while over := self.planner.overfull():
             victim = min(
-                (uid for uid, plan in self.by_uid.items() if uid not in broken and plan.touches(over)),
+                (
+                    uid
+                    for uid, plan in self.by_uid.items()
+                    if uid not in broken and plan.touches(over) and not self._holds_on(uid)
+                ),
                 key=lambda uid: (self._stake(uid), uid),
                 default=None,
             )
@@ -104,8 +136,13 @@ class Plans:
             self.planner.free(self.by_uid[victim])
             broken.add(victim)
         for uid in sorted(broken, key=lambda uid: (-self._stake(uid), uid)):
-            plan = self.by_uid[uid]
-            self._force(self.snapshot.jobs[uid], replace(plan.work, work=max(1, plan.left(first))), freed=True)
+            self._make_anew(uid)
+
+    def _make_anew(self, uid: str) -> None:
+        """The rest of a plan whose room was given back."""
+        plan = self.by_uid[uid]
+        rest = replace(plan.work, work=max(1, plan.left(self.window.first)))
+        self._force(self.snapshot.jobs[uid], rest, freed=True)
 
     def _stake(self, uid: str) -> float:
         """What the job is worth if it completes as planned."""
@@ -156,6 +193,8 @@ class Plans:
         gang = self.snapshot.gang(uid)
         if not gang.admitted:
             return float(plan.work.work) if gang.admitted_at is None else 1.0
+        if self._holds_on(uid):
+            return 1.0  # it keeps its room whatever others were promised
         late = plan.last < self.slot - 1 or self.window.first > self.slot
         return 1.0 if late else None
 

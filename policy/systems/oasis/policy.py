@@ -155,6 +155,7 @@ class Pass:
         for job in adopted:
             self.rejected.pop(job.uid, None)  # somebody else has bound it: what runs is never refused
             plans.adopt(job, self.policy.horizon)
+        plans.make_room()
         for job in arrivals:
             self._decide_about(job)
         if began:

@@ -31,6 +31,7 @@ class Work:
 
     least, most: workers in a slot, where any run (gang minimum; N, and no more than one for each chunk).
     work: worker-slots in all. per_ps: workers that one ps serves (B / b). arrival: the slot of its submission.
+    holds: its kind cannot be suspended, so that it has no slot without workers between its first and its last.
     """
 
     uid: str
@@ -43,6 +44,7 @@ class Work:
     parts: tuple[Part, ...]
     per_ps: float
     utility: Utility
+    holds: bool = False
 
     def worth(self, slot: int) -> float:
         """What finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
@@ -85,6 +87,7 @@ def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
         parts=tuple(_parts(job, training)),
         per_ps=training.workers_per_ps,
         utility=training.utility or Utility(job.utility, 0.0, 0.0),
+        holds=not job.suspends,
     )
 
 

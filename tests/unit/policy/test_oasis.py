@@ -12,6 +12,7 @@ from policy.cluster.events import JobGone, JobSeen, Reported
 from policy.cluster.model import Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import Report, Training, Utility
+from policy.desired import desired
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.policy import Pass
 from policy.systems.oasis.prices import Floor
@@ -26,7 +27,7 @@ WORTH = Utility(100.0, 0.1, 20.0)
 def trains(name: str, slots: int, most: int = 4, utility: Utility = WORTH, **more: object) -> JobBuilder:
     """A job of so many worker-slots: chunks of one slot each, epochs to fill them up."""
     training = Training(epochs=-(-slots // most), chunks=most, seconds=SLOT, utility=utility, **more)  # type: ignore[arg-type]
-    return job(name, training=training).ps(1, cpu=1).workers(1, most, asked=1, cpu=2)
+    return job(name, training=training, suspends=True).ps(1, cpu=1).workers(1, most, asked=1, cpu=2)
 
 
 def world(*nodes: str | Node, **parameters: object) -> World:
@@ -164,6 +165,48 @@ def test_an_empty_slot_is_a_pause_and_the_job_goes_on_in_the_next() -> None:
     assert made.state("slow") is State.RUNNING
 
 
+def lone(name: str, slots: int, **more: object) -> JobBuilder:
+    """A pod whose kind cannot be suspended, and that nobody would create anew; it says that it is done so soon."""
+    made = trains(name, slots, most=1).workers(1, 1, cpu=4)
+    only = {"suspends": False, "replaced": False, "elastic": False, "roles": made.done().roles[1:], **more}
+    return made.with_(**only)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_job_that_cannot_be_suspended_holds_on_beyond_its_plan_and_the_others_make_room(replaced: bool) -> None:
+    made = world(node("n1", cpu=4))
+    held, other = lone("a", 1, replaced=replaced), lone("b", 3, suspends=True)
+    run(made, held)
+    run(made, other)
+    assert counts(made, "b") == {1: 1, 2: 1, 3: 1}
+    for _ in range(3):
+        next_slot(made, held, other)
+        assert (made.state("a"), desired(made.snapshot, 500).release) == (State.RUNNING, ())
+        assert (counts(made, "a"), counts(made, "b")) == ({0: 1}, {1: 1, 2: 1, 3: 1})
+    made.end(held)
+    next_slot(made, other)
+    assert made.state("b") is State.RUNNING
+
+
+def test_a_job_that_cannot_be_suspended_is_not_moved_to_where_its_plan_has_it() -> None:
+    made = swapped(suspends=False)
+    made.pass_time(1.0)
+    assert [made.state(name) for name in "ab"] == [State.RUNNING, State.RUNNING]
+    assert desired(made.snapshot, 500).release == ()
+
+
+def test_a_job_that_cannot_be_suspended_stays_on_its_node_while_others_are_planned_around_it() -> None:
+    """What another policy had begun on all of the room has a plan over those of the others, which are made anew."""
+    made = world(node("n1", cpu=4))
+    run(made, lone("a", 3))
+    run(made, lone("b", 2, suspends=True))
+    taken = replace(book(made), plans={uid: one for uid, one in book(made).plans.items() if uid == "job-b"})
+    shifted = taken.plans["job-b"].moved(-3)
+    made.snapshot = replace(made.snapshot, memory={MEMORY: replace(taken, plans={"job-b": shifted})})
+    made.pass_time(1.0)
+    assert (counts(made, "a"), counts(made, "b")) == ({0: 1, 1: 1, 2: 1}, {3: 1, 4: 1})
+
+
 def test_a_lost_node_has_its_plans_made_anew_whether_or_not_they_pay() -> None:
     made = world("n1", "n2")
     run(made, trains("a", 16))
@@ -213,11 +256,11 @@ def planned_on(made: World, name: str, where: str) -> None:
     made.snapshot = replace(made.snapshot, memory=memory)
 
 
-def swapped() -> World:
+def swapped(**more: object) -> World:
     """Two jobs, each where the other one is planned."""
     made = world("n1", "n2")
-    run(made, trains("a", 12))
-    run(made, trains("b", 12))
+    run(made, trains("a", 12).with_(**more))
+    run(made, trains("b", 12).with_(**more))
     assert (made.plan("a")["ps-0"], made.plan("b")["ps-0"]) == ("n1", "n2")
     planned_on(made, "a", "n2")
     planned_on(made, "b", "n1")

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from policy.systems.oasis.dp import Offer, Role, best_schedule, offer
+from policy.systems.oasis.dp import Offer, Role, best_schedule, most_work, offer
 
 INSTANCES = 1000
 
@@ -76,6 +76,41 @@ def test_a_gang_minimum_may_do_more_than_is_asked() -> None:
     found = best_schedule(costs, 5, lambda slot: 10.0 - slot)
     assert found is not None
     assert found.workers == {0: 3, 1: 3}
+
+
+def test_a_job_that_holds_on_has_no_gap_and_one_that_runs_begins_at_once() -> None:
+    costs = np.array([[0.0, 1.0, 2.0], [0.0, 9.0, 18.0], [0.0, 1.0, 2.0], [0.0, 2.0, 4.0]])
+    late = lambda _: 100.0  # noqa: E731
+    assert best_schedule(costs, 4, late).workers == {0: 2, 2: 2}  # type: ignore[union-attr]
+    assert best_schedule(costs, 4, late, begin=3).workers == {2: 2, 3: 2}  # type: ignore[union-attr]
+    assert best_schedule(costs, 4, late, begin=0).workers == {0: 2, 1: 1, 2: 1}  # type: ignore[union-attr]
+
+
+def test_the_schedule_without_gaps_is_the_best_that_trying_every_one_finds() -> None:
+    chance = random.Random(4)
+    for _ in range(300):
+        costs, work = costs_of(chance)
+        worth = sorted((chance.uniform(0.0, 60.0) for _ in costs), reverse=True)
+        begin = chance.randrange(len(costs))
+        found = best_schedule(costs, work, worth.__getitem__, begin)
+        runs = [
+            worth[last] - sum(costs[at, count] for at, count in enumerate(counts, first))
+            for first in range(begin + 1)
+            for last in range(first, len(costs))
+            for counts in itertools.product(range(1, costs.shape[1]), repeat=last - first + 1)
+            if sum(counts) >= work
+        ]
+        best = max((payoff for payoff in runs if math.isfinite(payoff)), default=None)
+        assert (found is None) == (best is None)
+        if found is not None:
+            assert found.payoff == pytest.approx(best)
+            slots = list(found.workers)
+            assert slots == list(range(slots[0], slots[-1] + 1))
+
+
+def test_what_fits_without_a_gap_is_the_longest_run() -> None:
+    costs = np.array([[0.0, 1.0], [0.0, math.inf], [0.0, 1.0], [0.0, 1.0]])
+    assert (most_work(costs, 9), most_work(costs, 9, gaps=False)) == (3, 2)
 
 
 def roles_of(chance: random.Random, *, apart: bool) -> tuple[Role, ...]:

@@ -14,6 +14,9 @@ from policy.systems import make_policy
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     START,
+    Bind,
+    BindDone,
+    BindRefused,
     JobBuilder,
     JobSeen,
     NodeGone,
@@ -116,6 +119,19 @@ def test_without_gangs_a_job_without_a_worker_role_is_given_each_member_as_it_ha
     world.bind(gang)
     world.see(node("n1", cpu=6))
     assert {str(slot) for slot in world.gang("a").nodes} == {"trainer-0", "trainer-1", "trainer-2"}
+
+
+def test_a_gang_of_such_pods_that_is_half_bound_keeps_them_and_is_mended() -> None:
+    gang = job("a", replaced=False).workers(2)
+    world = World().nodes("n1")
+    world.submit(gang)
+    world.hold("uid-a-worker-0")
+    first, second = (e for e in world.hold("uid-a-worker-1") if isinstance(e, Bind))
+    world.do(BindDone(first.uid, first.node), BindRefused(second.uid, "no"))
+    world.pass_time(1000)
+    assert (world.state("a"), desired(world.snapshot, 500).release) == (State.REPAIRING, ())
+    world.bind(gang)
+    assert world.state("a") is State.RUNNING
 
 
 def released() -> World:

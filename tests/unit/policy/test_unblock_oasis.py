@@ -60,7 +60,9 @@ def priced(seed: int, targets: tuple[int, int] = (3, 12)) -> World:
         chunks, least = draw.randint(8, 20), draw.randint(1, 3)
         utility = Utility(draw.choice((1, 10, 100)), draw.choice((0.0, 0.2, 1.0)), draw.randint(*targets))
         shape = job(f"r{index}", training=Training(chunks=chunks, seconds=SLOT, utility=utility), arrival=world.now)
-        made = shape.workers(least, least + draw.randint(1, 5), cpu=draw.choice((1, 2, 4)), memory=1)
+        made = shape.with_(suspends=True).workers(
+            least, least + draw.randint(1, 5), cpu=draw.choice((1, 2, 4)), memory=1
+        )
         left[made.done().uid] = chunks
         world.submit(made.ps() if draw.random() < 0.5 else made)
         carry_out(world)
