@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from policy.systems.oasis.prices import Array
 
 Counts = NDArray[np.int64]
+MANY = 1e6  # members that a node takes who ask for nothing; finite, for they are added up
 LARGEST_TABLE = 6000  # worker-slots; more are planned in blocks of several
 
 
@@ -71,7 +72,7 @@ def _caps(left: Array, request: Array) -> Array:
     """How many such members each node takes: [1 or y, node]."""
     asked = request > 0
     if not asked.any():
-        return np.full(left.shape[:2], np.inf)
+        return np.full(left.shape[:2], MANY)
     counts: Array = np.floor(left[:, :, asked] / request[asked]).min(axis=2)
     return np.maximum(counts, 0.0)
 

@@ -23,7 +23,7 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
     if plan is None or uid not in snapshot.jobs or told is None or told.at < begin - slot_seconds:
         return None
     shift = plan.at(slot)
-    passed = (told.at - begin) / slot_seconds * (shift.workers if shift else 0)  # since the slot began; may be negative
+    passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)  # since the slot began; may be negative
     whole = work_of(snapshot.jobs[uid], slot_seconds).work
     needed = max(0.0, whole * (1.0 - (told.done or 0.0)) + min(0.0, passed))
     scheduled = max(0.0, plan.left(slot) - max(0.0, passed))
@@ -34,5 +34,5 @@ def _follows(plan: Plan, slot: int, needed: float, scheduled: float, tolerance: 
     """What the next slot does about it, in words."""
     if needed > scheduled * (1.0 + tolerance):
         return "the rest is planned anew at the next slot"
-    spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].workers >= needed
+    spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].units >= needed
     return "the last of its slots are given back at the next slot" if spare else ""

@@ -107,7 +107,7 @@ class Slotwork:
                 return
             shift = changed
         missing = self._assign(shift, kept)
-        servers = shift.count(PS) if job.ps_elastic else None
+        servers = _given_ps(job, shift)
         same = gang.workers == shift.workers and (servers is None or servers == gang.ps)
         if not (missing or not same) or (missing and not self._take(job, missing)):
             return
@@ -216,7 +216,7 @@ class Slotwork:
                 self.verdicts[job.uid] = NOT_OFFERED if refused else NOT_FREE
                 return
             nodes = other
-        servers = shift.count(PS) if job.ps_elastic else None
+        servers = _given_ps(job, shift)
         self.actions.append(Admit(job.uid, shift.workers, nodes, ps=servers))
 
     def _too_early(self, job: Job) -> bool:
@@ -282,6 +282,11 @@ def _lacks_ps(job: Job, shift: Shift) -> bool:
     return job.ps_restarts and within(job, shift) and shift.count(PS) != job.servers
 
 
+def _given_ps(job: Job, shift: Shift) -> int | None:
+    """The ps of the slot, where they come and go with the workers; None: those that it asks for."""
+    return shift.count(PS) if job.ps_elastic and job.worker is not None else None
+
+
 def within(job: Job, shift: Shift) -> bool:
-    """Whether the slot's workers are within the bounds that the job has now."""
-    return job.min_workers <= shift.workers <= job.max_workers
+    """Whether the slot's workers are within the bounds that the job has now; a job without workers has none."""
+    return job.worker is None or job.min_workers <= shift.workers <= job.max_workers

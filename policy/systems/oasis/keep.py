@@ -1,7 +1,8 @@
 """The book as the job objects hold it: each job's part of it, in JSON's types. Nothing that is read is trusted.
 
 Left out is what follows from facts: the ground, and of a job's work the constraints, which its pod template states, and
-what its kind and roles decide. The bounds of the prices follow from the jobs seen; those whose object is deleted are forgotten with it at a restart.
+what its kind and roles decide. The bounds of the prices follow from the jobs seen; those whose object is deleted are
+forgotten with it at a restart.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def _read_work(job: Job, written: list[Any]) -> Work:
         per_ps=math.inf if per_ps is None else number(per_ps),
         utility=Utility(*map(number, rows(utility, 3))),
         holds=not job.suspends,
+        single=worker is None,
     )
 
 

@@ -110,7 +110,10 @@ class Planner:
     def _roles(self, work: Work, barred: frozenset[str]) -> tuple[Role, ...]:
         allowed = np.array([count == 0 or count >= work.least for count in range(work.most + 1)])
         workers = np.where(allowed, np.arange(work.most + 1), -1)
-        roles = [Role(WORKER, self._vector(work.requests), self._open(WORKER, work.constraints, barred), workers)]
+        roles = []
+        if not work.single:
+            is_open = self._open(WORKER, work.constraints, barred)
+            roles.append(Role(WORKER, self._vector(work.requests), is_open, workers))
         for part in work.parts:
             found = [work.counts(part, count) for count in range(work.most + 1)]
             counts: Counts = np.array([-1 if count is None else count for count in found])
@@ -128,7 +131,7 @@ class Planner:
         return found
 
     def _shift(self, work: Work, at: int, count: int, found: Offer) -> Shift:
-        names = (WORKER, *(part.role for part in work.parts))
+        names = [part.role for part in work.parts] if work.single else [WORKER, *(part.role for part in work.parts)]
         layout = Counter[tuple[str, str]]()
         for role, take in zip(names, found.takes, strict=True):
             for node in np.flatnonzero(take[count]):

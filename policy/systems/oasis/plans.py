@@ -183,7 +183,7 @@ class Plans:
         before = plan.at(self.slot - 1)
         since = max(0.0, start - last.at) / self.slot_seconds
         work = work_of(self.snapshot.jobs[uid], self.slot_seconds).work
-        return work * (1.0 - (last.done or 0.0)) - since * (before.workers if before else 0)
+        return work * (1.0 - (last.done or 0.0)) - since * (before.units if before else 0)
 
     def _overdue(self, uid: str, plan: Plan) -> float | None:
         """Worker-slots of a job that is past its plan, which it is the end of a slot at the soonest.
@@ -201,7 +201,7 @@ class Plans:
     def _trim(self, uid: str, plan: Plan, need: float) -> None:
         shifts = list(plan.shifts)
         left = plan.left(self.slot)
-        while shifts and shifts[-1].slot > self.slot and left - shifts[-1].workers >= need:
-            left -= shifts.pop().workers
+        while shifts and shifts[-1].slot > self.slot and left - shifts[-1].units >= need:
+            left -= shifts.pop().units
         if len(shifts) < len(plan.shifts):
             self.by_uid[uid] = replace(plan, shifts=tuple(shifts))

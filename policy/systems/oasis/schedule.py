@@ -30,6 +30,11 @@ class Shift:
         """Workers (y)."""
         return self.count(WORKER)
 
+    @property
+    def units(self) -> int:
+        """Worker-slots: what it does of the job's work. A job without workers is one unit."""
+        return self.workers or 1
+
     def on(self, role: str) -> dict[str, int]:
         """Node -> members of that role."""
         return {node: count for name, node, count in self.layout if name == role}
@@ -53,7 +58,7 @@ class Plan:
 
     def left(self, slot: int) -> int:
         """Worker-slots from that slot on."""
-        return sum(shift.workers for shift in self.shifts if shift.slot >= slot)
+        return sum(shift.units for shift in self.shifts if shift.slot >= slot)
 
     @property
     def last(self) -> int:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
-from policy.cluster.resources import BANDWIDTH, NOTHING, Resources
+from policy.cluster.resources import BANDWIDTH, Resources, total
 from policy.cluster.training import DUST, Training, Utility
 
 POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps; without it a node takes both
@@ -32,6 +32,7 @@ class Work:
     least, most: workers in a slot, where any run (gang minimum; N, and no more than one for each chunk).
     work: worker-slots in all. per_ps: workers that one ps serves (B / b). arrival: the slot of its submission.
     holds: its kind cannot be suspended, so that it has no slot without workers between its first and its last.
+    single: a job without workers: its other roles are one unit of work in a slot; ``requests`` is what they ask for.
     """
 
     uid: str
@@ -45,6 +46,7 @@ class Work:
     per_ps: float
     utility: Utility
     holds: bool = False
+    single: bool = False
 
     def worth(self, slot: int) -> float:
         """What finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
@@ -59,7 +61,7 @@ class Work:
         """Replicas of the part beside so many workers; None where they cannot be (6), (7)."""
         if workers == 0:
             return 0
-        if part.role != PS:
+        if part.role != PS or self.single:
             return part.fixed
         if part.fixed is not None:
             return part.fixed if workers <= part.fixed * self.per_ps + DUST else None
@@ -75,29 +77,36 @@ def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
     training = job.training or Training(chunks=max(1, job.max_workers), seconds=slot_seconds)
     most = max(1, min(job.max_workers, training.chunks), job.min_workers)
     work = math.ceil(training.worker_slots(slot_seconds) * (1.0 - done) - DUST)
-    worker = job.worker
+    worker, parts = job.worker, tuple(_parts(job, training))
+    requests = worker.requests if worker else _unit(parts)
     return Work(
         uid=job.uid,
         arrival=math.floor(job.arrival / slot_seconds),
         least=max(1, job.min_workers),
         most=most,
         work=max(1, work),
-        requests=_with_bandwidth(worker.requests if worker else NOTHING, training.worker_bandwidth),
+        requests=_with_bandwidth(requests, training.worker_bandwidth if worker else 0.0),
         constraints=worker.constraints if worker else ANYWHERE,
-        parts=tuple(_parts(job, training)),
+        parts=parts,
         per_ps=training.workers_per_ps,
         utility=training.utility or Utility(job.utility, 0.0, 0.0),
         holds=not job.suspends,
+        single=worker is None,
     )
 
 
+def _unit(parts: tuple[Part, ...]) -> Resources:
+    return total(part.requests.times(part.fixed or 0) for part in parts if part.role != PS)
+
+
 def _parts(job: Job, training: Training) -> list[Part]:
-    parts = []
+    """A job without workers has all that it asks for: there is nothing that its ps would follow."""
+    parts, follows = [], job.worker is not None
     for role in job.roles:
-        if role.name == WORKER or (role.name == PS and training.all_reduce and job.ps_elastic):
+        if role.name == WORKER or (role.name == PS and training.all_reduce and job.ps_elastic and follows):
             continue
         bandwidth = training.ps_bandwidth if role.name == PS else 0.0
-        varies = role.name == PS and job.ps_varies and not training.all_reduce
+        varies = role.name == PS and job.ps_varies and not training.all_reduce and follows
         fixed = None if varies else role.replicas
         parts.append(Part(role.name, _with_bandwidth(role.requests, bandwidth), role.constraints, fixed))
     return parts

@@ -11,6 +11,7 @@ from policy.cluster.actions import Reject
 from policy.cluster.events import JobGone, JobSeen, Reported
 from policy.cluster.model import Node, Pod
 from policy.cluster.reasons import Reason
+from policy.cluster.resources import NOTHING
 from policy.cluster.training import Report, Training, Utility
 from policy.desired import desired
 from policy.systems.oasis import Oasis
@@ -205,6 +206,45 @@ def test_a_job_that_cannot_be_suspended_stays_on_its_node_while_others_are_plann
     made.snapshot = replace(made.snapshot, memory={MEMORY: replace(taken, plans={"job-b": shifted})})
     made.pass_time(1.0)
     assert (counts(made, "a"), counts(made, "b")) == ({0: 1, 1: 1, 2: 1}, {3: 1, 4: 1})
+
+
+@pytest.mark.parametrize("roles", [{"master": 1}, {"x-0": 2, "y-0": 1}, {"ps": 2}])
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_job_without_workers_is_planned_and_started_as_one_unit(roles: dict[str, int], bare: bool) -> None:
+    """bare: its members ask for nothing, of which a node takes any number."""
+    made = world("n1", "n2")
+    one = job(
+        "a",
+        kind="JobSet",
+        suspends=True,
+        ps_elastic=True,
+        training=Training(epochs=3, chunks=1, seconds=SLOT, utility=WORTH),
+    )
+    for name, count in roles.items():
+        one = one.role(name, count, cpu=2)
+    if bare:
+        one = one.with_(roles=tuple(replace(role, requests=NOTHING) for role in one.done().roles))
+    run(made, one)
+    assert (made.state("a"), made.gang("a").workers, len(made.plan("a"))) == (State.RUNNING, 0, sum(roles.values()))
+    assert counts(made, "a") == {0: 0, 1: 0, 2: 0}
+    assert plan(made, "a").left(0) == 3
+    before = made.gang("a")
+    made.pass_time(SLOT)
+    made.pass_time(SLOT)
+    assert made.gang("a") == before
+
+
+def test_a_job_without_workers_pays_for_its_roles_and_takes_their_room() -> None:
+    made = world(node("n1", cpu=4))
+    for name in "ab":
+        run(
+            made,
+            job(name, suspends=True, training=Training(chunks=2, seconds=SLOT, utility=WORTH)).role("master", 1, cpu=3),
+        )
+    assert [list(counts(made, name)) for name in "ab"] == [[0, 1], [2, 3]]
+    assert plan(made, "a").payoff > plan(made, "b").payoff
+    parts = made.policy.parts(made.snapshot.memory)  # type: ignore[attr-defined]
+    assert made.policy.recalled(made.snapshot, parts)[MEMORY].plans == book(made).plans  # type: ignore[attr-defined]
 
 
 def test_a_lost_node_has_its_plans_made_anew_whether_or_not_they_pay() -> None:

@@ -80,7 +80,9 @@ def test_more_ps_than_workers_cannot_be() -> None:
 def test_ps_that_may_not_change_are_all_held_and_bound_the_workers() -> None:
     fixed = work(ps_elastic=False)
     assert [fixed.counts(fixed.parts[0], n) for n in (0, 1, 6)] == [0, 2, 2]
-    one = work_of(job(ps_elastic=False, roles=(Role(PS, 1, Resources({"cpu": 1})),)), 100.0)
+    one = work_of(
+        job(ps_elastic=False, roles=(Role(PS, 1, Resources({"cpu": 1})), Role(WORKER, 1, Resources({})))), 100.0
+    )
     assert one.counts(one.parts[0], 4) is None
 
 
