@@ -30,12 +30,12 @@ Json = dict[str, Any]
 
 def write_book(book: Book) -> Mapping[str, Json]:
     """Each job's part: the plan or the refusal, what the prices keep of the job, and the slot that was begun last."""
-    return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.rejected, *book.seen}}
+    return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.shelved, *book.rejected, *book.seen}}
 
 
 def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book:
     """The book of these parts; a job whose part is spoilt is one that nothing was decided about."""
-    plans, rejected, seen = dict[str, Plan](), dict[str, Refusal](), dict[str, Seen]()
+    plans, rejected, seen, shelved = dict[str, Plan](), dict[str, Refusal](), dict[str, Seen](), dict[str, Plan]()
     slot, righted = -1, set[str]()
     for uid, part in parts.items():
         if name not in part:
@@ -47,7 +47,10 @@ def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book
         slot = max(slot, found.slot)
         if found.seen is not None:
             seen[uid] = found.seen
-        if not lives(snapshot.jobs[uid]):
+        job, plan = snapshot.jobs[uid], found.plan
+        if plan is not None and (found.shelved or job.suspended):
+            shelved[uid] = plan.since(found.slot)
+        if not lives(job) or uid in shelved:
             continue
         if found.plan is not None:
             plans[uid] = found.plan
@@ -55,7 +58,7 @@ def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book
             rejected[uid] = found.refusal
         if found.righted == found.slot:
             righted.add(uid)
-    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)))
+    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)), shelved)
 
 
 class _Entry:
@@ -67,6 +70,7 @@ class _Entry:
         refused_in = whole(part["refused"], MOST_SLOT) if "refused" in part else None
         self.refusal = Refusal(word(part.get("rejected", ""), LONGEST_TEXT), refused_in)
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
+        self.shelved = truth(part.get("shelved", False))
         self.righted = self.slot if truth(part.get("righted", False)) else None
 
 
@@ -74,6 +78,8 @@ def _write_entry(book: Book, uid: str) -> Json:
     entry: Json = {}
     if uid in book.plans:
         entry |= {"slot": book.slot, "plan": _write_plan(book.plans[uid])}
+    elif uid in book.shelved:
+        entry |= {"slot": book.slot, "plan": _write_plan(book.shelved[uid]), "shelved": True}
     if refusal := book.rejected.get(uid):
         entry["rejected"] = refusal.why[:LONGEST_TEXT]
         if refusal.slot is not None:

@@ -70,6 +70,10 @@ class Plans:
             self.planner.book(plan)
         self.by_uid[job.uid] = plan
 
+    def resume(self, job: Job) -> None:
+        """Its user lets a job go on that was admitted before: it is planned anew, whether or not that pays."""
+        self._force(job, self.works[job.uid])
+
     def _as_it_is(self, job: Job, work: Work, first: int, most: int) -> Plan:
         """Its members where they are, from that slot on, until its work is done."""
         gang = self.snapshot.gang(job.uid)

@@ -24,8 +24,8 @@ from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Quote, Window, hopeless, seen_of
 from policy.systems.oasis.plans import Plans
 from policy.systems.oasis.prices import Floor, Pricing, usable
-from policy.systems.oasis.schedule import MEMORY, Book, Refusal, Seen
-from policy.systems.oasis.workload import work_of
+from policy.systems.oasis.schedule import MEMORY, Book, Plan, Refusal, Seen
+from policy.systems.oasis.workload import Work, work_of
 from policy.systems.queue import Feasible, bar
 
 
@@ -106,7 +106,8 @@ class Oasis:
             return memory
         plans = {uid: plan for uid, plan in book.plans.items() if uid != job_uid}
         rejected = {uid: one for uid, one in book.rejected.items() if uid != job_uid}
-        return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected)}
+        shelved = {uid: plan for uid, plan in book.shelved.items() if uid != job_uid}
+        return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected, shelved=shelved)}
 
     def window(self, now: float) -> Window:
         """The slots that may still be planned; the one that has begun is not among them."""
@@ -131,6 +132,7 @@ class Pass:
             policy.slot_seconds, self.window,
             {uid: plan for uid, plan in self.book.plans_at(self.slot).items() if self._lives(uid)},
         )  # fmt: skip
+        self.shelved = self._shelved()
         self.rejected = {uid: one for uid, one in self.book.rejected_by(self.slot).items() if self._lives(uid)}
         self.seen = self.book.seen
         self.actions: list[Action] = []
@@ -140,13 +142,34 @@ class Pass:
         job = self.snapshot.jobs.get(uid)
         return job is not None and lives(job)
 
+    def _shelved(self) -> dict[str, Plan]:
+        """What is left of the plans of those whom their users have suspended, until they are planned anew."""
+        jobs = self.snapshot.jobs
+        left = {uid: plan.since(self.slot) for uid, plan in self.book.plans_at(self.slot).items()}
+        found = {**left, **self.book.shelved}
+        return {
+            uid: plan
+            for uid, plan in found.items()
+            if uid not in self.plans.by_uid and uid in jobs and not (jobs[uid].finished or jobs[uid].deleting)
+        }
+
+    def _work(self, job: Job) -> Work:
+        """What is to be planned of a job: all of its work, or what is left where it was admitted before."""
+        seconds, plan = self.policy.slot_seconds, self.shelved.get(job.uid)
+        if plan is None:
+            return work_of(job, seconds)
+        done = [one.done for one in self.snapshot.reports.get(job.uid, ()) if one.done is not None]
+        if done:
+            return work_of(job, seconds, done[-1])
+        return replace(work_of(job, seconds), work=max(1, plan.left(0)))
+
     def run(self) -> Decision:
         """Repairs first, then arrivals, then the slot's orders."""
         plans = self.plans
         ground = tuple((node.name, room) for node, room in plans.nodes)
         began = self.slot != self.book.slot
         arrivals, adopted = self._undecided(), self._adopted()
-        plans.works |= {job.uid: work_of(job, self.policy.slot_seconds) for job in (*arrivals, *adopted)}
+        plans.works |= {job.uid: self._work(job) for job in (*arrivals, *adopted)}
         if began:
             plans.follow_reports(self.policy.drift)
         plans.obey_edits()
@@ -157,7 +180,10 @@ class Pass:
             plans.adopt(job, self.policy.horizon)
         plans.make_room()
         for job in arrivals:
-            self._decide_about(job)
+            if job.uid in self.shelved:
+                plans.resume(job)
+            else:
+                self._decide_about(job)
         if began:
             plans.forget_past()
         orders = Slotwork(
@@ -167,7 +193,8 @@ class Pass:
         orders.run()
         verdicts = {**self._told(), **self.verdicts, **orders.verdicts}
         righted = tuple(sorted(orders.righted))
-        book = Book(plans.by_uid, self.rejected, self.seen, self.slot, ground, righted)
+        shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans.by_uid}
+        book = Book(plans.by_uid, self.rejected, self.seen, self.slot, ground, righted, shelved)
         remember = [Remember(MEMORY, book)] if book != self.book else []
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 

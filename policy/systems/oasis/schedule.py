@@ -120,6 +120,7 @@ class Book:
     plans, rejected, seen: by job uid; seen: submitted jobs of the window, for the bounds of the prices.
     slot: whose beginning was dealt with last. ground: the usable nodes and what they had for jobs at that time.
     righted: jobs that were paused in this slot to start again where their plan has them.
+    shelved: what was left of the plans of jobs that their users have suspended; it takes no room.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
@@ -128,6 +129,7 @@ class Book:
     slot: int = -1
     ground: tuple[tuple[str, Resources], ...] = ()
     righted: tuple[str, ...] = ()
+    shelved: Mapping[str, Plan] = field(default_factory=dict)
 
     def rejected_by(self, slot: int) -> Mapping[str, Refusal]:
         """The refusals that stand in that slot.

@@ -247,6 +247,59 @@ def test_a_job_without_workers_pays_for_its_roles_and_takes_their_room() -> None
     assert made.policy.recalled(made.snapshot, parts)[MEMORY].plans == book(made).plans  # type: ignore[attr-defined]
 
 
+def suspended(made: World, one: JobBuilder) -> None:
+    """Its user suspends it, and its operator deletes its pods."""
+    made.see(JobBuilder(made.snapshot.jobs[one.done().uid]).with_(suspended=True))
+    made.do(*(PodGone(p.uid) for p in list(made.snapshot.every_pod_of(one.done().uid))))
+
+
+def resumed(made: World, one: JobBuilder) -> None:
+    """Its user lets it go on, and its operator creates its pods anew."""
+    made.see(one.replicas(1))
+    made.see(*(made.fresh(p) for p in members(one.replicas(1).done())))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("reported", [False, True])
+def test_a_job_that_its_user_suspends_stays_admitted_and_does_not_do_its_work_twice(
+    reported: bool, restarted: bool
+) -> None:
+    """Resumed when it is worth next to nothing any more; with its report, or by what its plan had left."""
+    made = world(node("n1", cpu=20))
+    one = trains("a", 16, utility=Utility(100.0, 3.0, 5.0))
+    run(made, one)
+    made.pass_time(2 * SLOT)
+    if reported:
+        made.do(Reported("job-a", Report(made.now, None, 0.75)))
+    parts = made.policy.parts(made.snapshot.memory)  # type: ignore[attr-defined]
+    suspended(made, one)
+    assert book(made).plans == {}
+    other = trains("b", 8)
+    run(made, other)
+    assert counts(made, "b") == {0: 4, 1: 4}
+    made.end(other)
+    if restarted:
+        recalled = made.policy.recalled(made.snapshot, parts)  # type: ignore[attr-defined]
+        made.snapshot = replace(made.snapshot, memory=recalled)
+    made.pass_time(6 * SLOT)
+    resumed(made, one)
+    assert counts(made, "a") == ({0: 4} if reported else {0: 4, 1: 4})
+    assert book(made).shelved == {}
+    made.bind(one)
+    assert made.state("a") is State.RUNNING
+
+
+def test_the_plan_of_a_suspended_job_is_forgotten_with_it() -> None:
+    made = world()
+    one = trains("a", 16)
+    run(made, one)
+    suspended(made, one)
+    assert list(book(made).shelved) == ["job-a"]
+    made.do(JobGone("job-a"))
+    made.pass_time(SLOT)
+    assert book(made).shelved == {}
+
+
 def test_a_lost_node_has_its_plans_made_anew_whether_or_not_they_pay() -> None:
     made = world("n1", "n2")
     run(made, trains("a", 16))
