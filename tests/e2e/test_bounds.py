@@ -107,6 +107,6 @@ def test_the_room_of_a_ps_that_a_person_takes_out_is_the_next_jobs(
         submit(plane, second)
         until(lambda: reason(kohort, second), "the second one waits")
         plane.api.patch(first.path, {"spec": {"tfReplicaSpecs": {"PS": {"replicas": 2}}}})
-        until(lambda: len(observer.bound_now("second")) == 2, "the second job whole", 30)
+        until(lambda: len(observer.bound_now("second")) == 2, "the second job whole", 90)
         assert len(observer.bound_now("first")) == 3
         assert job_view(kohort, first)["state"] == "running"
