@@ -46,7 +46,8 @@ class Run:
 
 
 def _text(spec: Spec) -> str:
-    return ",".join([spec.name, *(f"{name}={value}" for name, value in spec.parameters)])
+    text = ",".join([spec.name, *(f"{name}={value}" for name, value in spec.parameters)])
+    return f"{text} as {spec.contents}" if spec.contents else text
 
 
 def policy_of(spec: Spec, seed: int) -> Policy:

@@ -18,7 +18,7 @@ from extender.study.errors import StudyError, refuse
 from extender.study.pool import Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
-from extender.study.scenes import SIM, scene
+from extender.study.scenes import SIM, scene, stamped
 from extender.study.specs import Spec, Value, settings, spec
 from policy.cluster.snapshot import Snapshot
 
@@ -51,7 +51,7 @@ def plan_of(
     chosen = tuple(_with(spec(text, "--policy"), mine) for text in policies)
     plan = Plan(
         policies=chosen,
-        traces=tuple(spec(text, "--trace") for text in traces),
+        traces=tuple(stamped(spec(text, "--trace")) for text in traces),
         seeds=range(first_seed, first_seed + seeds),
         simulator=simulator,
         pods=pods,

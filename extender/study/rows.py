@@ -1,17 +1,18 @@
 """The rows that are done, in a file of JSON lines that is only ever appended to: a study goes on where it stopped.
 
-A row counts only for the code that made it: a change in ``policy`` makes every case run again.
+A row counts only for the code that made it: a change in ``policy`` or ``extender.study`` makes every case run again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
+import extender.study
 import policy
 from extender.study.errors import StudyError
 
@@ -20,11 +21,22 @@ Row = dict[str, Any]
 
 @cache
 def code_version() -> str:
-    """A name for the simulator and the policies as they are now: the hash of their sources."""
-    root, found = Path(next(iter(policy.__path__))), hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        found.update(f"{path.relative_to(root).as_posix()}\0".encode())
-        found.update(path.read_bytes())
+    """A name for the simulator, the policies and the studies as they are now: the hash of their sources."""
+    sources: list[tuple[str, Path]] = []
+    for package in (policy, extender.study):
+        root = Path(next(iter(package.__path__)))
+        paths = sorted(root.rglob("*.py"))
+        sources += [(f"{package.__name__}/{path.relative_to(root).as_posix()}", path) for path in paths]
+    return hash_of(sources)
+
+
+def hash_of(files: Iterable[tuple[str, Path]]) -> str:
+    """Of what stands in these files, each with its name. Raises OSError."""
+    found = hashlib.sha256()
+    for name, path in files:
+        inside = path.read_bytes()
+        found.update(f"{name}\0{len(inside)}\0".encode())
+        found.update(inside)
     return found.hexdigest()[:16]
 
 

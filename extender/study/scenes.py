@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
+from extender.study.rows import hash_of
 from extender.study.specs import Spec, Value
-from extender.study.tracefiles import measured_models, read_step_times, read_trace, seeded
+from extender.study.tracefiles import files_of, measured_models, read_step_times, read_trace, seeded
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Linear
 from policy.sim.papers import dragonworld, oasis_jobs, speconworld
@@ -82,6 +83,15 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     if (may := dict(spec.parameters).get(MIGRATABLE)) is not None:
         found = replace(found, trace=_moved(found.trace, may, spec.text or spec.name))
     return replace(found, settings=_changed(found.settings, mine | dict(simulator)))
+
+
+def stamped(spec: Spec) -> Spec:
+    """With the hash of the files that the scene reads. Raises StudyError."""
+    try:
+        files = files_of(spec)
+        return replace(spec, contents=hash_of((path.name, path) for path in files) if files else "")
+    except OSError as error:
+        raise StudyError(f"{error.filename}: {error.strerror}; give a file that can be read") from None
 
 
 def _moved(trace: Trace, may: Value, what: str) -> Trace:

@@ -13,11 +13,15 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A name and its parameters, in the order given. ``text``: as it was written."""
+    """A name and its parameters, in the order given. ``text``: as it was written.
+
+    ``contents``: the hash of the files that it names, so that a changed file is another trace.
+    """
 
     name: str
     parameters: tuple[tuple[str, Value], ...] = ()
     text: str = ""
+    contents: str = ""
 
     @property
     def label(self) -> str:

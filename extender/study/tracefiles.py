@@ -77,6 +77,21 @@ def read_step_times(folder: str, models: Iterable[str], what: str) -> Measured:
     return Measured(tables)
 
 
+def files_of(spec: Spec) -> list[Path]:
+    """Every file that may be read for the trace: its rows, its nodes, the step times of its models."""
+    path, given = Path(spec.name), dict(spec.parameters)
+    own = [
+        path,
+        path / "pods.csv",
+        path / "nodes.csv",
+        path.parent / "nodes.csv",
+        path.parent / str(given.get("nodes")),
+    ]
+    folder = given.get("step_times")
+    speeds = sorted(Path(str(folder)).glob("*.csv")) if folder is not None else []
+    return [one for one in (*(own if path.exists() else ()), *speeds) if one.is_file()]
+
+
 def seeded(spec: Spec) -> bool:
     """Whether another seed draws another trace from the file."""
     return any(name in ("sample", "node_sample") for name, _ in spec.parameters)

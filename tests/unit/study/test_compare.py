@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from extender.cli import commands
 from extender.study import cases, scenes
+from extender.study.rows import code_version
 from extender.study.scenes import Scene
 from extender.study.specs import Spec
 from policy.sim.fluid.run import simulate as simulate_fluid
@@ -212,6 +213,52 @@ def test_compare_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert again["lines"][0]["seeds"] == 3
     assert answer(*COMPARE, "--seeds", "2", *out) == first
     assert len(made) == 4
+
+
+@pytest.mark.parametrize("changed", ["jobs.csv", "shape.csv", "speeds/bert.csv"])
+def test_a_changed_file_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    """Of the trace's rows, its nodes and its step times; the folder of the results is the same."""
+    monkeypatch.setattr("extender.study.files.can_draw", lambda: False)
+    files = {
+        "jobs.csv": (OWN.format(model="bert"), ",60,", ",90,"),
+        "shape.csv": ("name,cpu_millicores,memory_bytes\nn,10000,34359738368\n", "10000", "1000"),
+        "speeds/bert.csv": ("placement,local_bsz,step_time\n1,8,1.0\n", "1.0", "2.0"),
+    }
+    (tmp_path / "speeds").mkdir()
+    for name, (text, _, _) in files.items():
+        (tmp_path / name).write_text(text)
+    trace = f"{tmp_path}/jobs.csv,label=t,nodes=shape.csv,step_times={tmp_path}/speeds"
+    arguments = ("simulate", "--policy", "kod2", "--trace", trace, "--out", str(tmp_path / "out"))
+    rows = tmp_path / "out" / "rows.jsonl"
+    answer(*arguments)
+    answer(*arguments)
+    assert len(rows.read_text().splitlines()) == 1
+    text, old, new = files[changed]
+    (tmp_path / changed).write_text(text.replace(old, new))
+    again = answer(*arguments)
+    assert len(rows.read_text().splitlines()) == 2
+    fresh = answer(*arguments[:-1], str(tmp_path / "fresh"))
+    assert again == fresh
+
+
+def test_a_changed_folder_of_openb_is_run_again(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu\nn,64000,262144,2\n")
+    pods = "name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time\np,1000,10,1,0,9\n"
+    (tmp_path / "pods.csv").write_text(pods)
+    told = {scenes.stamped(Spec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu\nn,32000,262144,2\n")
+    told |= {scenes.stamped(Spec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
+    (tmp_path / "pods.csv").write_text(pods.replace(",9", ",99"))
+    told.add(scenes.stamped(Spec(str(tmp_path))).contents)
+    assert len(told) == 5 - 2  # a folder is the same trace as the file in it
+    assert scenes.stamped(Spec("kod2")).contents == ""
+
+
+def test_rows_are_of_the_code_of_the_studies_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    was = code_version.__wrapped__()
+    (tmp_path / "a.py").write_text("")
+    monkeypatch.setattr("extender.study.__path__", [str(tmp_path)])
+    assert code_version.__wrapped__() != was
 
 
 def test_a_trace_without_chance_is_run_once(tmp_path: Path) -> None:
