@@ -9,7 +9,7 @@ from typing import Any
 from extender.study.errors import StudyError, refuse
 from extender.study.rows import Row
 from extender.study.scenes import SIM, Scene, scene
-from extender.study.specs import Spec, Value
+from extender.study.specs import SEED, Spec, Value
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.speeds import Saturating
 from policy.sim.objects import KOHORT
@@ -19,7 +19,7 @@ from policy.sim.report import Result
 from policy.sim.rivals import RIVALS
 from policy.sim.traces import rigid
 from policy.systems import SYSTEMS, built, make_policy
-from policy.systems.base import Policy
+from policy.systems.base import Policy, draws
 
 PODS_HEED = frozenset({"patience", "horizon"})  # settings that the pod-level world has, too
 PLAIN = frozenset({"fifo-pod"})  # runs every replica that is asked for, or nothing is computed
@@ -52,15 +52,20 @@ def _text(spec: Spec) -> str:
 
 def policy_of(spec: Spec, seed: int) -> Policy:
     """The policy; one that draws gets the seed where none was given. Raises StudyError."""
-    system = SYSTEMS.get(spec.name)
-    draws = system is not None and any(field.name == "seed" for field in fields(system))
+    system = SYSTEMS.get(spec.name.partition("+")[0])
+    drawn = system is not None and any(field.name == SEED for field in fields(system))
     try:
         if spec.name in RIVALS:
             rival: Policy = built(spec.name, RIVALS[spec.name], dict(spec.given()))
             return rival
-        return make_policy(spec.name, **(spec.given(seed=seed) if draws else spec.given()))
+        return make_policy(spec.name, **(spec.given(seed=seed) if drawn else spec.given()))
     except (TypeError, ValueError) as error:
         raise StudyError(f"--policy {spec.text or spec.name}: {error}; see docs/policies") from None
+
+
+def follows_seed(spec: Spec) -> bool:
+    """Whether the policy decides otherwise with another seed of the study. Raises StudyError."""
+    return SEED not in dict(spec.parameters) and draws(policy_of(spec, 0))
 
 
 def run_one(run: Run) -> Row:

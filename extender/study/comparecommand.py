@@ -118,8 +118,8 @@ def _cells(line: Line, measure: str) -> tuple[str, ...]:
     if difference is not None:
         base = s.mean - difference.mean
         share = f" ({difference.mean / base:+.1%})" if base else ""
-        against = f"{difference.mean:+.4g}{share}{'*' if difference.clear and line.seeds > 1 else ' '}"
-        interval = f"{difference.low:+.4g} to {difference.high:+.4g}" if line.seeds > 1 else "one seed"
+        against = f"{difference.mean:+.4g}{share}{'*' if difference.clear and line.pairs > 1 else ' '}"
+        interval = f"{difference.low:+.4g} to {difference.high:+.4g}" if line.pairs > 1 else "one seed"
     finished, jobs = line.spreads["finished"].mean, line.spreads["jobs"].mean
     return (
         line.trace,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender.study.cases import Run, check_pods, policy_of, run_one
+from extender.study.cases import Run, check_pods, follows_seed, policy_of, run_one
 from extender.study.errors import refuse
 from extender.study.pool import Case
 from extender.study.rows import Row
@@ -37,14 +37,11 @@ class Plan:
             if self.pods:
                 check_pods(trace, self.simulator, found)
 
-    def seeds_of(self, trace: Spec) -> Sequence[int]:
-        """A trace without chance is run once."""
-        return self.seeds if varies(trace) else self.seeds[:1]
-
     def runs(self, policy: Spec, trace: Spec) -> list[Run]:
-        """One for each seed."""
+        """One for each seed; one alone where neither the trace nor the policy has chance in it."""
         given = self.simulator, self.pods, self.jobs
-        return [Run(policy, trace, seed, *given) for seed in self.seeds_of(trace)]
+        seeds = self.seeds if varies(trace) or follows_seed(policy) else self.seeds[:1]
+        return [Run(policy, trace, seed, *given) for seed in seeds]
 
     def cases(self) -> list[Case]:
         """All, trace by trace and seed by seed, so that what belongs together is done together."""
@@ -54,11 +51,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One policy on one trace: the spread of every measure, and its difference to the first policy's."""
+    """One policy on one trace: the spread of every measure, and its difference to the first policy's.
+
+    seeds: its runs; pairs: those of the difference, which are more where only the first policy draws.
+    """
 
     trace: str
     policy: str
     seeds: int
+    pairs: int
     spreads: dict[str, Spread]
     differences: dict[str, Difference]
 
@@ -71,10 +72,17 @@ def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
         for policy in plan.policies:
             found = _columns([rows[run.key] for run in plan.runs(policy, trace)])
             spreads = {name: spread(values) for name, values in found.items()}
-            differences = {name: paired(firsts[name], values) for name, values in found.items() if name in firsts}
-            shown = differences if policy is not plan.policies[0] else {}
-            lines.append(Line(trace.label, policy.label, len(plan.seeds_of(trace)), spreads, shown))
+            pairs = {name: _pairs(firsts[name], values) for name, values in found.items() if name in firsts}
+            shown = {name: paired(*both) for name, both in pairs.items() if policy is not plan.policies[0]}
+            count = max(len(firsts["jobs"]), len(found["jobs"]))
+            lines.append(Line(trace.label, policy.label, len(found["jobs"]), count, spreads, shown))
     return lines
+
+
+def _pairs(first: list[float], other: list[float]) -> tuple[list[float], list[float]]:
+    """By seed: what was run once is the same with every seed of the other."""
+    count = max(len(first), len(other))
+    return (first * count if len(first) == 1 else first), (other * count if len(other) == 1 else other)
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[float]]:

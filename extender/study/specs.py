@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from extender.study.errors import refuse
 
 LABEL = "label"
+SEED = "seed"  # where it is given, it counts instead of the study's
 Value = bool | int | float | str | None
 
 

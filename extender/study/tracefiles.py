@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
-from extender.study.specs import Spec, Value
+from extender.study.specs import SEED, Spec, Value
 from policy.cluster.model import Node
 from policy.sim.fluid.step_times import Measured, step_times
 from policy.sim.traces import Trace, TraceError, node
@@ -47,7 +47,7 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     if kind not in readers:
         raise refuse(f"{path}: format", kind, ", ".join(MARKS))
     try:
-        return readers[kind](rows, path, seed=parameters.pop("seed", seed), **parameters)
+        return readers[kind](rows, path, seed=parameters.pop(SEED, seed), **parameters)
     except TraceError as error:
         raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
     except (TypeError, ValueError) as error:
@@ -93,8 +93,9 @@ def files_of(spec: Spec) -> list[Path]:
 
 
 def seeded(spec: Spec) -> bool:
-    """Whether another seed draws another trace from the file."""
-    return any(name in ("sample", "node_sample") for name, _ in spec.parameters)
+    """Whether another seed of the study draws another trace from the file."""
+    given = dict(spec.parameters)
+    return SEED not in given and any(name in given for name in ("sample", "node_sample"))
 
 
 def _kohort(rows: Table, path: Path, seed: int, nodes: Value = None, *, models: Collection[str] | None = None) -> Trace:

@@ -52,6 +52,22 @@ class KeepsTime(Protocol):
         ...
 
 
+@runtime_checkable
+class Draws(Protocol):
+    """A system with a ``seed`` to draw by: whether it draws, as its other parameters are."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether another seed can decide otherwise."""
+        ...
+
+
+def draws(policy: object) -> bool:
+    """Whether another seed of the policy can decide otherwise. Of a rebalanced one the base counts."""
+    deciding = getattr(policy, "base", policy)
+    return isinstance(deciding, Draws) and deciding.draws
+
+
 def next_moment(policy: Policy, now: float) -> float:
     """When that system wants to be asked next, whatever happens until then; infinite where it does not say."""
     return policy.next_moment(now) if isinstance(policy, KeepsTime) else math.inf

@@ -45,6 +45,11 @@ class FifoPod:
         """``fifo-pod``."""
         return "fifo-pod"
 
+    @property
+    def draws(self) -> bool:
+        """Only the random order is drawn."""
+        return self.retry is Retry.RANDOM
+
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Give every pod that has no node the idlest one that takes it."""
         del now  # time plays no part in this order
@@ -102,6 +107,11 @@ class KubeflowSpread:
     def name(self) -> str:
         """``kubeflow-spread``."""
         return "kubeflow-spread"
+
+    @property
+    def draws(self) -> bool:
+        """Among equal nodes, always."""
+        return True
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start what fits, oldest first."""

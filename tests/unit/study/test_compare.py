@@ -12,11 +12,13 @@ from extender.cli import commands
 from extender.study import cases, scenes
 from extender.study.rows import code_version
 from extender.study.scenes import Scene
-from extender.study.specs import Spec
+from extender.study.specs import Spec, spec
 from policy.sim.fluid.run import simulate as simulate_fluid
 from policy.sim.fluid.settings import FluidSettings
+from policy.sim.papers import dragonworld
 from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.traces import kod2
+from policy.systems import make_policy
 from policy.systems.kod2 import Gate, Kod2
 
 
@@ -270,6 +272,45 @@ def test_a_trace_without_chance_is_run_once(tmp_path: Path) -> None:
     line = answer("compare", "--policy", "kod2", "--policy", "fifo-pod", "--trace", trace)["lines"][1]
     assert line["seeds"] == 1
     assert line["spreads"]["finished"]["mean"] == 1
+
+
+@pytest.mark.parametrize("first", ["locality-only", "kubeflow-spread"])
+def test_a_policy_that_draws_has_its_seeds_on_a_trace_without_chance(first: str) -> None:
+    """The other is run once, and paired with each of them."""
+    other = {"locality-only": "kubeflow-spread", "kubeflow-spread": "locality-only"}[first]
+    found = answer("compare", "--policy", first, "--policy", other, "--trace", "dragon-table-1", "--seeds", "3")
+    lines = {line["policy"]: line for line in found["lines"]}
+    assert {name: line["seeds"] for name, line in lines.items()} == {"locality-only": 1, "kubeflow-spread": 3}
+    table, settings = dragonworld.table_1(), dragonworld.SETTINGS
+    alone = simulate_fluid(table, make_policy("locality-only"), settings).mean_jct_seconds
+    drawn = [
+        simulate_fluid(table, make_policy("kubeflow-spread", seed=seed), settings).mean_jct_seconds
+        for seed in (1000, 1001, 1002)
+    ]
+    assert len(set(drawn)) > 1
+    assert lines["kubeflow-spread"]["spreads"]["mean_jct_seconds"]["mean"] == pytest.approx(sum(drawn) / 3)
+    difference, sign = lines[other]["differences"]["mean_jct_seconds"], 1 if first == "locality-only" else -1
+    assert difference["mean"] == pytest.approx(sign * (sum(drawn) / 3 - alone))
+    assert difference["low"] < difference["high"]
+    assert lines[other]["pairs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "follows"),
+    {
+        "fifo-pod": False,
+        "fifo-pod,retry=random": True,
+        "fifo-pod,retry=random,seed=3": False,
+        "kubeflow-spread": True,
+        "kubeflow-spread+specon": True,
+        "kubeflow-spread,seed=0": False,
+        "kod2": False,
+    }.items(),
+)
+def test_which_policies_follow_the_seed(policy: str, follows: bool) -> None:
+    given = spec(policy, "--policy")
+    assert cases.follows_seed(given) is follows
+    assert (cases.policy_of(given, 1) != cases.policy_of(given, 2)) is (follows or policy == "fifo-pod")
 
 
 WRONG = {

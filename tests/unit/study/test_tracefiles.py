@@ -59,6 +59,7 @@ def test_a_sample_follows_the_seed(tmp_path: Path) -> None:
     assert one == read(tmp_path, text, ",nodes=2,sample=5,seed=1", seed=2)
     assert seeded(spec("f,sample=5", "")) is True
     assert seeded(spec("f,nodes=5", "")) is False
+    assert seeded(spec("f,sample=5,seed=1", "")) is False
 
 
 WRONG = {
