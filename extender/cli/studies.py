@@ -152,7 +152,7 @@ def compare(
 ) -> None:
     """Print, for each trace and policy, the mean with p10-p90 and the paired difference to the first policy.
 
-    30 seeds unless said; a policy that draws nothing is run once on a trace without chance. With --out a run that was ended goes on from there.
+    30 seeds unless said; what has no chance in it is run once. With --out a run that was ended goes on from there.
     """
     with errors():
         from extender.study import comparecommand as command

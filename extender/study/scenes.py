@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
+from extender.study.parameters import check
 from extender.study.rows import hash_of
 from extender.study.specs import Spec, Value
 from extender.study.tracefiles import files_of, measured_models, read_step_times, read_trace, seeded
@@ -30,6 +31,7 @@ class Scene:
     settings: FluidSettings
 
 
+@wraps(kod2)  # its parameters are the trace's
 def _kod2(seed: int, **parameters: Value) -> Scene:
     return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
@@ -106,6 +108,7 @@ def varies(spec: Spec) -> bool:
 
 
 def _named(spec: Spec, seed: int) -> Scene:
+    check(NAMED[spec.name], spec, spec.given())
     try:
         return NAMED[spec.name](seed, **spec.given())
     except (TypeError, ValueError) as error:

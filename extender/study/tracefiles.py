@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
+from extender.study.parameters import check
 from extender.study.specs import SEED, Spec, Value
 from policy.cluster.model import Node
 from policy.sim.fluid.step_times import Measured, step_times
@@ -17,7 +18,8 @@ from policy.sim.traces import Trace, TraceError, node
 from policy.sim.traces.openb import openb
 from policy.sim.traces.philly import philly
 from policy.sim.traces.pollux import pollux
-from policy.sim.traces.reading import Table, numbered
+from policy.sim.traces.reading import FieldError, Line, Table, numbered
+from policy.sim.traces.reading import read as read_lines
 from policy.sim.traces.rows import nodes_of, trace_of
 
 # The columns by which a format is known: those that no other has.
@@ -29,6 +31,9 @@ MARKS = {
 }
 
 
+MORE = "values beyond the last column"
+
+
 def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
     """The trace in that file (openb: a folder with nodes.csv and pods.csv). Raises StudyError.
 
@@ -38,16 +43,14 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     path, parameters = Path(spec.name), spec.given()
     rows = _table(path / "pods.csv" if path.is_dir() else path)
     kind = parameters.pop("format", None) or _format(path, rows)
-    readers: dict[object, Callable[..., Trace]] = {
-        "kohort": partial(_kohort, models=models),
-        "philly": lambda rows, path, **given: philly(rows, **given),
-        "pollux": lambda rows, path, seed, **given: pollux(rows, **given, models=models),
-        "openb": _openb,
-    }
-    if kind not in readers:
+    if kind not in READERS:
         raise refuse(f"{path}: format", kind, ", ".join(MARKS))
+    reader, read = READERS[kind]
+    check(reader, spec, parameters)
+    told = {"seed": seed, "models": models}
+    ours = {name: told[name] for name in told.keys() & signature(reader).parameters.keys()}
     try:
-        return readers[kind](rows, path, seed=parameters.pop(SEED, seed), **parameters)
+        return read(rows, path, **(ours | parameters))
     except TraceError as error:
         raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
     except (TypeError, ValueError) as error:
@@ -98,11 +101,10 @@ def seeded(spec: Spec) -> bool:
     return SEED not in given and any(name in given for name in ("sample", "node_sample"))
 
 
-def _kohort(rows: Table, path: Path, seed: int, nodes: Value = None, *, models: Collection[str] | None = None) -> Trace:
-    del seed
+def _kohort(rows: Table, path: Path, nodes: Value = None, models: Collection[str] | None = None) -> Trace:
     if nodes is None and path.suffix == ".json":
         inside = _json(path)
-        held = nodes_of(numbered(inside["nodes"], f"{path.name}: nodes")) if "nodes" in inside else ()
+        held = nodes_of(_objects(path, inside["nodes"], "nodes")) if "nodes" in inside else ()
     else:
         held = _nodes(path, nodes)
     if not held:
@@ -121,6 +123,15 @@ def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:
 def _openb(rows: Table, path: Path, **given: Any) -> Trace:
     beside = path if path.is_dir() else path.parent
     return openb(rows, _table(beside / "nodes.csv"), **given)
+
+
+# By format: whose parameters it has, and how it is called.
+READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
+    "kohort": (_kohort, _kohort),
+    "philly": (philly, lambda rows, path, **given: philly(rows, **given)),
+    "pollux": (pollux, lambda rows, path, **given: pollux(rows, **given)),
+    "openb": (openb, _openb),
+}
 
 
 def _format(path: Path, rows: Table) -> str:
@@ -143,34 +154,62 @@ def _table(path: Path) -> Table:
 def _csv_rows(path: Path) -> Table:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            return [(f"{path.name}, line {reader.line_num}", _whole(path, reader.line_num, row)) for row in reader]
+            reader = csv.DictReader(file, restkey=MORE, strict=True)
+            _once(path, list(reader.fieldnames or ()))
+            return read_lines([(f"{path.name}, line {reader.line_num}", row) for row in reader], _whole)
+    except TraceError as error:
+        raise StudyError(f"{path}: {_lines(error)}") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
 
 
-def _whole(path: Path, line: int, row: dict[str | None, Any]) -> Mapping[str, object]:
-    """A row with as many values as there are columns."""
-    if None in row or None in row.values():
-        raise StudyError(
-            f"{path.name}, line {line}: it has more or fewer values than the header has columns; give it as many"
+def _once(path: Path, columns: Sequence[str]) -> None:
+    """Raises TraceError for a column that stands in the header twice: one of them would not be read."""
+    if twice := [name for index, name in enumerate(columns) if name in columns[:index]]:
+        raise TraceError(
+            [str(FieldError(f"{path.name}, line 1", "header", name, "each column once")) for name in twice]
         )
-    return {str(name): value for name, value in row.items()}
+
+
+def _whole(line: Line) -> tuple[str, Mapping[str, object]]:
+    """A row with as many values as there are columns."""
+    allowed = f"as many values as the header has columns ({len(line.values.keys() - {MORE})})"
+    for name, value in line.values.items():
+        if value is None or name == MORE:
+            raise FieldError(line.where, name, value, allowed)
+    return line.where, line.values
 
 
 def _json_rows(path: Path) -> Table:
     inside = _json(path)
-    jobs = inside["jobs"] if isinstance(inside, dict) and "jobs" in inside else inside
-    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
-        raise refuse(str(path), type(jobs).__name__, 'a list of objects, or {"nodes": [...], "jobs": [...]}')
-    return numbered(jobs, path.name)
+    return _objects(path, inside["jobs"] if isinstance(inside, dict) and "jobs" in inside else inside)
+
+
+def _objects(path: Path, found: object, name: str = "") -> Table:
+    """The rows of such a list. Raises StudyError."""
+    where = f"{path.name}: {name}" if name else path.name
+    if not isinstance(found, list):
+        raise refuse(f"{path.parent / where}", found, 'a list of objects, or {"nodes": [...], "jobs": [...]}')
+    rows = numbered(found, where)
+    if other := next(((place, row) for place, row in rows if not isinstance(row, dict)), None):
+        raise refuse(f"{path.parent / other[0]}", other[1], "an object: {COLUMN: VALUE, ...}")
+    return rows
 
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_object)
     except (OSError, ValueError) as error:
         raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a key that stands in it twice: one of them would not be read."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"a key stands twice in one object: {next(n for n in names if names.count(n) > 1)!r}")
+    return found
 
 
 def _said(error: BaseException) -> str:

@@ -63,9 +63,17 @@ def _moment(line: Line) -> float:
         hour, minute, second = map(float, clock.split(":"))
     except ValueError:
         raise FieldError(line.where, "timestamp", text, allowed) from None
-    if not (1 <= month <= 12 and 1 <= day <= 31 and 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 61):
+    if not (
+        1 <= month <= 12 and 1 <= day <= _last(year, month) and 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 61
+    ):
         raise FieldError(line.where, "timestamp", text, allowed)
     return _days(year, month, day) * DAY + hour * 3600 + minute * 60 + second
+
+
+def _last(year: int, month: int) -> int:
+    """The last day of that month."""
+    following = (year, month + 1) if month < 12 else (year + 1, 1)
+    return _days(*following, 1) - _days(year, month, 1)
 
 
 def _days(year: int, month: int, day: int) -> int:

@@ -19,9 +19,10 @@ REQUIRED = (
     "name", "arrival_seconds", "workers", "min_workers", "max_workers", "worker_millicores", "worker_memory_bytes",
     "work_seconds",
 )  # fmt: skip
+UTILITY = ("utility_value", "utility_steepness", "utility_target")  # all or none
 TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
-    "goal", "utility_value", "utility_steepness", "utility_target",
+    "goal", *UTILITY,
 )  # fmt: skip
 OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model", "decay",
@@ -161,7 +162,7 @@ def _training(line: Line) -> Training:
         gradient=number("gradient_megabytes"),
         worker_bandwidth=number("worker_gbps"),
         ps_bandwidth=number("ps_gbps"),
-        utility=_utility(line) if line.has("utility_value") else None,
+        utility=_utility(line) if any(line.has(name) for name in UTILITY) else None,
         all_reduce=line.truth("all_reduce") if line.has("all_reduce") else False,
         goal=line.member("goal", Goal) if line.has("goal") else Goal.MIN,
     )

@@ -320,6 +320,24 @@ WRONG = {
     "form": (("--policy", "kod2,gate"), "kohort: --policy: 'gate' is not allowed; allowed: PARAMETER=VALUE"),
     "trace": (("--trace", "kod9"), "kohort: --trace: 'kod9' is not allowed; allowed: "),
     "trace's parameter": (("--trace", "kod2,job=3"), "kohort: --trace kod2,job=3: "),
+    "trace's parameters": (
+        ("--trace", "kod2,job=3"),
+        "kohort: --trace kod2,job=3: parameter: 'job' is not allowed; allowed: contention, gap_seconds, jobs",
+    ),
+    "a trace without parameters": (
+        ("--trace", "dragon-table-1,jobs=3"),
+        "kohort: --trace dragon-table-1,jobs=3: parameter: 'jobs' is not allowed; allowed: none",
+    ),
+    "no jobs": (("--trace", "kod2,jobs=0"), "kohort: --trace kod2,jobs=0: jobs: 0 is not allowed; allowed: a whole"),
+    "backwards": (
+        ("--trace", "kod2,gap_seconds=-30"),
+        "kohort: --trace kod2,gap_seconds=-30: gap_seconds: -30 is not allowed; allowed: a number of at least 0",
+    ),
+    "contention": (("--trace", "kod2,contention=2"), "kohort: --trace kod2,contention=2: contention: 2 is not allowed"),
+    "oasis, jobs": (("--trace", "oasis,jobs=0"), "kohort: --trace oasis,jobs=0: jobs: 0 is not allowed; allowed: a w"),
+    "oasis, servers": (("--trace", "oasis,servers=0"), "kohort: --trace oasis,servers=0: servers: 0 is not allowed; "),
+    "oasis, slots": (("--trace", "oasis,slots=0"), "kohort: --trace oasis,slots=0: slots: 0 is not allowed; allowed:"),
+    "specon, jobs": (("--trace", "specon-mixed,jobs=7"), "kohort: jobs: 7 is not allowed; allowed: 20 or 30 or 50"),
     "who may be moved": (
         ("--trace", "kod2,migratable=3"),
         "kohort: --trace kod2,migratable=3: migratable: 3 is not al",

@@ -66,13 +66,53 @@ WRONG = {
     "a field": (JOBS.replace("100\n", "-1\n"), ",nodes=1x9x9", "jobs.csv, line 2: work_seconds: '-1' is not allowed"),
     "two fields": (JOBS.replace(",1,4,", ",3,4,"), ",nodes=1x9x9", "jobs.csv, line 3: workers: '2' is not allowed"),
     "too large": (JOBS, ",nodes=1x1x0", "jobs.csv, line 2: min_workers: '1 of 1 cpu, 1 KiB memory' is not allowed"),
-    "short row": (JOBS.replace("50\n", "\n").replace(",\n", "\n"), ",nodes=1x9x9", "jobs.csv, line 3: it has more or"),
+    "short row": (
+        JOBS.replace(",50\n", "\n"),
+        ",nodes=1x9x9",
+        "jobs.csv, line 3: work_seconds: None is not allowed; allowed: as many values as the header has columns (8)",
+    ),
+    "long row": (
+        JOBS.replace("50\n", "50,6,7\n"),
+        ",nodes=1x9x9",
+        "jobs.csv, line 3: values beyond the last column: ['6', '7'] is not allowed; allowed: as many values",
+    ),
+    "short rows": ("name,time\na\nb\n", "", "line 2: time: None is not allowed; allowed: as many values as the header"),
+    "column twice": (
+        JOBS.replace("work_seconds", "work_seconds,workers").replace("100\n", "100,2\n").replace("50\n", "50,3\n"),
+        ",nodes=1x9x9",
+        "jobs.csv, line 1: header: 'workers' is not allowed; allowed: each column once",
+    ),
+    "half a utility": (
+        JOBS.replace("work_seconds", "work_seconds,utility_target")
+        .replace("100\n", "100,2\n")
+        .replace("50\n", "50,\n"),
+        ",nodes=1x9x9",
+        "jobs.csv, line 2: utility_",
+    ),
+    "a day that is none": (
+        PHILLY.replace("2020-01-01", "2020-02-30"),
+        "",
+        "jobs.csv, line 2: timestamp: '2020-02-30 00:00:00' is not allowed; allowed: a moment such as",
+    ),
     "no row": ("name,time\n", "", "jobs.csv: there is no row; allowed: one or more"),
     "columns": ("name,time\na,b\n", "", "jobs.csv: its columns (name, time) are of no format; allowed: format=NAME"),
     "format": (JOBS, ",format=xls", "jobs.csv: format: 'xls' is not allowed; allowed: kohort, philly, pollux, openb"),
     "no nodes": (JOBS, "", "jobs.csv: nodes: None is not allowed; allowed: a file of nodes, or COUNTxCORESxGIB"),
     "nodes' file": (JOBS, ",nodes=none.csv", "none.csv: No such file or directory"),
-    "parameter": (PHILLY, ",lode=3", "lode"),
+    "parameter": (
+        PHILLY,
+        ",lode=3",
+        "parameter: 'lode' is not allowed; allowed: contention, load, nodes, sample, seed",
+    ),
+    "another's parameter": (WORKLOAD, ",sample=3", "parameter: 'sample' is not allowed; allowed: load, nodes"),
+    "own format's parameter": (JOBS, ",load=3", "parameter: 'load' is not allowed; allowed: nodes"),
+    "philly, no nodes": (PHILLY, ",nodes=0", "nodes: 0 is not allowed; allowed: a whole number of at least 1"),
+    "philly, fewer nodes": (PHILLY, ",nodes=-3", "nodes: -3 is not allowed; allowed: a whole number of at least 1"),
+    "philly, half nodes": (PHILLY, ",nodes=2.5", "nodes: 2.5 is not allowed; allowed: a whole number of at least 1"),
+    "philly, contention": (PHILLY, ",contention=-1", "contention: -1 is not allowed; allowed: a number of at least 0"),
+    "philly, sample": (PHILLY, ",sample=x", "sample: 'x' is not allowed; allowed: a whole number of at least 1"),
+    "pollux, nodes": (WORKLOAD, ",nodes=0", "nodes: 0 is not allowed; allowed: a whole number of at least 1"),
+    "openb, stretch": (PODS, ",stretch=0", "stretch: 0 is not allowed; allowed: a whole number of at least 1"),
     "a parameter's value": (PHILLY, ",load=0", "load: 0 is not allowed; allowed: a number above 0"),
 }
 
@@ -85,6 +125,25 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, paramet
 
 
 def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
-    for text, said in (("{", "Expecting"), ("3", "'int' is not allowed"), ('{"jobs": 3}', "a list of objects")):
+    for text, said in (
+        ("{", "Expecting"),
+        ("3", "t.json: 3 is not allowed"),
+        ('{"jobs": 3}', "a list of objects"),
+        ('{"jobs": [{}, 7]}', "t.json, row 2: 7 is not allowed; allowed: an object"),
+        ('[{"name": "a", "name": "b"}]', "a key stands twice in one object: 'name'"),
+    ):
         with pytest.raises(StudyError, match=said):
             read(tmp_path, text, name="t.json")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (["x"], "t.json: nodes, row 1: 'x' is not allowed; allowed: an object"),
+        (3, "t.json: nodes: 3 is not allowed; allowed: a list of objects"),
+        ([{"name": "n", "cpu_millicores": -1, "memory_bytes": 1}], "t.json: nodes, row 1: cpu_millicores: -1 is not"),
+    ],
+)
+def test_nodes_in_json_that_are_none_are_refused(tmp_path: Path, nodes: object, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        read(tmp_path, json.dumps({"nodes": nodes, "jobs": rows(kod2(3).jobs)}), name="t.json")
