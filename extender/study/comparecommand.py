@@ -170,6 +170,6 @@ def _with(found: Spec, parameters: dict[str, Value]) -> Spec:
     """The policy with parameters from --set; its own come first."""
     if not parameters:
         return found
-    merged = found.given(**parameters)
+    merged = parameters | dict(found.parameters)
     text = ",".join([found.name, *(f"{name}={value}" for name, value in merged.items())])
     return Spec(found.name, tuple(merged.items()), text)

@@ -28,8 +28,9 @@ class Plan:
     def check(self) -> None:
         """Raise StudyError for a policy or a trace that is none, before anything runs."""
         for option, specs in (("--policy", self.policies), ("--trace", self.traces)):
-            if twice := [one.text for index, one in enumerate(specs) if one in specs[:index]]:
-                raise refuse(option, twice[0], "each one once")
+            labels = [one.label for one in specs]
+            if twice := [one for index, one in enumerate(labels) if one in labels[:index]]:
+                raise refuse(option, twice[0], "each one once, or with a label=NAME of its own")
         for policy in self.policies:
             policy_of(policy, self.seeds[0])
         for trace in self.traces:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from extender.study import cases, scenes
+from extender.study import cases, comparecommand, scenes
 from extender.study.rows import code_version
 from extender.study.scenes import Scene
 from extender.study.specs import Spec, spec
@@ -388,6 +388,19 @@ def test_a_label_stands_for_the_trace_in_tables() -> None:
         "lines"
     ]
     assert [(line["trace"], line["policy"]) for line in lines] == [("two", "ours")]
+
+
+def test_a_label_stays_where_a_parameter_is_set() -> None:
+    given = comparecommand.plan_of(["kod2,label=ours", "kod2"], ["kod2"], 0, 1, ["gate=strict"])
+    assert [one.label for one in given.policies] == ["ours", "kod2,gate=strict"]
+    assert [one.given() for one in given.policies] == [{"gate": "strict"}] * 2
+
+
+@pytest.mark.parametrize("option", ["--policy", "--trace"])
+def test_equal_labels_are_refused(option: str) -> None:
+    found = kohort("compare", "--policy", "kod2,label=a", "--trace", "kod2,label=a", option, "kod2,gate=strict,label=a")
+    assert found.exit_code == 2
+    assert found.output.startswith(f"kohort: {option}: 'a' is not allowed; allowed: each one once, or with a label")
 
 
 @pytest.mark.parametrize(
