@@ -120,10 +120,11 @@ def simulate(
         from extender.study import comparecommand as command
         from extender.study.pool import runner_of
 
+        told = _told(json_file, asked)
         plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
         if journal is not None:
             command.record(plan, journal)
-        command.run(plan, command.Where(out, _told(json_file, asked)), runner_of(workers, scheduler))
+        command.run(plan, command.Where(out, told), runner_of(workers, scheduler))
 
 
 @app.command(
@@ -225,7 +226,9 @@ def optimum(
 def _told(json_file: str | None, asked: Asked) -> Told:
     from extender.study.files import Told
 
-    return Told(json_file, asked.shown)
+    told = Told(json_file, asked.shown)
+    told.check()
+    return told
 
 
 @contextmanager

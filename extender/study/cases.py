@@ -119,6 +119,13 @@ def measures(result: Result) -> dict[str, float]:
     return found | {f"utilisation_{name}": use.computing for name, use in sorted(result.use.items())}
 
 
+def measures_of(at: Scene, pods: bool) -> list[str]:
+    """The names of ``measures`` of a run there, before it is run; the pod-level world tells no use by resource."""
+    plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0)))
+    had = {name for node in at.trace.nodes for name, amount in node.allocatable.amounts.items() if amount} - {"pods"}
+    return plain if pods else plain + [f"utilisation_{name}" for name in sorted(had)]
+
+
 def job_row(job: Any) -> Row:
     """One job's outcome."""
     return asdict(job) | {"jct_seconds": job.jct_seconds, "waiting_seconds": job.waiting_seconds}

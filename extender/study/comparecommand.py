@@ -14,7 +14,7 @@ from extender.study import files, plots, show
 from extender.study.cases import policy_of, result_of
 from extender.study.comparison import Line, Plan, compare
 from extender.study.consoles import err, out
-from extender.study.errors import StudyError, refuse
+from extender.study.errors import StudyError
 from extender.study.pool import Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
@@ -63,6 +63,7 @@ def plan_of(
 
 def run(plan: Plan, where: Where, runner: Runner) -> None:
     """Run every case, show and write. Raises StudyError."""
+    plan.check_measure(where.measure)
     folder = files.folder(where.out) if where.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
     try:
@@ -71,8 +72,6 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
     finally:
         done.close()
     lines = compare(plan, found)
-    if where.measure not in lines[0].spreads:
-        raise refuse("--measure", where.measure, ", ".join(lines[0].spreads))
     report = {
         "first_policy": plan.policies[0].label,
         "interval": "95 %, paired percentile bootstrap over the seeds, 2,000 resamples",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender.study.cases import Run, check_pods, follows_seed, policy_of, run_one
+from extender.study.cases import Run, check_pods, follows_seed, measures_of, policy_of, run_one
 from extender.study.errors import refuse
 from extender.study.pool import Case
 from extender.study.rows import Row
@@ -37,6 +37,13 @@ class Plan:
             found = scene(trace, self.seeds[0], self.simulator)
             if self.pods:
                 check_pods(trace, self.simulator, found)
+
+    def check_measure(self, measure: str) -> None:
+        """Raise StudyError for a measure that the runs on one of the traces do not have, before anything runs."""
+        for trace in self.traces:
+            known = measures_of(scene(trace, self.seeds[0], self.simulator), self.pods)
+            if measure not in known:
+                raise refuse("--measure", measure, ", ".join(known))
 
     def runs(self, policy: Spec, trace: Spec) -> list[Run]:
         """One for each seed; one alone where neither the trace nor the policy has chance in it."""

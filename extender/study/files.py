@@ -46,6 +46,19 @@ class Told:
         """Whether standard output has what people read; else it has nothing but the report."""
         return self.file != "-" and self.form not in ("json", "yaml")
 
+    def check(self) -> None:
+        """Raise StudyError where the file cannot be written, before hours of work for it; what is in it stays."""
+        if self.file in (None, "-"):
+            return
+        path = Path(self.file or "")
+        new = not path.exists()
+        try:
+            path.open("a", encoding="utf-8").close()
+        except OSError as error:
+            raise StudyError(f"--json: {path}: {error.strerror}; name a file that can be written") from None
+        if new:
+            path.unlink()
+
     def write(self, value: object) -> None:
         """Write the report where it is asked for. Raises StudyError."""
         if self.file not in (None, "-"):

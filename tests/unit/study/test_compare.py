@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from extender.cli import commands
 from extender.study import cases, comparecommand, scenes
+from extender.study.files import Told
 from extender.study.rows import code_version
 from extender.study.scenes import Scene
 from extender.study.specs import Spec, spec
@@ -361,6 +362,30 @@ def test_a_measure_that_is_none_is_refused() -> None:
     result = kohort("compare", "--policy", "kod2", "--trace", "kod2", "--measure", "happiness", "--seeds", "1")
     assert result.exit_code == 2
     assert result.output.startswith("kohort: --measure: 'happiness' is not allowed; allowed: jobs, finished, ")
+
+
+@pytest.mark.parametrize("wrong", [("--measure", "happiness"), ("--json", "{tmp}/none/a.json"), ("--json", "{tmp}")])
+def test_nothing_runs_for_what_cannot_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(cases, "result_of", lambda *_: pytest.fail("it was run"))
+    found = kohort("compare", "--policy", "kod2", "--trace", "kod2", wrong[0], wrong[1].format(tmp=tmp_path))
+    assert found.exit_code == 2, found.output
+    assert found.output.startswith(f"kohort: {wrong[0]}: ")
+
+
+@pytest.mark.parametrize("arguments", [("kod2,jobs=2",), ("dragon-table-1",), ("kod2,jobs=2", "--pods")])
+def test_the_measures_are_known_before_the_run(arguments: tuple[str, ...]) -> None:
+    found = answer("simulate", "--policy", "locality-only", "--trace", *arguments)["lines"][0]["spreads"]
+    at = scenes.scene(spec(arguments[0], "--trace"), 0)
+    assert cases.measures_of(at, "--pods" in arguments) == list(found)
+
+
+def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("old")
+    for name in ("a.json", "b.json"):
+        Told(str(tmp_path / name)).check()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.json": "old"}
 
 
 def test_a_trace_has_its_own_settings_of_the_simulator_and_those_of_all_win() -> None:
