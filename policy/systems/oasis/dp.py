@@ -95,34 +95,65 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
     begin: it holds on without a gap once it runs, which is from this slot on at the latest; None: it may pause.
     """
     block = -(-work // LARGEST_TABLE)
-    costs = costs[:, ::block] if block > 1 else costs
-    need = -(-work // block)
-    slots, most = costs.shape[0], costs.shape[1] - 1
-    if need > slots * most:
+    if block > 1:
+        units, stands = _in_blocks(costs, block)
+        found = _search(units, -(-work // block), worth, begin)
+        if found is not None:
+            workers = {slot: int(stands[slot, count]) for slot, count in found.workers.items()}
+            return Best(workers, found.payoff, found.worth, found.cost)
+    # What blocks do not hold fills nearly every slot, if it fits at all: few sums are left, however large it is.
+    return _search(costs, work, worth, begin)
+
+
+def _in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
+    """What so many blocks of workers cost in each slot, and how many workers stand for them: never fewer than they say.
+
+    Among those that fill the blocks, and less than one more, the cheapest: a gang of 101 is 50 blocks of 2.
+    """
+    slots, size = costs.shape
+    padded = np.pad(costs, ((0, 0), (0, -size % block)), constant_values=np.inf).reshape(slots, -1, block)
+    stands: Counts = padded.argmin(axis=2) + block * np.arange(padded.shape[1])
+    return padded.min(axis=2), stands
+
+
+def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int | None) -> Best | None:
+    """The pass over the slots, exact. Of each slot's table only what can lead to the need is kept.
+
+    That is from ``lows``, which the slots to come can still fill up, to ``highs``, all that fits so far.
+    """
+    most, tops = costs.shape[1] - 1, _tops(costs)
+    total = int(tops.sum())
+    if need > total:
         return None
-    table = np.full(need + 1, np.inf)
-    table[0] = 0.0
+    highs = np.minimum(np.cumsum(tops), need)
+    lows = np.maximum(np.cumsum(tops) + need - total, 0)
+    table, low, high = np.zeros(1), 0, 0
     choices: list[Counts] = []
     best: tuple[float, int, float] | None = None
-    for slot in range(slots):
+    for slot in range(costs.shape[0]):
         if best is not None and worth(slot) <= best[0]:
             break  # no later completion is worth as much, whatever it costs
-        before, cost = (table, costs[slot]) if begin is None else _holding(table, costs[slot], fresh=slot <= begin)
-        if begin is None and np.isinf(costs[slot, 1:]).all():
-            choices.append(np.zeros(need + 1, dtype=np.int64))
+        if begin is not None:
+            table, cost = _holding(table, costs[slot], fresh=slot <= begin and low == 0)
         else:
-            padded = np.concatenate([np.full(most, before[0]), before])
+            cost = costs[slot]
+        if begin is None and tops[slot] == 0:
+            choices.append(np.zeros(len(table), dtype=np.int64))
+        else:
+            before, low, high = (low, high), int(lows[slot]), int(highs[slot])
+            none = np.full(most + before[0] - low, 0.0 if before[0] else table[0])
+            padded = np.concatenate([none, table, np.full(high - before[1], np.inf)])
             found = sliding_window_view(padded, most + 1)[:, ::-1] + cost
             choice = found.argmin(axis=1)
             table = np.take_along_axis(found, choice[:, None], axis=1)[:, 0]
             choices.append(choice)
-        payoff = worth(slot) - table[need]
+        payoff = worth(slot) - table[-1] if high == need else -math.inf
         if math.isfinite(payoff) and (best is None or payoff > best[0]):
-            best = (float(payoff), slot, float(table[need]))
+            best = (float(payoff), slot, float(table[-1]))
     if best is None:
         return None
     payoff, last, cost = best
-    return Best(_trace(choices, last, need, block, begin or 0), payoff, worth(last), cost)
+    return Best(_trace(choices, lows, last, need, begin or 0), payoff, worth(last), cost)
 
 
 def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
@@ -134,20 +165,26 @@ def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
     """How much of the work fits into the slots at all, in worker-slots."""
-    largest = [int(np.flatnonzero(np.isfinite(row)).max()) for row in costs]
+    tops = _tops(costs).tolist()
     if not gaps:
-        runs = [sum(run) for some, run in groupby(largest, bool) if some]
+        runs = [sum(run) for some, run in groupby(tops, bool) if some]
         return min(work, max(runs, default=0))
-    return min(work, sum(largest))
+    return min(work, sum(tops))
 
 
-def _trace(choices: list[Counts], last: int, need: int, block: int, begin: int) -> dict[int, int]:
+def _tops(costs: Array) -> Counts:
+    """The most workers that each slot takes."""
+    tops: Counts = np.where(np.isfinite(costs), np.arange(costs.shape[1]), 0).max(axis=1, initial=0)
+    return tops
+
+
+def _trace(choices: list[Counts], lows: Counts, last: int, need: int, begin: int) -> dict[int, int]:
     workers: dict[int, int] = {}
     for slot in range(last, -1, -1):
         if not need and slot < begin:
             break  # a job that holds on has begun in the slot after this one
-        count = int(choices[slot][need])
+        count = int(choices[slot][need - lows[slot]])
         if count:
-            workers[slot] = count * block
+            workers[slot] = count
             need = max(0, need - count)
     return dict(sorted(workers.items()))

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from policy.systems.oasis.dp import Offer, Role, best_schedule, most_work, offer
+from policy.systems.oasis.dp import LARGEST_TABLE, Best, Offer, Role, best_schedule, most_work, offer
 
 INSTANCES = 1000
 
@@ -111,6 +111,63 @@ def test_the_schedule_without_gaps_is_the_best_that_trying_every_one_finds() -> 
 def test_what_fits_without_a_gap_is_the_longest_run() -> None:
     costs = np.array([[0.0, 1.0], [0.0, math.inf], [0.0, 1.0], [0.0, 1.0]])
     assert (most_work(costs, 9), most_work(costs, 9, gaps=False)) == (3, 2)
+
+
+def rising(slots: int, most: int, least: int = 1) -> np.ndarray:
+    """No two slots cost the same; a gang of at least so many."""
+    made = np.cumsum(np.random.default_rng(slots + most).uniform(0.1, 1.0, (slots, most + 1)), axis=1)
+    made[:, 0], made[:, 1:least] = 0.0, math.inf
+    return made
+
+
+def holds(found: Best | None, costs: np.ndarray, work: int) -> bool:
+    """Whether it is a schedule of that work that costs what it says."""
+    if found is None:
+        return False
+    cost = sum(costs[slot, count] for slot, count in found.workers.items())
+    return sum(found.workers.values()) >= work and found.cost == pytest.approx(cost)
+
+
+@pytest.mark.parametrize(
+    ("slots", "gang", "work"),
+    [(100, 101, 6100), (100, 101, 9000), (100, 101, 10100), (100, 100, 6100), (70, 199, 13900)],
+)
+def test_a_rigid_gang_of_whatever_size_is_planned_in_blocks(slots: int, gang: int, work: int) -> None:
+    costs = rising(slots, gang, least=gang)
+    found = best_schedule(costs, work, lambda slot: 1e6 - 1e4 * slot)
+    assert holds(found, costs, work)
+    assert found is not None
+    assert set(found.workers.values()) == {gang}
+    assert len(found.workers) <= math.ceil(work / gang * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("slots", "most", "work"), [(100, 63, 6300), (100, 63, 6299), (1000, 7, 6500), (60, 301, 18000)]
+)
+def test_work_that_fits_only_without_blocks_is_planned_exactly(slots: int, most: int, work: int) -> None:
+    costs = rising(slots, most)
+    found = best_schedule(costs, work, lambda _: 1e9)
+    assert work > LARGEST_TABLE
+    assert holds(found, costs, work)
+    assert best_schedule(costs, slots * most + 1, lambda _: 1e9) is None
+
+
+def test_a_full_window_is_exact_with_blocks_or_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs, work = rising(20, 9), 20 * 9 - 3
+    exact = best_schedule(costs, work, lambda slot: 1e3 - slot)
+    monkeypatch.setattr("policy.systems.oasis.dp.LARGEST_TABLE", 40)
+    assert exact == best_schedule(costs, work, lambda slot: 1e3 - slot)
+
+
+def test_blocks_cost_little_more_than_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs, work = rising(20, 30), 200
+    exact = best_schedule(costs, work, lambda slot: 1e3 - slot)
+    monkeypatch.setattr("policy.systems.oasis.dp.LARGEST_TABLE", 70)
+    found = best_schedule(costs, work, lambda slot: 1e3 - slot)
+    assert holds(found, costs, work)
+    assert exact is not None
+    assert found is not None
+    assert 0.95 * exact.payoff <= found.payoff <= exact.payoff
 
 
 def roles_of(chance: random.Random, *, apart: bool) -> tuple[Role, ...]:
