@@ -67,7 +67,7 @@ class Progress:
 
     since: when it started, or last told something new. first, best: E at first, and the least so far. value, at: E at
     the last sample; growth: G there. converged: since when in CC. moved: Algorithm 2 has decided; balanced: Algorithm
-    3 has moved it.
+    3 has moved it. restart: when it was last seen to be moved; what was told until then is of before it.
     """
 
     since: float
@@ -80,6 +80,7 @@ class Progress:
     converged: float | None = None
     moved: bool = False
     balanced: bool = False
+    restart: float | None = None
 
     def silent(self, interval: float, now: float) -> bool:
         """Whether it has told nothing new for three intervals."""
@@ -88,12 +89,18 @@ class Progress:
     def restarted(self, now: float, *, moved: bool = False, balanced: bool = False) -> Progress:
         """As it is moved, by Algorithm 2 or 3: its next growth is between two samples of the restarted job."""
         moved, balanced = self.moved or moved, self.balanced or balanced
-        return replace(self, since=now, value=None, at=None, growth=None, moved=moved, balanced=balanced)
+        told = replace(self, since=now, value=None, at=None, growth=None, moved=moved, balanced=balanced)
+        return told.restarting(now)
+
+    def restarting(self, now: float) -> Progress:
+        """As its move goes on: its old pods may still report."""
+        return replace(self, restart=now)
 
 
 def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: Goal, now: float) -> Progress:
     """One round of Algorithm 1 for one job, lines 4-22 without the request."""
-    valid = [report for report in reports if _valid(report, now)]
+    since = -math.inf if known.restart is None else known.restart
+    valid = [report for report in reports if report.at > since and _valid(report, now)]
     if not valid or (known.at is not None and valid[-1].at <= known.at):
         return known
     sign = 1.0 if goal is Goal.MIN else -1.0

@@ -7,22 +7,26 @@ from typing import Any
 from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 from policy.systems.growth import Category, Progress
 
+BEFORE_RESTART = 10  # fields in a text from before the restart was remembered
+
 
 def write_progress(told: Progress) -> list[Any]:
     """In the order of Progress's fields."""
     return [
         told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
-        told.moved, told.balanced,
+        told.moved, told.balanced, told.restart,
     ]  # fmt: skip
 
 
 def read_progress(written: object) -> Progress | None:
     """What ``write_progress`` wrote; None where it could not have."""
     try:
-        since, category, first, best, value, at, growth, converged, moved, balanced = rows(written, 10)
+        told = rows(written)
+        told = [*told, None] if len(told) == BEFORE_RESTART else told
+        since, category, first, best, value, at, growth, converged, moved, balanced, restart = rows(told, 11)
         return Progress(
             number(since), Category(word(category)), maybe(first), maybe(best), maybe(value), maybe(at), maybe(growth),
-            maybe(converged), truth(moved), truth(balanced),
+            maybe(converged), truth(moved), truth(balanced), maybe(restart),
         )  # fmt: skip
     except (SpoiltError, ValueError):
         return None

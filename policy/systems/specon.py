@@ -157,8 +157,10 @@ class Round:
     def _watch(self) -> None:
         """A job that is being restarted is not looked at: what it reported before is no growth."""
         for uid, known in self.known.items():
-            job = self.snapshot.jobs[uid]
-            if self.snapshot.gang(uid).state is State.RUNNING:
+            job, state = self.snapshot.jobs[uid], self.snapshot.gang(uid).state
+            if state is State.MIGRATING and known.restart is not None:
+                self.told[uid] = known.restarting(self.now)
+            if state is State.RUNNING:
                 reports = self.snapshot.reports.get(uid, ())
                 goal = job.training.goal if job.training else Goal.MIN
                 self.told[uid] = sample(self.policy.monitor, known, reports, goal, self.now)

@@ -17,6 +17,8 @@ from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Report, Training, Utility
 from policy.keep import MOST_MEMORY, read_memory, write_memory
 from policy.systems.base import Policy
+from policy.systems.growth import Category, Progress
+from policy.systems.growthtext import read_progress, write_progress
 from policy.systems.guests import KEY as HOME
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
@@ -274,6 +276,13 @@ def test_growth_and_moves_survive_a_restart_beside_the_schedule() -> None:
     assert other.snapshot.memory[GROWTH + "job-a"] == made.snapshot.memory[GROWTH + "job-a"]
     assert other.snapshot.memory[CLOCK] == made.snapshot.memory[CLOCK]
     assert book(other) == book(made)
+
+
+def test_growth_is_read_with_its_restart_and_from_a_text_without_one() -> None:
+    told = Progress(10.0, Category.CONVERGED, 9.0, 1.0, 1.0, 10.0, 0.1, 10.0, moved=True)
+    assert read_progress(write_progress(told.restarted(20.0))) == told.restarted(20.0)
+    assert read_progress(write_progress(told)[:-1]) == told
+    assert read_progress(write_progress(told)[:-2]) is None
 
 
 def test_a_guest_knows_its_home_after_a_restart() -> None:

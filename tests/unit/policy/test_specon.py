@@ -270,6 +270,29 @@ def test_after_a_move_growth_is_taken_between_two_new_reports() -> None:
     assert (known(world, "a").growth, known(world, "a").category) == (None, CC)
 
 
+def test_what_was_reported_before_a_move_is_no_sample_of_the_restarted_job() -> None:
+    """The first round after the move has no new report; the next one is the first sample."""
+    world = crowded()
+    rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])
+    arrive(world, "a")
+    rounds(world, a=[None], b=[4.5], c=[4.5])
+    assert (known(world, "a").value, known(world, "a").at) == (None, None)
+    rounds(world, a=[4.9], b=[4.0], c=[4.0])
+    assert (known(world, "a").value, known(world, "a").growth) == (4.9, None)
+    rounds(world, a=[4.8], b=[3.5], c=[3.5])
+    assert known(world, "a").growth == pytest.approx(0.1 / (10.0 - 4.8))
+
+
+def test_what_the_old_pods_report_while_a_job_moves_is_no_sample_either() -> None:
+    world = crowded()
+    rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])
+    rounds(world, a=[4.98], b=[4.5], c=[4.5])
+    assert world.state("a") is State.MIGRATING
+    arrive(world, "a")
+    rounds(world, a=[None], b=[4.0], c=[4.0])
+    assert known(world, "a").at is None
+
+
 def test_two_requests_of_one_round_do_not_go_to_the_same_node() -> None:
     """Both a and d leave n1 for n2 by their scores; the second asks again in the next round."""
     world = scene(PLAIN, ("n1", "n2", "n3"), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
