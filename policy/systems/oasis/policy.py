@@ -37,7 +37,7 @@ class Oasis:
     end: end of the timespan, seconds since the epoch: nothing is planned beyond it; infinite: the window rolls.
     floor, price_ratio: L, the price of an idle resource; U / L where it is not the paper's (25, 26).
     u_scale, l_scale: U and L are estimated wrong by this factor (Figure 6).
-    hopeless: a job whose best schedule is worth less than this share of theta1 is refused and sets no price.
+    hopeless: a job whose best schedule is worth no more than this share of theta1 is refused and sets no price.
     grace: share of a slot within which the slot counts as not begun. drift: by how much of its plan a job may be late.
     known: jobs that the bounds U and L take for granted; without them they come from the jobs seen in the last T slots.
     """

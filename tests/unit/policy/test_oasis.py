@@ -116,6 +116,17 @@ def test_a_hopeless_job_is_refused_and_sets_no_price() -> None:
     assert book(made).seen == {}
 
 
+@pytest.mark.parametrize("floor", list(Floor))
+def test_a_job_worth_nothing_is_refused_and_leaves_the_prices_as_they_are(floor: Floor) -> None:
+    """A logarithm of nothing among the bounds would have every later job refused."""
+    made = world(floor=floor)
+    made.submit(trains("worthless", 4, utility=Utility(0.0, 0.5, 5.0)).done())
+    assert made.reason("worthless") == "JobRejected"
+    run(made, trains("a", 8))
+    assert made.state("a") is State.RUNNING
+    assert set(book(made).seen) == {"job-a"}
+
+
 def test_a_job_larger_than_the_window_is_refused() -> None:
     made = world()
     effects = made.submit(trains("long", 100).done())
