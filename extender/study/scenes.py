@@ -13,7 +13,7 @@ from extender.study.parameters import check
 from extender.study.rows import hash_of
 from extender.study.specs import Spec, Value
 from extender.study.tracefiles import files_of, measured_models, read_step_times, read_trace, seeded
-from policy.sim.fluid.settings import FluidSettings
+from policy.sim.fluid.settings import NEVER, FluidSettings
 from policy.sim.fluid.speeds import Linear
 from policy.sim.papers import dragonworld, oasis_jobs, speconworld
 from policy.sim.traces import Trace, kod2
@@ -127,8 +127,8 @@ def _changed(settings: FluidSettings, changes: Mapping[str, Value]) -> FluidSett
     for name, value in changes.items():
         if name not in known:
             raise refuse("--set", f"sim.{name}", ", ".join(f"sim.{each}" for each in sorted(known)))
-        if isinstance(value, bool | str):
-            raise refuse(f"--set sim.{name}", value, "a number, or none")
+        if isinstance(value, bool | str) or (value is None and name not in NEVER):
+            raise refuse(f"--set sim.{name}", value, f"a number{', or none' if name in NEVER else ''}")
         numbers[name] = None if value is None else float(value)
     try:
         return replace(settings, **numbers)

@@ -19,6 +19,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Offer, one_by_one
+from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticPass, next_moment
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import Front, Line, asked_workers, line_up
@@ -85,6 +86,10 @@ class Dragon:
     scale_up: Where = Where.HOSTS
     in_turns: bool = True
     restart_seconds: float = 50.0
+
+    def __post_init__(self) -> None:
+        patience(self, "urgent_threshold", "idle_threshold")
+        from_0(self, "restart_seconds")
 
     @property
     def name(self) -> str:

@@ -21,6 +21,7 @@ from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
 from policy.placement.shrink import Offer
+from policy.systems.bounds import above_0, from_0
 from policy.systems.elastic import ElasticPass
 from policy.systems.queue import asked_workers, queue
 
@@ -75,6 +76,10 @@ class Drs:
     behind_head: bool = False
     slot_seconds: float = 60.0
     restart_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        from_0(self, "cooldown", "restart_seconds")
+        above_0(self, "slot_seconds")
 
     @property
     def name(self) -> str:

@@ -8,7 +8,6 @@ take. No metric is asked for, so none can be forged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Parts
+from policy.systems.bounds import from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 
@@ -31,8 +31,7 @@ class Guests:
     interval: float = 30.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.interval < math.inf:
-            raise ValueError(f"guests: interval is {self.interval!r}, must be 0 or more")
+        from_0(self, "interval")
 
     @property
     def name(self) -> str:

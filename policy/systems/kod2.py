@@ -19,6 +19,7 @@ from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
+from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticPass, next_moment
 from policy.systems.queue import Front, Line, line_up
 
@@ -60,6 +61,10 @@ class Kod2:
     scale_out: Where = Where.TOGETHER
     restart_seconds: float = 30.0
     by_node: bool = True
+
+    def __post_init__(self) -> None:
+        patience(self, "starve_limit")
+        from_0(self, "cooldown", "restart_seconds")
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import Training, Utility
+from policy.systems.bounds import above_0, from_0
 from policy.systems.queue import asked_workers
 from policy.systems.shares import Orders, Pools
 
@@ -37,6 +38,10 @@ class Rrh:
 
     slot_seconds: float = 600.0
     threshold: float = 0.05
+
+    def __post_init__(self) -> None:
+        above_0(self, "slot_seconds")
+        from_0(self, "threshold")
 
     @property
     def name(self) -> str:

@@ -6,7 +6,6 @@ has the reasons): the defaults follow its text, and each printed variant can be 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +17,7 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
 from policy.systems.base import Parts
+from policy.systems.bounds import above_0, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
@@ -77,11 +77,8 @@ class SpeCon:
     smoothing: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "interval", "w_pc", "w_wc", "w_cc"):
-            if not 0.0 < (value := getattr(self, name)) < math.inf:
-                raise ValueError(f"specon: {name} is {value!r}, must be above 0")
-        if not 0.0 <= self.hysteresis < math.inf:
-            raise ValueError(f"specon: hysteresis is {self.hysteresis!r}, must be 0 or more")
+        above_0(self, "alpha", "interval", "w_pc", "w_wc", "w_cc")
+        from_0(self, "hysteresis")
         if not 1 <= self.smoothing < REPORTS_KEPT:
             raise ValueError(f"specon: smoothing is {self.smoothing!r}, must be from 1 to {REPORTS_KEPT - 1} reports")
 

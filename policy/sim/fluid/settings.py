@@ -39,12 +39,15 @@ class FluidSettings:
     def __post_init__(self) -> None:
         for name in ("tick_seconds", "report_seconds", "patience", "quiet_seconds", "slot_seconds", "horizon"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if not (value is None and name in NEVER) and not value > 0:
                 raise ValueError(f"{name} is {value!r}, must be above 0")
+        if math.isinf(self.slot_seconds):
+            raise ValueError(f"slot_seconds is {self.slot_seconds!r}, must be finite")
         for name in [f.name for f in fields(self) if f.name in COSTS]:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
-                raise ValueError(f"{name} is {value!r}, must be 0 or more")
+                raise ValueError(f"{name} is {value!r}, must be 0 or more, and finite")
 
 
+NEVER = frozenset({"report_seconds", "patience"})  # those that may be None
 COSTS = frozenset({"start_seconds", "grow_seconds", "shrink_seconds", "migrate_seconds"})

@@ -153,7 +153,7 @@ def seen_of(work: Work, window: Window) -> Seen:
 
 
 def hopeless(work: Work, now_slot: int, share: float) -> bool:
-    """Whether even the fastest schedule from this slot on is worth no more than that share of theta1; 0 of 0 is none."""
+    """Whether even the fastest schedule from this slot on is worth no more than that share of theta1, as 0 of 0."""
     return work.worth(max(now_slot, work.arrival) + work.shortest) <= share * work.utility.value
 
 

@@ -17,6 +17,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import barred
 from policy.systems.base import Drift, Parts
+from policy.systems.bounds import above_0, from_0, share
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
 from policy.systems.oasis.keep import read_book, write_book
@@ -55,9 +56,13 @@ class Oasis:
     known: tuple[Seen, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("slot_seconds", "horizon", "price_ratio", "u_scale", "l_scale"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"oasis: {name} is {getattr(self, name)!r}, must be above 0")
+        above_0(self, "slot_seconds", "horizon", "u_scale", "l_scale")
+        from_0(self, "drift")
+        share(self, "hopeless", "grace")
+        if not 1.0 <= self.price_ratio < math.inf:
+            raise ValueError(f"oasis: price_ratio is {self.price_ratio!r}, must be 1 or more, and finite")
+        if math.isnan(self.end):
+            raise ValueError(f"oasis: end is {self.end!r}, must be seconds since the epoch, or infinite")
 
     @property
     def name(self) -> str:

@@ -1,5 +1,7 @@
 """The registry, and the baselines."""
 
+import math
+
 import pytest
 
 from policy.cluster.gang import State
@@ -110,15 +112,46 @@ def test_kubeflow_spread_order(backfill: bool, state: State) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "error"),
     [
-        ("specon", {"interval": 0}, "specon: interval is 0.0, must be above 0"),
-        ("specon", {"alpha": float("nan")}, "specon: alpha is nan, must be above 0"),
-        ("specon", {"w_cc": -1.0}, "specon: w_cc is -1.0, must be above 0"),
-        ("specon", {"hysteresis": -0.1}, "specon: hysteresis is -0.1, must be 0 or more"),
+        ("specon", {"interval": 0}, "specon: interval is 0.0, must be above 0, and finite"),
+        ("specon", {"alpha": float("nan")}, "specon: alpha is nan, must be above 0, and finite"),
+        ("specon", {"w_cc": -1.0}, "specon: w_cc is -1.0, must be above 0, and finite"),
+        ("specon", {"hysteresis": -0.1}, "specon: hysteresis is -0.1, must be 0 or more, and finite"),
         ("specon", {"smoothing": 8}, "specon: smoothing is 8, must be from 1 to 7 reports"),
-        ("guests", {"interval": float("inf")}, "guests: interval is inf, must be 0 or more"),
+        ("guests", {"interval": float("inf")}, "guests: interval is inf, must be 0 or more, and finite"),
+        ("kod2", {"starve_limit": -1}, "kod2: starve_limit is -1.0, must be 0 or more"),
+        ("kod2", {"starve_limit": float("nan")}, "kod2: starve_limit is nan, must be 0 or more"),
+        ("kod2", {"cooldown": float("inf")}, "kod2: cooldown is inf, must be 0 or more, and finite"),
+        ("kod2", {"restart_seconds": -1}, "kod2: restart_seconds is -1.0, must be 0 or more, and finite"),
+        ("drs", {"cooldown": float("nan")}, "drs: cooldown is nan, must be 0 or more, and finite"),
+        ("drs", {"slot_seconds": 0}, "drs: slot_seconds is 0.0, must be above 0, and finite"),
+        ("drs", {"restart_seconds": -1}, "drs: restart_seconds is -1.0, must be 0 or more, and finite"),
+        ("dragon", {"urgent_threshold": -1}, "dragon: urgent_threshold is -1.0, must be 0 or more"),
+        ("dragon", {"idle_threshold": float("nan")}, "dragon: idle_threshold is nan, must be 0 or more"),
+        ("dragon", {"restart_seconds": -1}, "dragon: restart_seconds is -1.0, must be 0 or more, and finite"),
+        ("rrh", {"slot_seconds": 0}, "rrh: slot_seconds is 0.0, must be above 0, and finite"),
+        ("rrh", {"threshold": -0.1}, "rrh: threshold is -0.1, must be 0 or more, and finite"),
+        ("oasis", {"slot_seconds": float("inf")}, "oasis: slot_seconds is inf, must be above 0, and finite"),
+        ("oasis", {"price_ratio": 0.5}, "oasis: price_ratio is 0.5, must be 1 or more, and finite"),
+        ("oasis", {"grace": -0.1}, "oasis: grace is -0.1, must be from 0 to 1"),
+        ("oasis", {"hopeless": 1.1}, "oasis: hopeless is 1.1, must be from 0 to 1"),
+        ("oasis", {"drift": float("nan")}, "oasis: drift is nan, must be 0 or more, and finite"),
+        ("oasis", {"end": float("nan")}, "oasis: end is nan, must be seconds since the epoch, or infinite"),
     ],
 )
 def test_a_value_out_of_bounds_is_refused_by_name(name: str, parameters: dict[str, object], error: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         make_policy(name, **parameters)
     assert str(caught.value) == error
+
+
+def test_who_is_patient_for_ever_is_never_starved_nor_urgent() -> None:
+    """Such a policy says of itself that no time changes what it does."""
+    made = (
+        make_policy("dragon", urgent_threshold=math.inf, idle_threshold=math.inf),
+        make_policy("kod2", starve_limit=math.inf),
+    )
+    for policy in made:
+        world = World(policy).nodes("n1").start(job("a").workers(1, cpu=8))
+        world.submit(job("b").workers(1, cpu=8).arrived(1))
+        world.pass_time(1e6)
+        assert world.state("b") is State.WAITING

@@ -346,6 +346,11 @@ WRONG = {
     "simulator": (("--set", "sim.speed=3"), "kohort: --set: 'sim.speed' is not allowed; allowed: sim."),
     "simulator's value": (("--set", "sim.patience=x"), "kohort: --set sim.patience: 'x' is not allowed; allowed: a nu"),
     "simulator's range": (("--set", "sim.patience=-1"), "kohort: --set sim: patience is -1.0, must be above 0"),
+    "simulator's none": (
+        ("--set", "sim.tick_seconds=none"),
+        "kohort: --set sim.tick_seconds: None is not allowed; allowed: a number\n",
+    ),
+    "simulator's slot": (("--set", "sim.slot_seconds=inf"), "kohort: --set sim: slot_seconds is inf, must be finite"),
     "twice": (("--policy", "kod2"), "kohort: --policy: 'kod2' is not allowed; allowed: each one once"),
 }
 
