@@ -98,12 +98,13 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
 
 
 def measures(result: Result) -> dict[str, float]:
-    """What is compared; times in seconds, shares of 1."""
-    found = {
+    """What is compared; times in seconds, shares of 1. Lateness only where a finished job has a target."""
+    found: dict[str, float] = {
         "jobs": len(result.jobs),
         "finished": result.finished,
         "rejected": result.rejected,
         "mean_jct_seconds": result.mean_jct_seconds,
+        "charged_jct_seconds": result.charged_jct_seconds,
         "mean_waiting_seconds": result.mean_waiting_seconds,
         "mean_scaling_seconds": result.mean_scaling_seconds,
         "makespan_seconds": result.makespan_seconds,
@@ -116,14 +117,19 @@ def measures(result: Result) -> dict[str, float]:
         "fairness": result.fairness,
         "fragmentation": result.fragmentation,
     }
+    if (late := result.mean_lateness_slots) is not None:
+        found["mean_lateness_slots"] = late
     return found | {f"utilisation_{name}": use.computing for name, use in sorted(result.use.items())}
 
 
 def measures_of(at: Scene, pods: bool) -> list[str]:
     """The names of ``measures`` of a run there, before it is run; the pod-level world tells no use by resource."""
     plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0)))
+    if pods:
+        return plain
     had = {name for node in at.trace.nodes for name, amount in node.allocatable.amounts.items() if amount} - {"pods"}
-    return plain if pods else plain + [f"utilisation_{name}" for name in sorted(had)]
+    late = ["mean_lateness_slots"] if any(job.training and job.training.utility for job in at.trace.jobs) else []
+    return plain + late + [f"utilisation_{name}" for name in sorted(had)]
 
 
 def job_row(job: Any) -> Row:

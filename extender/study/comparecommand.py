@@ -14,7 +14,7 @@ from extender.study import files, plots, show
 from extender.study.cases import policy_of, result_of
 from extender.study.comparison import Line, Plan, compare
 from extender.study.consoles import err, out
-from extender.study.errors import StudyError
+from extender.study.errors import StudyError, refuse
 from extender.study.pool import Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
@@ -72,6 +72,9 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
     finally:
         done.close()
     lines = compare(plan, found)
+    for line in lines:  # a seed in which nobody finishes with a target has no lateness
+        if where.measure not in line.spreads:
+            raise refuse("--measure", where.measure, ", ".join(line.spreads))
     report = {
         "first_policy": plan.policies[0].label,
         "interval": "95 %, paired percentile bootstrap over the seeds, 2,000 resamples",

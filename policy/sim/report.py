@@ -137,6 +137,12 @@ class Result:
         return sum(job.utility or 0.0 for job in self.jobs)
 
     @property
+    def mean_lateness_slots(self) -> float | None:
+        """Mean lateness of the finished jobs with a utility curve, in slots after the target; None: there are none."""
+        late = [job.lateness for job in self.jobs if job.lateness is not None]
+        return fmean(late) if late else None
+
+    @property
     def fairness(self) -> float:
         """Jain's index of the finished jobs' slowdowns: 1 where all are slowed alike, 1/n where one bears it all."""
         slowdowns = [job.slowdown for job in self.jobs if job.slowdown is not None]

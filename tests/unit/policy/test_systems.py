@@ -145,7 +145,7 @@ def test_a_value_out_of_bounds_is_refused_by_name(name: str, parameters: dict[st
 
 
 def test_who_is_patient_for_ever_is_never_starved_nor_urgent() -> None:
-    """Such a policy says of itself that no time changes what it does."""
+    """Of all times these alone may be infinite."""
     made = (
         make_policy("dragon", urgent_threshold=math.inf, idle_threshold=math.inf),
         make_policy("kod2", starve_limit=math.inf),

@@ -24,6 +24,12 @@ def test_sums_and_means() -> None:
     assert (RESULT.resizes, RESULT.pairs, RESULT.cross_pairs) == (2, 7, 3)
 
 
+def test_lateness_is_that_of_the_jobs_with_a_target() -> None:
+    late = (JobOutcome("a", 0.0, 1.0, 9.0, finished=True, lateness=x) for x in (3.0, -1.0))
+    assert Result("oasis", (*OUTCOMES, *late), 1.0, 0.5, 0.5, 1000.0).mean_lateness_slots == pytest.approx(1.0)
+    assert RESULT.mean_lateness_slots is None
+
+
 def test_the_row_of_a_comparison() -> None:
     assert RESULT.to_dict() == {
         "name": "kod2",

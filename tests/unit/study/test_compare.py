@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,22 @@ def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         Told(str(tmp_path / name)).check()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.json": "old"}
+
+
+def test_jobs_with_a_target_are_told_their_lateness_and_every_run_what_lost_jobs_cost() -> None:
+    found = answer("simulate", "--policy", "fifo", "--trace", "oasis,jobs=3,servers=20,slots=20")["lines"][0]["spreads"]
+    assert math.isfinite(found["mean_lateness_slots"]["mean"])
+    assert found["charged_jct_seconds"]["mean"] == found["mean_jct_seconds"]["mean"]
+    plain = answer("simulate", "--policy", "kod2", "--trace", "kod2,jobs=3")["lines"][0]["spreads"]
+    assert "charged_jct_seconds" in plain
+    assert "mean_lateness_slots" not in plain
+
+
+def test_a_measure_that_one_of_the_traces_has_not_is_refused() -> None:
+    traces = ("--trace", "oasis,jobs=3,servers=20,slots=20", "--trace", "kod2,jobs=3")
+    result = kohort("compare", "--policy", "fifo", *traces, "--measure", "mean_lateness_slots", "--seeds", "1")
+    assert result.exit_code == 2
+    assert result.output.startswith("kohort: --measure: 'mean_lateness_slots' is not allowed; allowed: jobs, ")
 
 
 def test_a_trace_has_its_own_settings_of_the_simulator_and_those_of_all_win() -> None:
