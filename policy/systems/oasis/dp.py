@@ -134,16 +134,16 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
         if best is not None and worth(slot) <= best[0]:
             break  # no later completion is worth as much, whatever it costs
         if begin is not None:
-            table, cost = _holding(table, costs[slot], fresh=slot <= begin and low == 0)
+            table, of_slot = _holding(table, costs[slot], fresh=slot <= begin and low == 0)
         else:
-            cost = costs[slot]
+            of_slot = costs[slot]
         if begin is None and tops[slot] == 0:
             choices.append(np.zeros(len(table), dtype=np.int64))
         else:
             before, low, high = (low, high), int(lows[slot]), int(highs[slot])
             none = np.full(most + before[0] - low, 0.0 if before[0] else table[0])
             padded = np.concatenate([none, table, np.full(high - before[1], np.inf)])
-            found = sliding_window_view(padded, most + 1)[:, ::-1] + cost
+            found = sliding_window_view(padded, most + 1)[:, ::-1] + of_slot
             choice = found.argmin(axis=1)
             table = np.take_along_axis(found, choice[:, None], axis=1)[:, 0]
             choices.append(choice)
@@ -165,7 +165,7 @@ def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
     """How much of the work fits into the slots at all, in worker-slots."""
-    tops = _tops(costs).tolist()
+    tops: list[int] = _tops(costs).tolist()
     if not gaps:
         runs = [sum(run) for some, run in groupby(tops, bool) if some]
         return min(work, max(runs, default=0))
