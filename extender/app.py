@@ -179,10 +179,16 @@ class Live:
             self.recorder.obey(policy)
         self.ledger.obey(policy)
 
-    def close(self) -> None:
-        """End the journal on disk: what waits is written."""
-        if self.recorder is not None:
-            self.recorder.close()
+    async def close(self) -> None:
+        """Give the Lease back, and end the journal on disk: what waits is written.
+
+        The Lease goes first: another replica waits for it, and the disk may be slow.
+        """
+        try:
+            await self.lease.release()
+        finally:
+            if self.recorder is not None:
+                self.recorder.close()
 
     async def run(self) -> None:
         """Watch, tick and follow the Lease until cancelled; a part that fails ends the whole."""
@@ -269,8 +275,7 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
             pulse.cancel()
             following.cancel()
             await asyncio.gather(running, pulse, following, return_exceptions=True)
-            live.close()
-            await live.lease.release()
+            await live.close()
     if not running.cancelled() and (error := running.exception()) is not None:
         raise error
 

@@ -8,6 +8,7 @@ never the service.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import re
@@ -28,6 +29,7 @@ from policy.systems.base import Policy
 
 FORMAT: Final = 1
 BEHIND: Final = 4096  # steps that may wait to be written
+CLOSE_SECONDS: Final = 3.0  # at the end of the process
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
@@ -193,10 +195,13 @@ class Recorder:
         """The steps from now on are by another policy, and so in another file."""
         self._policy, self._new_file = policy, True
 
-    def close(self) -> None:
-        """Write what waits and end."""
-        self._queue.put(None)
-        self._thread.join()
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Write what waits and end; of a disk that hangs, nobody waits for longer than that for either."""
+        with contextlib.suppress(queue.Full):
+            self._queue.put(None, timeout=seconds)
+            self._thread.join(seconds)
+        if self._thread.is_alive():
+            _log.error("the journal on disk lacks its last steps: the disk did not take them in %g s", seconds)
 
     def _write_all(self) -> None:
         try:

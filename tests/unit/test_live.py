@@ -3,11 +3,13 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extender.app import Live, resources
+from extender.config.sections import Journal
 from extender.config.settings import Settings
 from extender.kube.api import JOBSETS, NODES, PODS, ClusterError, Json, Resource
 from extender.kube.reflector import Batch
@@ -83,3 +85,25 @@ async def test_a_list_is_one_step_however_many_pages_it_has() -> None:
     service.deliver(Batch(PODS, "end", [], "20", frozenset({"uid-a", "uid-b"})))
     assert sorted(service.ledger.snapshot.pods) == ["uid-a", "uid-b"]
     assert service.ledger.snapshot.generation == before + 1
+
+
+@virtual
+async def test_the_lease_is_given_back_before_the_disk_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Live(Settings(journal=Journal(folder=str(tmp_path))), FakeApi(), LoopClock(), random.Random(1))
+    done: list[str] = []
+    assert service.recorder is not None
+    end = service.recorder.close
+
+    async def release() -> None:
+        done.append("lease")
+
+    def close() -> None:
+        done.append("journal")
+        end()
+
+    monkeypatch.setattr(service.lease, "release", release)
+    monkeypatch.setattr(service.recorder, "close", close)
+    await service.close()
+    assert done == ["lease", "journal"]

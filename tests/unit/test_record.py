@@ -191,6 +191,25 @@ def test_a_disk_that_fails_ends_the_record_and_nothing_else(
     assert "the journal on disk has ended" in caplog.text
 
 
+@pytest.mark.parametrize("waiting", [1, 8], ids=["the disk alone", "a full queue, too"])
+def test_a_disk_that_hangs_does_not_keep_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waiting: int
+) -> None:
+    hangs = threading.Event()
+    monkeypatch.setattr(Recorder, "_append", lambda recorder, line: hangs.wait(60))
+    monkeypatch.setattr(record, "BEHIND", 4)
+    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 10**9, 10)
+    for at in range(waiting):
+        recorder.write(float(at), (Tick(),), (), Snapshot())
+    closing = threading.Thread(target=recorder.close, args=(0.05,), daemon=True)
+    closing.start()
+    closing.join(30)
+    ended = not closing.is_alive()
+    hangs.set()
+    assert ended
+    assert "the journal on disk lacks its last steps" in caplog.text
+
+
 class Fails:
     """A policy with a defect: it cannot bear a job."""
 
