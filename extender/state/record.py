@@ -171,7 +171,10 @@ class Recorder:
         self._folder, self._policy, self._before = folder, policy, snapshot
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
-        self._new_file = True  # set by either thread, taken back by the one that hands over
+        self._new_file = False  # a reason of our own for one: a gap, another policy
+        # Files handed over, files begun on the disk, and the last of these that is full: each is one thread's to write,
+        # so that no word gets lost. Steps that wait while a file is full still go into it, and ask for no file each.
+        self._handed = self._begun = self._full = 0
         self._file: IO[bytes] | None = None
         self._size = 0
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
@@ -181,7 +184,7 @@ class Recorder:
         self, at: float, events: Sequence[Event], effects: Sequence[Effect], after: Snapshot, error: str = ""
     ) -> None:
         """Hand a step over; it is left out where the disk is too far behind."""
-        new_file, self._new_file = self._new_file, False
+        new_file = self._new_file or self._full == self._handed
         handed = _Handed(
             Beginning(self._policy, self._before) if new_file else None, at, tuple(events), tuple(effects), error
         )
@@ -190,6 +193,9 @@ class Recorder:
             self._queue.put_nowait(handed)
         except queue.Full:
             self._new_file = True  # behind the gap
+        else:
+            self._new_file = False
+            self._handed += new_file
 
     def obey(self, policy: Policy) -> None:
         """The steps from now on are by another policy, and so in another file."""
@@ -220,7 +226,7 @@ class Recorder:
             self._begin(step.before)
         self._append(line_of(step.at, step.events, step.effects, step.error))
         if self._size >= self._file_bytes:
-            self._new_file = True
+            self._full = self._begun
 
     def _begin(self, before: Beginning) -> None:
         if self._file is not None:
@@ -231,6 +237,7 @@ class Recorder:
         number = int(there[-1].stem.removeprefix("journal-")) + 1 if there else 1
         self._file = (self._folder / NAME.format(number)).open("xb", buffering=0)
         self._append(head(before.policy, before.snapshot))
+        self._begun += 1
         self._size = 0  # of the steps: a beginning that is larger than a file must not begin one after another
 
     def _append(self, line: bytes) -> None:

@@ -191,6 +191,33 @@ def test_a_disk_that_fails_ends_the_record_and_nothing_else(
     assert "the journal on disk has ended" in caplog.text
 
 
+def test_steps_that_wait_while_a_file_is_full_begin_one_file_and_not_one_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, may, done = Recorder._write, threading.Semaphore(0), threading.Semaphore(0)
+
+    def write_when_let(recorder: Recorder, step: record._Handed) -> None:
+        may.acquire()
+        write(recorder, step)
+        done.release()
+
+    monkeypatch.setattr(Recorder, "_write", write_when_let)
+    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 1, 10)  # one step fills a file
+
+    def hand_over(step: int) -> None:
+        recorder.write(float(step), (Tick(),), (), Snapshot())
+
+    for step in range(10):
+        hand_over(step)
+    for step in range(10, 15):  # with each that comes, one of the first is written
+        may.release()
+        assert done.acquire(timeout=60)
+        hand_over(step)
+    may.release(10)
+    recorder.close(60)
+    assert [len(path.read_bytes().splitlines()) - 1 for path in sorted(tmp_path.iterdir())] == [10, 5]
+
+
 @pytest.mark.parametrize("waiting", [1, 8], ids=["the disk alone", "a full queue, too"])
 def test_a_disk_that_hangs_does_not_keep_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waiting: int
