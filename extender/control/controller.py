@@ -189,7 +189,7 @@ class Controller:
                 await self._pause()
                 continue
             await self._pace.turn()
-            if self._wanted.get(key(call)) == call and self._lease.leading():
+            if self._may_make(call):
                 self._send(call)
 
     async def _pause(self) -> None:
@@ -216,6 +216,10 @@ class Controller:
         named = (Nominate.__name__, uid)
         return named in self._wanted and named not in self._holds
 
+    def _may_make(self, call: Call) -> bool:
+        """Whether it is wanted still and this replica leads: both may have changed while it waited."""
+        return self._wanted.get(key(call)) == call and self._lease.leading()
+
     def _send(self, call: Call) -> None:
         self._on_way.add(key(call))
         task = asyncio.create_task(self._make(call))
@@ -226,7 +230,7 @@ class Controller:
         try:
             if takes_unsigned(call):
                 await self._lease.check()
-            if self._lease.leading():  # this process may have been paused since it was sent on its way
+            if self._may_make(call):  # this process may have been paused since it was sent on its way
                 self._note(call, await perform(self._api, call, self._gate, self._lease.name))
         finally:
             self._on_way.discard(key(call))

@@ -64,6 +64,7 @@ class Lease:
         self._api = api
         self._clock = clock
         self._looking = asyncio.Lock()  # answers must not overtake one another
+        self._begun = self._ended = 0  # looks of checks; the second: the last that came to its end
         self._checked = -QUICK_SECONDS  # clock.monotonic(), the end of the last check
         self._told: bool | None = None
         self._tell: Callable[[bool], object] = lambda leading: None
@@ -89,9 +90,13 @@ class Lease:
             await self._clock.sleep(self._pause())
 
     async def check(self) -> None:
-        """Look, and tell where that has changed whether we lead."""
+        """Look, and tell where that has changed whether we lead. Who waits shares a look that began after it asked."""
+        wanted = self._begun + 1
         async with self._looking:
-            await self.look()
+            if self._ended < wanted:
+                self._begun += 1
+                await self.look()
+                self._ended = self._begun
         self._checked = self._clock.monotonic()
         self._say()
 

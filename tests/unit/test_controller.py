@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,12 +143,14 @@ class FakeLease:
     def __init__(self) -> None:
         self.leads = True
         self.taken = False  # another replica has taken the Lease, which this one learns when it looks
+        self.slow_seconds = 0.0
         self.name = "kohort-0"
 
     def leading(self) -> bool:
         return self.leads
 
     async def check(self) -> None:
+        await asyncio.sleep(self.slow_seconds)
         self.leads = self.leads and not self.taken
 
 
@@ -454,6 +457,31 @@ async def test_the_lease_is_looked_at_before_a_write_that_takes_pods_and_cannot_
         assert bench.api.written == []
         bench.lease.taken, bench.lease.leads = False, True
         await bench.until(lambda: bench.api.written)
+
+
+@pytest.mark.parametrize("wanted", UNSIGNED.values(), ids=UNSIGNED.keys())
+@virtual
+async def test_what_is_withdrawn_while_the_lease_is_looked_at_is_not_written(wanted: Any) -> None:
+    async with Bench() as bench:
+        bench.lease.slow_seconds = 1.0
+        bench.extender.want(orders(**wanted))
+        await bench.pass_time(0.5)
+        bench.extender.want(orders())
+        await bench.pass_time(5)
+        assert bench.api.written == []
+
+
+@virtual
+async def test_what_is_ordered_otherwise_while_the_lease_is_looked_at_is_written_as_it_is_then() -> None:
+    async with Bench() as bench:
+        bench.lease.slow_seconds = 1.0
+        (first,) = UNSIGNED["a scale"]["replicas"]
+        bench.extender.want(orders(replicas=(first,)))
+        await bench.pass_time(0.5)
+        bench.extender.want(orders(replicas=(replace(first, workers=3),)))
+        await bench.pass_time(1.9)
+        (what,) = bench.api.written
+        assert what[2] == {"spec": {"replicas": 3}}
 
 
 @virtual

@@ -255,20 +255,48 @@ async def test_a_leader_answers_its_scheduler_without_a_look(api: LeaseApi, cloc
     assert len(api.asked) == looks
 
 
+class Slow(LeaseApi):
+    """Answers later than it is asked."""
+
+    at_once = most = 0
+
+    async def get(self, ref: Ref) -> Json | None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        for _ in range(3):  # so that whoever is started meanwhile asks meanwhile
+            await asyncio.sleep(0)
+        self.at_once -= 1
+        return await super().get(ref)
+
+
 async def test_an_answer_never_overtakes_the_one_before(clock: HandClock) -> None:
     """Two looks at once: the older answer, read last, would count as a renewal."""
-
-    class Slow(LeaseApi):
-        at_once = most = 0
-
-        async def get(self, ref: Ref) -> Json | None:
-            self.at_once += 1
-            self.most = max(self.most, self.at_once)
-            await asyncio.sleep(0)
-            self.at_once -= 1
-            return await super().get(ref)
-
     slow = Slow(clock)
     lease = lease_of(slow, clock)
     await asyncio.gather(*(lease.check() for _ in range(3)))
-    assert (slow.most, len(slow.asked)) == (1, 3)
+    assert slow.most == 1
+
+
+async def test_all_who_ask_during_one_look_share_the_next_and_none_an_older_one(clock: HandClock) -> None:
+    slow = Slow(clock)
+    lease = lease_of(slow, clock)
+    first = asyncio.create_task(lease.check())
+    await asyncio.sleep(0)
+    assert slow.at_once == 1
+    others = [asyncio.create_task(lease.check()) for _ in range(30)]
+    await asyncio.gather(first, *others)
+    assert len(slow.asked) == 2
+    await lease.check()
+    assert len(slow.asked) == 3
+
+
+async def test_a_look_that_was_cut_off_is_shared_by_nobody(clock: HandClock) -> None:
+    slow = Slow(clock)
+    lease = lease_of(slow, clock)
+    first, cut, last = (asyncio.create_task(lease.check()) for _ in range(3))
+    await first
+    await asyncio.sleep(0)
+    assert slow.at_once == 1  # for the second
+    cut.cancel()
+    await asyncio.gather(cut, last, return_exceptions=True)
+    assert len(slow.asked) == 2  # the first one's and the last one's
