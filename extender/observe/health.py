@@ -8,6 +8,7 @@ that worse; but the gated pods that nobody lets go are counted in the line.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -26,6 +27,7 @@ STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s 
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "such jobs are not scheduled; apply the ClusterRole of this version (manifests/base)"
 CONTROLLER_SECONDS: Final = 10.0  # the controller asks at least every few seconds
+KEPT_SECONDS: Final = 1.0  # nobody scrapes as often, and anybody may ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +173,33 @@ def gated_pods(snapshot: Snapshot, seen: Callable[[str], bool] = _every) -> int:
     return sum(1 for pod in snapshot.pods.values() if pod.opted_in and pod.gated and seen(pod.namespace))
 
 
+class Exposition:
+    """The text of all metrics, made on a thread beside the event loop and kept for a moment for whoever asks then.
+
+    A collector must therefore read nothing but values that are never changed in place: of the ledger one snapshot.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Make nothing yet."""
+        self._registry = registry
+        self._turn = asyncio.Lock()
+        self._text = b""
+        self._good_until = 0.0  # the loop's time
+
+    async def text(self) -> bytes:
+        """As it was at most `KEPT_SECONDS` ago."""
+        now = asyncio.get_running_loop().time
+        async with self._turn:
+            if now() >= self._good_until:
+                asked = now()
+                self._text = await asyncio.to_thread(generate_latest, self._registry)
+                self._good_until = asked + KEPT_SECONDS
+            return self._text
+
+
 def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starlette:
     """The app of the health listener: /livez, /readyz, /readyz/CHECK, /metrics; ``?verbose`` shows every check."""
+    exposition = Exposition(registry)
 
     async def livez(_: Request) -> Response:
         return PlainTextResponse("ok\n")  # that the event loop got here is the whole check
@@ -187,7 +214,7 @@ def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starl
         return _answer(found.ready, [check.line for check in shown])
 
     async def metrics(_: Request) -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(await exposition.text(), media_type=CONTENT_TYPE_LATEST)
 
     return Starlette(
         routes=[

@@ -31,8 +31,9 @@ unknown, out of bounds or impossible beside another stops the start.
 ---
 # Metrics
 
-Prometheus, at `/metrics` of the extender (8901) and of the controller (8902). No label names a job, a pod or a node. A
-dashboard and the alerts are in `manifests/components/monitoring` ([how to monitor](../how-to/monitor.md)).
+Prometheus, at `/metrics` of the extender (8901) and of the controller (8902). What is told may be a second
+old. No label names a job, a pod or a node. A dashboard and the alerts are in `manifests/components/monitoring`
+([how to monitor](../how-to/monitor.md)).
 ---
 # Reasons and events
 

@@ -1,9 +1,15 @@
 """Probes and metrics: what makes a process unready, what only warns, and what is counted."""
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from extender.clock import Clock
 from extender.kube.api import JOBSETS, PODS, Resource
@@ -250,6 +256,36 @@ async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(
     assert "kohort_invalid_jobs 1.0" in text
     assert value(metrics, "kohort_gangs", state="waiting") == 0
     assert "secret" not in text
+
+
+class Counting(Collector):
+    """Counts how often it is read, and on which threads."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.threads: list[int] = []
+        registry.register(self)
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        self.threads.append(threading.get_ident())
+        yield GaugeMetricFamily("counted", "How often.", value=len(self.threads))
+
+
+async def test_metrics_are_made_beside_the_loop_and_once_a_second_however_many_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = CollectorRegistry()
+    counting, app = Counting(registry), probes(lambda: Readiness(()), registry)
+    answers = await asyncio.gather(*(get(app, "/metrics") for _ in range(20)))
+    assert {text.splitlines()[-1] for _, text in answers} == {"counted 1.0"}
+    assert threading.get_ident() not in counting.threads
+    loop = asyncio.get_running_loop()
+    later = loop.time() + 1.1
+    monkeypatch.setattr(loop, "time", lambda: later)
+    assert (await get(app, "/metrics"))[1].splitlines()[-1] == "counted 2.0"
+    assert len(counting.threads) == 2
 
 
 def test_every_process_has_metrics_of_its_own() -> None:
