@@ -1,7 +1,8 @@
 """Asks the API server whose a token is (TokenReview) and what its owner may do (SubjectAccessReview).
 
 What it said is kept for a short time and in bounded memory; what it could not say is not kept, and nobody is let in for
-want of an answer. Few questions are on their way at once, so that no flood of tokens reaches the API server.
+want of an answer. Few questions are on their way at once, so that no flood of tokens reaches the API server. A token
+that was somebody's before has places of its own, and is not forgotten for those that are nobody's.
 """
 
 from __future__ import annotations
@@ -90,6 +91,10 @@ class Kept(Generic[K, V]):
         """How many are kept."""
         return len(self._known)
 
+    def __contains__(self, key: K) -> bool:
+        """Whether there is an answer, be it good no longer."""
+        return key in self._known
+
     def get(self, key: K) -> V | None:
         """The answer, None where there is none that is good still."""
         value, until = self._known.get(key, (None, 0.0))
@@ -105,6 +110,10 @@ class Kept(Generic[K, V]):
         if len(self._known) > self._most:
             self._known.popitem(last=False)
         return value
+
+    def forget(self, key: K) -> None:
+        """Know nothing of it."""
+        self._known.pop(key, None)
 
 
 class Turns:
@@ -141,24 +150,31 @@ class Tokens:
         self._reviewer = reviewer
         self._audiences = tuple(audiences)
         self._seconds = seconds
-        self._kept: Kept[bytes, User] = Kept(clock)
-        self._turns = Turns(waiting=waiting)
+        self._owned: Kept[bytes, User] = Kept(clock)
+        self._refused: Kept[bytes, User] = Kept(clock)
+        self._first, self._again = Turns(waiting=waiting), Turns(waiting=waiting)
 
     async def owner(self, token: str) -> User | None:
         """Whose it is; None where it is nobody's, or for another audience. Raises UnansweredError and BusyError."""
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        known = self._kept.get(key)
+        known = self._known(key)
         if known is None:
-            async with self._turns:
-                known = self._kept.get(key) or await self._review(key, token)
+            async with self._again if key in self._owned else self._first:
+                known = self._known(key) or await self._review(key, token)
         return known if known.name else None
+
+    def _known(self, key: bytes) -> User | None:
+        return self._owned.get(key) or self._refused.get(key)
 
     async def _review(self, key: bytes, token: str) -> User:
         outcome = await self._reviewer.review_token(token, self._audiences)
         if not isinstance(outcome, Done):
             raise UnansweredError(f"the API server cannot review the token now ({_why(outcome)})")
         user = self._user(outcome.body.get("status") or {})
-        return self._kept.keep(key, user, self._seconds if user.name else min(self._seconds, REFUSED_SECONDS))
+        if user.name:
+            return self._owned.keep(key, user, self._seconds)
+        self._owned.forget(key)
+        return self._refused.keep(key, user, min(self._seconds, REFUSED_SECONDS))
 
     def _user(self, status: Mapping[str, Any]) -> User:
         """Whom the TokenReview's status names; nobody where the token is not for us."""

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from extender import reporting
-from extender.access.reviews import POD_UID
+from extender.access.reviews import AT_ONCE, MOST_KEPT, POD_UID, REFUSED_SECONDS, BusyError, Tokens
 from extender.config.sections import Progress as Settings
 from extender.kube.api import TFJOBS, Done, Outcome, Unknown
 from extender.kube.jobs import reports_of
@@ -237,6 +237,48 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews() -> None:
     assert refused == [429] * 20
     service.server.slow.set()
     assert [status for status, _ in await asyncio.gather(*first)] == [401] * 4
+
+
+async def test_a_flood_of_tokens_does_not_keep_a_member_from_reporting_whose_token_was_good_before() -> None:
+    service = Service()
+    assert (await service.report(token("a")))[0] == 204
+    service.clock.at += Settings().token_seconds + 1
+    service.server.slow, service.server.enough = asyncio.Event(), 1 + 4
+    flood = [asyncio.create_task(service.report(f"x{n}")) for n in range(4)]
+    await service.server.all_asked.wait()
+    member = asyncio.create_task(service.report(token("a")))
+    done, _ = await asyncio.wait([member], timeout=0.1)
+    assert not done, "its token is being reviewed"
+    service.server.slow.set()
+    assert (await member)[0] == 204
+    assert [status for status, _ in await asyncio.gather(*flood)] == [401] * 4
+
+
+async def test_tokens_that_are_nobodys_push_no_owner_out() -> None:
+    server = Server()
+    tokens = Tokens(server, Clock(), (), 60.0)
+    assert await tokens.owner("pod-a") is not None
+    for number in range(MOST_KEPT + 1):
+        assert await tokens.owner(f"x{number}") is None
+    assert await tokens.owner("pod-a") is not None
+    assert server.asked.count("pod-a") == 1
+
+
+async def test_a_token_that_is_nobodys_any_more_has_no_place_of_its_own() -> None:
+    server, clock = Server(), Clock()
+    tokens = Tokens(server, clock, (server.audiences[0],), 60.0, waiting=0)
+    assert await tokens.owner("pod-a") is not None
+    server.audiences = []
+    clock.at += 61
+    assert await tokens.owner("pod-a") is None
+    clock.at += REFUSED_SECONDS + 1
+    server.slow, server.enough, server.all_asked = asyncio.Event(), len(server.asked) + AT_ONCE, asyncio.Event()
+    flood = [asyncio.create_task(tokens.owner(f"x{n}")) for n in range(AT_ONCE)]
+    await server.all_asked.wait()
+    with pytest.raises(BusyError):
+        await tokens.owner("pod-a")
+    server.slow.set()
+    await asyncio.gather(*flood)
 
 
 async def test_while_the_api_server_is_down_the_reporter_is_told_to_try_again() -> None:
