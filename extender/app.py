@@ -207,6 +207,7 @@ def limits_of(settings: Settings) -> Limits:
         body_bytes=server.body_limit_bytes,
         header_seconds=server.header_seconds,
         body_seconds=server.body_seconds,
+        answer_seconds=server.answer_seconds,
         connections=server.connections,
         reserved_connections=server.reserved_connections,
         keep_alive_seconds=server.keep_alive_seconds,

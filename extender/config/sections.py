@@ -161,6 +161,9 @@ class Server(Section):
     )
     header_seconds: Seconds = Field(default=5, description="A request's head must have arrived within this time.")
     body_seconds: Seconds = Field(default=5, description="A request's body must have arrived within this time.")
+    answer_seconds: Seconds = Field(
+        default=10, description="A client that takes nothing of its answer for this long is cut off."
+    )
     connections: Count = Field(
         default=2048, ge=2, le=65_536, description="Connections accepted at once; each held bind is one."
     )

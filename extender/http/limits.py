@@ -16,6 +16,7 @@ class Limits:
     header_bytes: int = 64 * 1024  # of all that is not body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
+    answer_seconds: float = 10.0  # in which a client must take something of what it was sent
     connections: int = 2048
     reserved_connections: int = 64
     keep_alive_seconds: float = 120.0  # Go's client gives an idle connection up after 90

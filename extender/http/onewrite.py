@@ -15,17 +15,20 @@ class OneWrite:
     The body of such a head follows at once (not for HEAD); a stream, which has no length, is written as it comes.
     """
 
-    __slots__ = ("_head", "_transport")
+    __slots__ = ("_has_body", "_head", "_transport")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, *, has_body: bool = True) -> None:
         self._transport = transport
+        self._has_body = has_body
         self._head = b""
 
     def write(self, data: bytes) -> None:
-        """Write it, or keep it for a moment."""
+        """Write it, or keep it for a moment; nothing reaches a connection that was closed before all was written."""
+        if self._transport.is_closing():
+            return
         if self._head:
             data, self._head = self._head + data, b""
-        elif data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
+        elif self._has_body and data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
             self._head = data
             return
         self._transport.write(data)
@@ -37,6 +40,5 @@ class OneWrite:
     def close(self) -> None:
         """Close the connection once everything is written."""
         if self._head:
-            self._transport.write(self._head)
-            self._head = b""
+            self.write(b"")
         self._transport.close()

@@ -1,14 +1,18 @@
 """Limits of one connection, which stock uvicorn lacks (measured: it waits for ever).
 
 `LimitedProtocol` gives a request's head and body an absolute time each, so that trickling bytes does not help, and
-bounds heads, pipelined requests and connections. This room knows bytes, seconds and connections; it must not know the
+bounds heads, pipelined requests and connections. Who does not read its answer is cut off, who reads slowly is not; but
+both give way where connections run short. This room knows bytes, seconds and connections; it must not know the
 verbs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
+import struct
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final, cast
 
@@ -35,12 +39,14 @@ class LimitedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _asked = False  # a request's head has arrived on this connection
     _head_bytes = 0  # of the request that is arriving, whatever is not body
-    _waiting_since = 0.0  # idle, or for the rest of a request
+    _waiting_since = 0.0  # idle, for the rest of a request, or for its client to read
+    _taken: tuple[int, int] | None = None  # of its answer, as last looked at; None: its client owes no reading
+    _taken_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or turn it away when there are too many and every other one has a whole request."""
+        """Take the connection, or turn it away when there are too many and every other one is being answered."""
         super().connection_made(transport)
-        if len(self.connections) > self.limits.connections and not self._close_the_longest_waiting():
+        if len(self.connections) > self.limits.connections and not self._cut_the_longest_waiting():
             self._turn_away(503, "too many connections")
             return
         certificate = transport.get_extra_info("peercert") or {} if self.guards else {}
@@ -70,8 +76,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Raise TooManyRequestsError, which the parser makes a 400, where requests pile up behind one another."""
         super().on_headers_complete()
-        if self.scope["method"] != "HEAD":
-            self.cycle.transport = cast(asyncio.Transport, OneWrite(self.transport))
+        answered = OneWrite(self.transport, has_body=self.scope["method"] != "HEAD")
+        self.cycle.transport = cast(asyncio.Transport, answered)
         if len(self.pipeline) > PIPELINED:
             raise TooManyRequestsError
 
@@ -100,6 +106,22 @@ class LimitedProtocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """Note since when an answer waits for its client."""
+        self._waiting_since = self.loop.time()
+        super().pause_writing()
+
+    def cut_if_unread(self) -> None:
+        """Cut the connection where its client has taken nothing of its answer for ``answer_seconds``.
+
+        Called every now and then, since no callback tells of a close that waits, and none of bytes that are taken.
+        """
+        taken = _taken(self.transport) if self.unread else None
+        if taken is None or taken != self._taken:
+            self._taken, self._taken_at = taken, self.loop.time()
+        elif self.loop.time() - self._taken_at >= self.limits.answer_seconds:
+            self.transport.abort()
+
     def shutdown(self) -> None:
         """Let a request that is here be answered, and cut one that is still arriving: it may never."""
         if not self.idle and self.cycle.more_body:
@@ -112,12 +134,17 @@ class LimitedProtocol(HttpToolsProtocol):
         return not self._asked or self.cycle.response_complete
 
     @property
-    def evictable(self) -> bool:
-        """Tell whether the connection only waits for a request or for the rest of one; a whole one is answered."""
-        return (self.idle or self.cycle.more_body) and not self.transport.is_closing()
+    def unread(self) -> bool:
+        """Tell whether the connection only waits for its client to read; a close waits for it, too."""
+        return self.flow.write_paused or self.transport.is_closing()
 
-    def _close_the_longest_waiting(self) -> bool:
-        """Make room for this connection; False where all others have a whole request.
+    @property
+    def evictable(self) -> bool:
+        """Tell whether the connection only waits for its client: to ask, to end its request, or to read."""
+        return self.idle or self.cycle.more_body or self.unread
+
+    def _cut_the_longest_waiting(self) -> bool:
+        """Make room for this connection; False where all others are being answered.
 
         So those who stall, however many, keep nobody out who does not: neither kube-scheduler nor a probe.
         """
@@ -125,7 +152,9 @@ class LimitedProtocol(HttpToolsProtocol):
         waiting = [other for other in others if other is not self and other.evictable]
         if not waiting:
             return False
-        min(waiting, key=lambda other: other._waiting_since).transport.close()
+        longest = min(waiting, key=lambda other: other._waiting_since)
+        longest.transport.abort()  # a close would wait for a client that does not read
+        self.connections.discard(longest)  # the next to come looks for another
         return True
 
     def _turn_away(self, status: int, why: str) -> None:
@@ -156,6 +185,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self._turn_away(status, why)
         else:
             self.transport.abort()
+
+
+def _taken(transport: asyncio.Transport) -> tuple[int, int]:
+    """How much the client has taken so far: it changes with every byte.
+
+    The kernel's own buffer holds megabytes, and is refilled only in large steps: who reads slowly would seem to stand
+    still. So what the client has acknowledged counts (tcpi_bytes_acked); where the kernel does not tell, the rest does.
+    """
+    acknowledged = 0
+    with contextlib.suppress(AttributeError, OSError, struct.error):  # another kernel; the socket is closed already
+        told = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+        (acknowledged,) = struct.unpack_from("=Q", told, 120)
+    return acknowledged, transport.get_write_buffer_size()
 
 
 def limited(limits: Limits, guard: Guard | None = None) -> type[LimitedProtocol]:

@@ -22,10 +22,11 @@ from starlette.requests import Request
 from extender.http.asgi import App
 from extender.http.bodies import BodyLimit, Refuse
 from extender.http.limits import Limits
-from extender.http.protocol import limited
+from extender.http.protocol import LimitedProtocol, limited
 from extender.http.tls import HANDSHAKE_SECONDS, Guard
 
 BACKLOG = 1024
+LOOK_TICKS = 5  # of a tenth of a second each: so often is looked for clients that do not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,13 @@ class _Server(uvicorn.Server):
             for one in sockets or ()
         ]  # fmt: skip
         self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Cut off those who do not read their answers; uvicorn would wait for them for ever."""
+        if counter % LOOK_TICKS == 0:
+            for connection in list(self.server_state.connections):
+                cast(LimitedProtocol, connection).cut_if_unread()
+        return await super().on_tick(counter)
 
     def _protocol(self) -> asyncio.Protocol:
         make = cast(Any, self.config.http_protocol_class)

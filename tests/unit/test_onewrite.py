@@ -13,6 +13,10 @@ STREAMED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 class Socket:
     def __init__(self) -> None:
         self.written: list[bytes] = []
+        self.closing = False
+
+    def is_closing(self) -> bool:
+        return self.closing
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -46,3 +50,19 @@ def test_a_head_whose_body_never_comes_leaves_before_the_end() -> None:
     answer.write(HEAD)
     answer.close()
     assert socket.written == [HEAD, b"closed"]
+
+
+def test_a_head_without_a_body_waits_for_none() -> None:
+    socket = Socket()
+    OneWrite(cast(Any, socket), has_body=False).write(HEAD)
+    assert socket.written == [HEAD]
+
+
+def test_nothing_is_written_to_a_connection_that_was_cut() -> None:
+    socket = Socket()
+    answer = OneWrite(cast(Any, socket))
+    answer.write(HEAD)
+    socket.closing = True
+    answer.write(b"{}")
+    answer.close()
+    assert socket.written == [b"closed"]

@@ -1,6 +1,7 @@
 """What a client may do to a listener, over real sockets: big and slow requests, many connections, and a stop."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
 
 from extender.http.bodies import LARGE_AT_ONCE, LARGE_BODY
 from extender.http.limits import HeldBinds, Limits, of_probes
@@ -27,14 +29,16 @@ LIMITS = Limits(
     body_seconds=0.3,
     connections=8,
     reserved_connections=3,
+    answer_seconds=0.4,
     keep_alive_seconds=1.0,
     graceful_seconds=0.5,
 )
 OK = b"HTTP/1.1 200 OK\r\n"
+LARGE = 8_000_000  # bytes of an answer: more than the kernel takes from us for a client that does not read
 
 
 class Server:
-    """One running listener with an app of three routes; `gone` counts held requests whose client left."""
+    """One running listener with an app of four routes; `gone` counts held requests whose client left."""
 
     def __init__(self) -> None:
         self.address = ("", 0)
@@ -43,6 +47,7 @@ class Server:
         self.gone = self.arrived = 0
         self.bodies: list[int] = []
         self.writers: list[asyncio.StreamWriter] = []
+        self.sockets: list[socket.socket] = []
 
     def app(self) -> FastAPI:
         app = FastAPI()
@@ -51,6 +56,18 @@ class Server:
         async def filter_(request: Request) -> Response:
             self.bodies.append(len(await request.body()))
             return Response(b"{}")
+
+        @app.post("/large")
+        async def large() -> Response:
+            return Response(b"x" * LARGE)
+
+        @app.post("/stream")
+        async def stream() -> StreamingResponse:
+            async def events() -> AsyncIterator[bytes]:
+                for _ in range(LARGE // 40_000):
+                    yield b"x" * 40_000
+
+            return StreamingResponse(events())
 
         @app.post("/bind")
         async def bind(request: Request) -> Response:
@@ -72,6 +89,16 @@ class Server:
         writer.write(data)
         return reader, writer
 
+    async def send_only(self, data: bytes) -> socket.socket:
+        """Send, and read nothing; the client's kernel takes little for it."""
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        client.setblocking(False)
+        self.sockets.append(client)
+        await asyncio.get_running_loop().sock_connect(client, self.address)
+        await asyncio.get_running_loop().sock_sendall(client, data)
+        return client
+
     async def ask(self, data: bytes) -> bytes:
         """Send raw bytes; return everything until the server closes."""
         reader, _ = await self.send(data)
@@ -83,6 +110,8 @@ class Server:
     async def close(self) -> None:
         for writer in self.writers:
             writer.close()
+        for client in self.sockets:
+            client.close()
         await asyncio.gather(*(writer.wait_closed() for writer in self.writers), return_exceptions=True)
 
 
@@ -321,6 +350,57 @@ async def test_who_stalls_gives_way_to_who_asks() -> None:
             assert (await server.ask(post("/filter", b"{}", CLOSE))).startswith(OK)
         server.release.set()
         assert await asyncio.wait_for(bind[0].readline(), 1) == OK, "a held bind does not"
+
+
+UNREAD = {
+    "kept alive": post("/large"),
+    "closed": post("/large", b"{}", CLOSE),
+    "the next waits behind it": post("/large") * 3,
+    "streamed": post("/stream"),
+}
+
+
+@pytest.mark.parametrize("request_bytes", UNREAD.values(), ids=UNREAD.keys())
+async def test_who_does_not_read_gives_way_to_who_asks(request_bytes: bytes) -> None:
+    async with running(replace(LIMITS, answer_seconds=60, keep_alive_seconds=0.2)) as server:
+        for _ in range(LIMITS.connections):
+            await server.send_only(request_bytes)
+        await asyncio.sleep(0.5)
+        for _ in range(LIMITS.connections + 2):
+            assert (await server.ask(post("/filter", b"{}", CLOSE))).startswith(OK)
+
+
+async def read_all(client: socket.socket, *, slowly: float = 0.0) -> int:
+    """Read to the end, for the first so many seconds a little at a time; return how many bytes came."""
+    loop, count = asyncio.get_running_loop(), 0
+    slow_until = loop.time() + slowly
+    with contextlib.suppress(ConnectionResetError):
+        while some := await asyncio.wait_for(loop.sock_recv(client, 2**20), 5):
+            count += len(some)
+            if loop.time() < slow_until:
+                await asyncio.sleep(0.1)
+            else:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
+    return count
+
+
+@pytest.mark.parametrize("half_closed", [False, True], ids=["open", "half closed"])
+@pytest.mark.parametrize("request_bytes", UNREAD.values(), ids=UNREAD.keys())
+async def test_who_does_not_read_is_cut_off(request_bytes: bytes, half_closed: bool) -> None:
+    async with running() as server:
+        client = await server.send_only(request_bytes)
+        await asyncio.sleep(0.1)
+        if half_closed:
+            client.shutdown(socket.SHUT_WR)
+        await asyncio.sleep(LIMITS.answer_seconds + 1.5)
+        assert 0 < await read_all(client) < LARGE
+
+
+@pytest.mark.parametrize("path", ["/large", "/stream"])
+async def test_who_reads_slowly_is_not_cut_off(path: str) -> None:
+    async with running() as server:
+        client = await server.send_only(post(path, b"{}", CLOSE))
+        assert await read_all(client, slowly=2.5) > LARGE
 
 
 async def test_the_listener_of_probes_takes_little() -> None:
