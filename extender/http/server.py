@@ -21,9 +21,10 @@ from starlette.requests import Request
 
 from extender.http.asgi import App
 from extender.http.bodies import BodyLimit, Refuse
+from extender.http.handshakes import Handshakes
 from extender.http.limits import Limits
 from extender.http.protocol import LimitedProtocol, limited
-from extender.http.tls import HANDSHAKE_SECONDS, Guard
+from extender.http.tls import Guard
 
 BACKLOG = 1024
 LOOK_TICKS = 5  # of a tenth of a second each: so often is looked for clients that do not read
@@ -114,19 +115,11 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets given. uvicorn would let a client that says nothing stay in its handshake for 60 s."""
+        """Listen on the sockets given. uvicorn would let any number stay in their handshake for 60 s."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the app did not start")
-        loop, tls = asyncio.get_running_loop(), self.config.ssl
-        handshake, ending = (None, None) if tls is None else (HANDSHAKE_SECONDS, 1.0)
-        self.servers = [
-            await loop.create_server(
-                self._protocol, sock=one, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=handshake,
-                ssl_shutdown_timeout=ending,
-            )
-            for one in sockets or ()
-        ]  # fmt: skip
+        self.servers = [await self._listen(one) for one in sockets or ()]
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
@@ -135,6 +128,12 @@ class _Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 cast(LimitedProtocol, connection).cut_if_unread()
         return await super().on_tick(counter)
+
+    async def _listen(self, one: socket.socket) -> asyncio.Server:
+        if (tls := self.config.ssl) is not None:
+            most = cast(type[LimitedProtocol], self.config.http_protocol_class).limits.connections
+            return cast(asyncio.Server, Handshakes(one, self._protocol, tls, most))
+        return await asyncio.get_running_loop().create_server(self._protocol, sock=one, backlog=BACKLOG)
 
     def _protocol(self) -> asyncio.Protocol:
         make = cast(Any, self.config.http_protocol_class)

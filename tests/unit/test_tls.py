@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,7 @@ from extender.http.tls import RotatingContext, names_in, only
 
 NAME = "kohort.kohort-system.svc"
 PEER = "system:kube-scheduler"
-LIMITS = Limits(header_seconds=0.5, body_seconds=0.5, graceful_seconds=0.5)
+LIMITS = Limits(header_seconds=0.5, body_seconds=0.5, connections=12, graceful_seconds=0.5)
 ASK = b"POST /scheduler/v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -149,6 +150,46 @@ async def test_a_wrong_name_is_refused_on_every_request_of_a_connection(files: F
     assert b"200" not in told
 
 
+async def silence(files: Files) -> None:
+    """Many connect and say nothing: few of them stay, and who means it is let in."""
+    async with running(files) as server:
+        clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(60)]
+        await asyncio.sleep(0.5)
+        for client in clients:
+            client.setblocking(False)
+        assert sum(is_open(client) for client in clients) == LIMITS.connections
+        assert [is_open(client) for client in clients][-LIMITS.connections :] == [True] * LIMITS.connections
+        assert await server.ask(files.client()) == 200
+        for client in clients[1::2]:
+            client.close()
+        clients[-2].send(b"no handshake")
+        await asyncio.sleep(0.2)
+        known = files.client()
+        for _ in range(LIMITS.connections * 2):
+            assert await server.ask(known) == 200
+        began = time.monotonic()
+    assert time.monotonic() - began < 2, "a handshake does not hold a stop up"
+    for client in clients:
+        client.close()
+
+
+def is_open(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+async def test_silent_handshakes_are_bounded(files: Files) -> None:
+    await silence(files)
+
+
+def test_silent_handshakes_are_bounded_on_the_loop_of_the_service(files: Files) -> None:
+    uvloop.run(silence(files))
+
+
 async def test_an_expired_certificate_is_refused(files: Files) -> None:
     expired = files.anonymous()
     leaf = files.clients.issue_cert("client.invalid", common_name=PEER, not_after=_long_ago())
@@ -236,7 +277,7 @@ def test_at_the_start_files_that_cannot_be_used_are_an_error(files: Files) -> No
 
 
 async def test_a_handshake_that_stalls_is_ended(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.http.server.HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr("extender.http.handshakes.HANDSHAKE_SECONDS", 0.3)
     assert tls.HANDSHAKE_SECONDS == 5
     async with running(files) as server:
         stalled = [await server.connect(None) for _ in range(50)]
