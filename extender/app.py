@@ -23,6 +23,7 @@ from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.hindsight.asking import Hindsight
 from extender.http.asgi import App
+from extender.http.handshakes import MOST as MOST_HANDSHAKES
 from extender.http.limits import HeldBinds, Limits, of_people, of_probes, of_reports
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
@@ -212,6 +213,20 @@ def limits_of(settings: Settings) -> Limits:
         reserved_connections=server.reserved_connections,
         keep_alive_seconds=server.keep_alive_seconds,
         graceful_seconds=server.graceful_seconds,
+    )
+
+
+def most_connections(settings: Settings) -> int:
+    """So many connections may all listeners together hold; see `endpoints`."""
+    limits, people = limits_of(settings), settings.api
+    behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
+    of_api = of_people(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
+    return (
+        behind_tls
+        + limits.connections
+        + of_probes(limits).connections
+        + (of_api if people.enabled else 0)
+        + (of_reports(limits).connections if settings.progress.enabled else 0)
     )
 
 

@@ -75,6 +75,7 @@ def serve(config: ConfigOption = None) -> None:
         processes.say_largest_gang(settings)
         from extender import app as service
 
+        processes.allow_descriptors(service.most_connections(settings))
         processes.run("serve", lambda settings: service.serve(settings, processes.file_of(config)), settings)
 
 
@@ -90,6 +91,7 @@ def controller(config: ConfigOption = None) -> None:
         settings = processes.start(config)
         from extender.control import sidecar
 
+        processes.allow_descriptors(sidecar.LIMITS.connections)
         processes.run("controller", sidecar.serve, settings)
 
 

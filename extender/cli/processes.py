@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -57,6 +58,32 @@ def say_largest_gang(settings: Settings) -> None:
         pods_per_second=settings.scheduler.pods_per_second,
         connections=settings.server.connections,
     )
+
+
+BESIDE: Final = 256
+"""Descriptors beside the listeners' connections: calls and watches of the API server (96), files, pipes, a reserve."""
+
+
+def allow_descriptors(connections: int) -> None:
+    """Raise the limit on open files as far as it goes, and warn where ``connections`` do not fit in it.
+
+    A soft limit of 1,024 is common, and at the limit nobody gets in: neither kube-scheduler nor a probe.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    except (OSError, ValueError) as error:
+        structlog.get_logger("kohort").warning(f"the limit on open files stays at {soft}: {error}")
+    room = soft - BESIDE
+    if soft != resource.RLIM_INFINITY and connections > room:
+        structlog.get_logger("kohort").warning(
+            f"the listeners may hold {connections} connections, most of them by server.connections, but the limit on "
+            f"open files ({soft}) leaves {max(room, 0)}; allowed: lower server.connections by {connections - room}, "
+            f"or allow {connections + BESIDE} open files (ulimit -n, LimitNOFILE)",
+            connections=connections,
+            open_files=soft,
+        )
 
 
 def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from typing import Final
 
 import httpx
 
@@ -37,6 +38,9 @@ def http_fetch(client: httpx.AsyncClient) -> Fetch:
     return fetch
 
 
+LIMITS: Final = of_probes(Limits())
+
+
 async def serve(settings: Settings) -> None:
     """Control until SIGTERM. Raises OSError where the port of health is taken, or what ended a part."""
     clock, chance = Clock(), random.Random()
@@ -53,7 +57,7 @@ async def serve(settings: Settings) -> None:
 
 async def _serve(controller: Controller, lease: Lease, settings: Settings) -> None:
     app, own = probes(controller.readiness, controller.metrics.registry), settings.controller
-    health = Endpoint(app, own.health_host, own.health_port, of_probes(Limits()))
+    health = Endpoint(app, own.health_host, own.health_port, LIMITS)
     running = asyncio.create_task(_run(controller, lease))
     stop = asyncio.Event()
     running.add_done_callback(lambda _: stop.set())

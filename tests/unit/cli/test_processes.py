@@ -1,0 +1,48 @@
+"""What `kohort serve` does before it serves: open files."""
+
+import resource
+
+import pytest
+from structlog.testing import capture_logs
+
+from extender.app import most_connections
+from extender.cli.processes import BESIDE, allow_descriptors
+from extender.config.settings import Settings
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The limits in force, newest last."""
+    found = [(1024, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: found[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: found.append(pair))
+    return found
+
+
+@pytest.mark.parametrize(("connections", "warned"), [(4096 - BESIDE, False), (4096 - BESIDE + 1, True)])
+def test_open_files_are_raised_and_too_many_connections_told(
+    limits: list[tuple[int, int]], connections: int, warned: bool
+) -> None:
+    with capture_logs() as logs:
+        allow_descriptors(connections)
+    assert limits[-1] == (4096, 4096)
+    assert [log["log_level"] for log in logs] == ["warning"] * warned
+    for log in logs:
+        assert "server.connections" in log["event"]
+        assert "lower server.connections by 1" in log["event"]
+        assert "(4096)" in log["event"]
+
+
+def test_a_limit_that_cannot_be_raised_is_told(limits: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refused)
+    with capture_logs() as logs:
+        allow_descriptors(1000)
+    assert ["stays at 1024" in logs[0]["event"], "lower server.connections by 232" in logs[1]["event"]] == [True, True]
+
+
+def test_connections_of_all_listeners_count() -> None:
+    plain = Settings()
+    assert most_connections(plain) == 2048 + 64 + (512 if plain.progress.enabled else 0)
