@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from extender.http.strict import RequestError, refuse_duplicates
 from policy.cluster.training import AHEAD_SECONDS, MOST_VALUE, Report
 
 LONGEST: Final = 1024  # characters of the annotation
@@ -33,8 +34,9 @@ class ToldError(ValueError):
 def read_told(body: bytes) -> Told:
     """Read the JSON. Raises ToldError."""
     try:
+        refuse_duplicates(body)
         return msgspec.json.decode(body, type=Told)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+    except (RequestError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ToldError(f"the body: {error}; allowed: JSON with metric, step, steps, time, saved") from None
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request
 
 from extender.access.guard import PROBLEM
+from extender.http.strict import RequestError, refuse_duplicates
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -18,7 +19,7 @@ from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.problem import ProblemView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.problems import keeps, routed
+from extender.routes.problems import ProblemError, keeps, routed
 from extender.routes.rest import Rest
 from extender.routes.stream import EXAMPLE, EventStream
 
@@ -67,11 +68,23 @@ def router(rest: Rest) -> APIRouter:
         extra = {"parameters": [REVISION]} if kept else None
         if kept:
             shown[304] = {"description": "Nothing has changed since the answer with that ETag."}
-        routes.add_api_route(path, handler, methods=[method], response_model=view, responses=shown, openapi_extra=extra)
+        checks = [Depends(refuse_repeated)] if method == "POST" else []
+        routes.add_api_route(
+            path, handler, methods=[method], response_model=view, responses=shown, openapi_extra=extra,
+            dependencies=checks,
+        )  # fmt: skip
     event = {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EXAMPLE}}}
     told: Responses = {200: event, **_problems(MANY)}
     routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=told)
     return routes
+
+
+async def refuse_repeated(request: Request) -> None:
+    """Refuse a body with a key that stands twice in one object, before the last one silently counts."""
+    try:
+        refuse_duplicates(await request.body())
+    except RequestError as error:
+        raise ProblemError(422, f"the body: {error}; allowed: each key once", "", "", "each key once") from None
 
 
 def _problems(faults: Mapping[int, str]) -> Responses:

@@ -149,3 +149,12 @@ async def test_a_wrong_question(question: dict[str, Any], field: str, allowed: s
     assert allowed in found["allowed"]
     assert found["detail"].startswith(f"{field}: ")
     assert found["detail"].count("not allowed") + found["detail"].count("not known") <= 1, "told once"
+
+
+@pytest.mark.parametrize(
+    "body", ['{"cordon": [], "cordon": []}', '{"job": {"kind": "Job", "kind": "TFJob"}}', '{"policy": "", "policy": 1}']
+)
+async def test_a_key_that_stands_twice_is_refused(body: str) -> None:
+    answer = await running().client.post("/v1/what-if", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert "a key stands twice in one object" in answer.json()["detail"]
