@@ -94,7 +94,8 @@ def beside(path: Path, other: Policy) -> Compared:
         except Exception as error:
             stopped = _named(error)
             if stopped != recorded.error:
-                raise StudyError(f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}") from error
+                died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
+                raise StudyError(f"{died}; choose another policy, and report this one") from error
             break
         found += [
             Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))

@@ -158,7 +158,7 @@ def _csv_rows(path: Path) -> Table:
             _once(path, list(reader.fieldnames or ()))
             return read_lines([(f"{path.name}, line {reader.line_num}", row) for row in reader], _whole)
     except TraceError as error:
-        raise StudyError(f"{path}: {_lines(error)}") from None
+        raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
 

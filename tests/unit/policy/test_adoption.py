@@ -20,7 +20,7 @@ WORTH = Utility(100.0, 0.1, 20.0)
 def trains(name: str, epochs: int, workers: int = 2) -> JobBuilder:
     """Two workers of one to four, and so many slots of work for them."""
     training = Training(epochs=epochs, chunks=workers, seconds=SLOT, utility=WORTH)
-    return job(name, training=training).ps(1, cpu=1).workers(1, 4, asked=workers, cpu=2)
+    return job(name, training=training, suspends=True).ps(1, cpu=1).workers(1, 4, asked=workers, cpu=2)
 
 
 def taken_over(*jobs: JobBuilder, later: float = 300.0) -> World:
