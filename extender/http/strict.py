@@ -24,6 +24,10 @@ class RequestError(Exception):
         self.why = why
 
 
+class RepeatedError(RequestError):
+    """A key stands twice in one object."""
+
+
 _ANY: Final = msgspec.json.Decoder()
 _T = TypeVar("_T")
 
@@ -61,7 +65,7 @@ def refuse_duplicates(body: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise RequestError("", "a key stands twice in one object")
+        raise RepeatedError("", "a key stands twice in one object")
     return found
 
 

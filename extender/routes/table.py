@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Depends, Request
 
 from extender.access.guard import PROBLEM
-from extender.http.strict import RequestError, refuse_duplicates
+from extender.http.strict import RepeatedError, RequestError, refuse_duplicates
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -83,8 +83,10 @@ async def refuse_repeated(request: Request) -> None:
     """Refuse a body with a key that stands twice in one object, before the last one silently counts."""
     try:
         refuse_duplicates(await request.body())
-    except RequestError as error:
-        raise ProblemError(422, f"the body: {error}; allowed: each key once", "", "", "each key once") from None
+    except RepeatedError as error:
+        raise ProblemError(422, f"body: {error}; allowed: each key once", "body", "", "each key once") from None
+    except RequestError:
+        pass  # what is no JSON is told by the route
 
 
 def _problems(faults: Mapping[int, str]) -> Responses:

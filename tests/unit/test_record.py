@@ -79,7 +79,7 @@ def recorded(folder: Path, steps: list[Step], file_bytes: int, files: int) -> li
     for step in steps:
         recorder.write(step.at, step.events, step.effects, step.snapshot)
         keep_up(recorder, 0)
-    recorder.close()
+    recorder.close(60)
     return sorted(folder.iterdir())
 
 
@@ -171,7 +171,7 @@ def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it
     for step in steps[100:]:
         recorder.write(step.at, step.events, step.effects, step.snapshot)
         keep_up(recorder, 10)
-    recorder.close()
+    recorder.close(60)
     first, second = (replay.again(path) for path in sorted(tmp_path.iterdir()))
     assert first.steps in (20, 21)
     assert second.steps == len(steps) - 100
@@ -187,7 +187,7 @@ def test_a_disk_that_fails_ends_the_record_and_nothing_else(
     with caplog.at_level(logging.ERROR):
         for step in steps_of_a_run()[:50]:
             recorder.write(step.at, step.events, step.effects, step.snapshot)
-        recorder.close()
+        recorder.close(60)
     assert "the journal on disk has ended" in caplog.text
 
 
@@ -257,7 +257,7 @@ def test_the_step_on_which_a_process_died_is_recorded_and_dies_again(
     monkeypatch.setattr(Kod2, "decide", Fails.decide)
     with pytest.raises(ZeroDivisionError):
         ledger.step(JobSeen(TRAINED))
-    recorder.close()
+    recorder.close(60)
     (path,) = tmp_path.iterdir()
     found = replay.again(path)
     assert (found.steps, found.departures, found.stopped) == (2, (), "ZeroDivisionError: a bug")
