@@ -60,10 +60,11 @@ class ApiServer:
         return self._store(ref.resource, before, rules.updated(ref.resource, before, item))
 
     def patch(self, ref: Ref, patch: Any, content_type: str, subresource: str = "") -> Json:
-        """Patch the object or its status; a patch that changes nothing makes no new version."""
+        """Patch the object, its status or its scale; a patch that changes nothing makes no new version."""
         item = self._have(ref)
         after = rules.patched(ref.resource, item, patch, content_type, subresource)
-        return item if after == item else self._store(ref.resource, item, after)
+        stored = item if after == item else self._store(ref.resource, item, after)
+        return rules.scale_of(ref.resource, stored) if subresource == "scale" else stored
 
     def bind(self, namespace: str, name: str, binding: Json) -> Json:
         """Create a Binding; whether the node exists or has room is not looked at, just as in the real one."""

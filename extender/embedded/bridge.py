@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from extender.clock import Clock
 from extender.embedded.apiserver import ApiServer, GatePolicy
-from extender.embedded.render import KEY_OF_ROLE, job_json, node_json, pod_json
+from extender.embedded.render import KEY_OF_ROLE, RESOURCE_OF, job_json, node_json, pod_json
 from extender.embedded.rules import RefusedError
-from extender.kube.api import CONFIGMAPS, LEASES, NODES, PODS, TFJOBS, Json, Resource
+from extender.kube.api import CONFIGMAPS, NODES, PODS, Json, Resource
 from extender.kube.jobkinds import MEMORY, RELEASED, REPORTS, TFJOB
 from policy.cluster.model import PS, WORKER, Node
 from policy.sim.objects import Change, JobObject, Kind, Refusal, Verb
 from policy.sim.pods.world import World
 
-RESOURCE_OF: Final = {Kind.NODE: NODES, Kind.JOB: TFJOBS, Kind.POD: PODS}
+JOBS: Final = tuple(RESOURCE_OF.values())
 LONGEST_REST: Final = 3600.0
 NOTES: Final = (REPORTS, MEMORY)  # annotations that are written to a job while it runs
 
@@ -89,7 +89,7 @@ class Bridge:
             self._show(change)
 
     def _show(self, change: Change) -> None:
-        resource, found, store = RESOURCE_OF[change.kind], change.object, self._server.store
+        resource, found, store = resource_of(change), change.object, self._server.store
         if isinstance(found, Node):
             namespace, name = "", found.name
         else:
@@ -115,7 +115,7 @@ class Bridge:
         """Carry a write that the rules allow over to the world; False where it is none of the world's."""
         if resource == CONFIGMAPS and after is not None:
             self._switch_gate(after)
-        if resource in (CONFIGMAPS, LEASES) or resource not in RESOURCE_OF.values():
+        if resource not in (NODES, PODS, *JOBS):
             return False
         if before is None:
             raise RefusedError(405, "MethodNotAllowed", f"{resource} are created by the world only")
@@ -124,7 +124,7 @@ class Bridge:
             self.do(lambda world: _delete(world, resource, namespace, name))
         elif resource == PODS:
             self._change_pod(before, after, namespace, name)
-        elif resource == TFJOBS:
+        elif resource in JOBS:
             self.do(lambda world: _change_job(world, before, after, namespace, name))
         else:
             raise RefusedError(405, "MethodNotAllowed", f"{resource} are changed by the world only")
@@ -143,6 +143,13 @@ class Bridge:
             return None
 
         self.do(write)
+
+
+def resource_of(change: Change) -> Resource:
+    """What the changed object is in the API."""
+    if isinstance(change.object, JobObject):
+        return RESOURCE_OF[change.object.spec.kind]
+    return NODES if change.kind is Kind.NODE else PODS
 
 
 Step = Callable[[World, str, str], Refusal | None]
@@ -191,6 +198,8 @@ def _change_job(world: World, before: Json, after: Json, namespace: str, name: s
     if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
         job = world.store.job_named(namespace, name)
         return world.put_spec(replace(job.spec, annotations={**job.spec.annotations, **notes})) if job else None
+    if not _ends(after):
+        return None
     suspended = _suspended(after)
     if RELEASED in _changed(_notes(before), _notes(after)):
         servers = _replicas_of(after, PS) if _replicas_of(after, PS) != _replicas_of(before, PS) else None
@@ -206,14 +215,21 @@ def _notes(item: Json) -> Json:
     return item["metadata"].get("annotations") or {}
 
 
+def _ends(job: Json) -> bool:
+    """Whether it is a TFJob: other kinds have one count, and nothing that suspends them."""
+    return bool(job["kind"] == TFJOB.kind)
+
+
 def _replicas_of(job: Json, role: str) -> int:
+    if not _ends(job):
+        return int(job["spec"]["replicas"]) if role == WORKER else 0
     return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
 
 
 def _delete(world: World, resource: Resource, namespace: str, name: str) -> Refusal | None:
     if resource == PODS:
         return world.delete_pod(namespace, name)
-    return world.delete_job(namespace, name) if resource == TFJOBS else world.remove_node(name)
+    return world.delete_job(namespace, name) if resource in JOBS else world.remove_node(name)
 
 
 def _uid(change: Change) -> str:

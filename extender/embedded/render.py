@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from extender.embedded.rules import condition, timestamp, typed
-from extender.kube.api import NODES, PODS, TFJOBS, Json
+from extender.kube.api import DEPLOYMENTS, NODES, PODS, STATEFULSETS, TFJOBS, Json, Resource
 from extender.kube.jobkinds import INDEX_LABEL, MAX_WORKERS, MIN_WORKERS, RELEASED, ROLE_LABEL, TFJOB, UTILITY
 from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
 from policy.cluster.resources import HOST_PORT, Resources
-from policy.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, PodObject
+from policy.sim.objects import SCHEDULING_GATED, JobKind, JobObject, JobPhase, PodObject
+from policy.sim.pods.apps import TEMPLATE_HASH
 
 JOB_LABEL: Final = "training.kubeflow.org/job-name"
 OPERATOR_LABEL: Final = "training.kubeflow.org/operator-name"
@@ -19,6 +20,9 @@ WORK_SECONDS: Final = "demo.kohort.dev/work-seconds"
 GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
 KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
 IMAGE: Final = "none"
+RESOURCE_OF: Final[Mapping[JobKind, Resource]] = {
+    JobKind.TFJOB: TFJOBS, JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS,
+}  # fmt: skip
 
 
 def node_json(node: Node, old: Json | None = None) -> Json:
@@ -66,14 +70,19 @@ def pod_json(pod: PodObject, old: Json | None = None) -> Json:
 
 
 def _owner(pod: PodObject) -> Json:
+    """The job; of a Deployment's pod the ReplicaSet between them, which nobody needs to see as an object."""
+    resource = RESOURCE_OF[pod.kind]
+    kind, name, uid = pod.kind.value, pod.job, pod.owner
+    if pod.kind is JobKind.DEPLOYMENT:
+        kind, name, uid = "ReplicaSet", f"{pod.job}-{pod.labels[TEMPLATE_HASH]}", f"{uid[:-12]}f{uid[-11:]}"
     return {
-        "apiVersion": f"{TFJOBS.group}/{TFJOBS.version}", "kind": TFJOB.kind, "name": pod.job, "uid": pod.owner,
+        "apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "name": name, "uid": uid,
         "controller": True, "blockOwnerDeletion": True,
     }  # fmt: skip
 
 
 def _operator_labels(pod: PodObject) -> dict[str, str]:
-    if pod.slot is None:
+    if pod.slot is None or not pod.kind.ends:
         return {}
     labels = {
         JOB_LABEL: pod.job,
@@ -86,7 +95,7 @@ def _operator_labels(pod: PodObject) -> dict[str, str]:
 
 
 def _pod_spec(pod: PodObject) -> Json:
-    spec = {**template_spec(pod.requests, pod.constraints, pod.scheduler), "priority": pod.priority}
+    spec = {**template_spec(pod.requests, pod.constraints, pod.scheduler, pod.kind), "priority": pod.priority}
     if pod.gates:
         spec["schedulingGates"] = [{"name": gate} for gate in pod.gates]
     if pod.node:
@@ -122,13 +131,14 @@ def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
     return same or new
 
 
-def template_spec(requests: Resources, constraints: Constraints, scheduler: str) -> Json:
+def template_spec(requests: Resources, constraints: Constraints, scheduler: str, kind: JobKind = JobKind.TFJOB) -> Json:
     """The spec of a pod or of a pod template that asks for just this."""
     asked = {name: text for name, text in quantities(requests).items() if name != "pods"}
     container: Json = {"name": "tensorflow", "image": IMAGE, "resources": {"requests": asked}}
     if ports := list(_host_ports(requests)):
         container["ports"] = ports
-    spec: Json = {"schedulerName": scheduler, "containers": [container], "restartPolicy": "OnFailure"}
+    restart = "OnFailure" if kind.ends else "Always"
+    spec: Json = {"schedulerName": scheduler, "containers": [container], "restartPolicy": restart}
     if constraints.node_selector:
         spec["nodeSelector"] = dict(constraints.node_selector)
     if constraints.tolerations:
@@ -157,7 +167,7 @@ def _host_ports(requests: Resources) -> Iterator[Json]:
 
 
 def job_json(job: JobObject, old: Json | None = None) -> Json:
-    """A TFJob as its user wrote it, with the operator's status."""
+    """A job as its user wrote it, with the training operator's status where it is a TFJob."""
     spec, meta = job.spec, _old(old, "metadata")
     notes = {MIN_WORKERS: str(spec.min_workers), MAX_WORKERS: str(spec.max_workers), UTILITY: f"{spec.utility:g}"}
     marks = {RELEASED: "true"} if job.released else {}
@@ -170,6 +180,8 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
         "labels": {**_old(meta, "labels"), **spec.labels},
         "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **marks, **spec.annotations},
     }
+    if not spec.kind.ends:
+        return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": {}})
     run: Json = {"cleanPodPolicy": spec.clean_pods.value, "suspend": job.suspended}
     replicas = {KEY_OF_ROLE[role.name]: _replicas(role, spec.scheduler) for role in spec.roles}
     return typed(
@@ -180,6 +192,21 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
             "status": {"conditions": list(_job_conditions(job)), **_job_times(job)},
         },
     )
+
+
+def _own_spec(job: JobObject) -> Json:
+    """A StatefulSet's or a Deployment's, as docs/jobkinds.md asks for it."""
+    spec, labels = job.spec, {"app": job.spec.name}
+    worker = spec.role(WORKER) or Role(WORKER, 0, Resources({}))
+    body = template_spec(worker.requests, worker.constraints, spec.scheduler, spec.kind)
+    shared: Json = {
+        "replicas": worker.replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": {**spec.labels, **labels}}, "spec": body},
+    }
+    if spec.kind is JobKind.STATEFULSET:
+        return {**shared, "serviceName": spec.name, "podManagementPolicy": "Parallel"}
+    return {**shared, "strategy": {"type": "Recreate"}}
 
 
 def _replicas(role: Role, scheduler: str) -> Json:

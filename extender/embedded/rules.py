@@ -13,7 +13,19 @@ from functools import lru_cache
 from typing import Any, Final
 
 from extender.embedded.patches import PatchError, json_patch, merge_patch
-from extender.kube.api import CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES, PODS, TFJOBS, Json, Resource
+from extender.kube.api import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STATEFULSETS,
+    TFJOBS,
+    Json,
+    Resource,
+)
 
 KIND_OF: Final[Mapping[Resource, str]] = {
     PODS: "Pod",
@@ -23,8 +35,11 @@ KIND_OF: Final[Mapping[Resource, str]] = {
     EVENTS: "Event",
     LEASES: "Lease",
     TFJOBS: "TFJob",
+    STATEFULSETS: "StatefulSet",
+    DEPLOYMENTS: "Deployment",
 }
-HAS_STATUS: Final = frozenset({PODS, NODES, TFJOBS})
+HAS_STATUS: Final = frozenset({PODS, NODES, TFJOBS, STATEFULSETS, DEPLOYMENTS})
+HAS_SCALE: Final = frozenset({STATEFULSETS, DEPLOYMENTS})
 KEPT_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "deletionTimestamp")
 
 
@@ -111,19 +126,43 @@ def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
 
 
 def patched(resource: Resource, item: Json, patch: Any, content_type: str, subresource: str) -> Json:
-    """Return the object after a patch; RefusedError when a precondition, a test or a rule does not hold."""
+    """Return the object after a patch of it, its status or its scale; RefusedError when a rule does not hold."""
     name = item["metadata"]["name"]
+    shown = scale_of(resource, item) if subresource == "scale" else item
     if content_type == "application/json-patch+json":
         try:
-            changed: Json = json_patch(item, patch)
+            changed: Json = json_patch(shown, patch)
         except PatchError as error:
             raise invalid(resource, name, str(error)) from None
     elif content_type == "application/merge-patch+json":
         _check_preconditions(resource, item, patch)
-        changed = merge_patch(item, patch)
+        changed = merge_patch(shown, patch)
     else:
         raise RefusedError(415, "UnsupportedMediaType", f"{content_type} is not served here")
+    if subresource == "scale":
+        changed = _scaled(resource, item, changed)
     return updated(resource, item, changed, subresource)
+
+
+def scale_of(resource: Resource, item: Json) -> Json:
+    """The object's scale (pkg/registry/apps/deployment/storage: ScaleREST): it has neither annotations nor labels."""
+    if resource not in HAS_SCALE:
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    meta = {key: item["metadata"][key] for key in kept if key in item["metadata"]}
+    spec = {"replicas": item["spec"].get("replicas", 1)}
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": meta, "spec": spec}
+
+
+def _scaled(resource: Resource, item: Json, scale: Json) -> Json:
+    """The object with the replicas of its changed scale, of which nothing else counts."""
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or replicas < 0:
+        why = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
+        raise invalid(resource, item["metadata"]["name"], why)
+    version = (scale.get("metadata") or {}).get("resourceVersion", item["metadata"]["resourceVersion"])
+    meta = {**item["metadata"], "resourceVersion": version}
+    return {**item, "metadata": meta, "spec": {**item["spec"], "replicas": replicas}}
 
 
 def _check_preconditions(resource: Resource, item: Json, patch: Any) -> None:

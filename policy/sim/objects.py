@@ -1,7 +1,8 @@
 """What the world's API server stores: nodes, training jobs and pods as values, and the record of each change.
 
-A ``Node`` is the model's own. ``JobObject`` is shaped like a TFJob, ``PodObject`` like a core/v1 Pod, as far as a
-scheduler reads or writes them. ``facts`` turns a change into the event that the live translator would make of it.
+A ``Node`` is the model's own. ``JobObject`` is shaped like a TFJob, or has the one role of a StatefulSet or Deployment;
+``PodObject`` is like a core/v1 Pod, as far as a scheduler reads or writes them. ``facts`` turns a change into the event
+that the live translator would make of it; it cannot for the pods of a Deployment, which have no numbers of their own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,19 @@ SLOT = "kohort.dev/slot"
 SCHEDULING_GATED = "SchedulingGated"
 
 
+class JobKind(Enum):
+    """What a job is in the API, and so whose controller makes its pods."""
+
+    TFJOB = "TFJob"
+    STATEFULSET = "StatefulSet"
+    DEPLOYMENT = "Deployment"
+
+    @property
+    def ends(self) -> bool:
+        """Whether its pods end, and the job with them; the others run until their user deletes them."""
+        return self is JobKind.TFJOB
+
+
 class CleanPods(Enum):
     """TFJob's ``runPolicy.cleanPodPolicy``: which pods the operator deletes when the job has ended."""
 
@@ -39,7 +53,7 @@ class JobSpec:
     work_seconds: how long one worker beside its ps would take. contention: ``a`` of the speed model.
     arrival: seconds after the start of the trace. restarts: a failed pod is replaced; else it fails the job.
     model: which curve of the speed model is its own. decay: ``k`` of its loss exp(-k p), p the share of work done.
-    manifest: an opaque original, handed back as it came.
+    kind: one that does not end has workers only. manifest: an opaque original, handed back as it came.
     """
 
     name: str
@@ -61,6 +75,7 @@ class JobSpec:
     ps_elastic: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    kind: JobKind = JobKind.TFJOB
     manifest: object = None
 
     @property
@@ -115,6 +130,11 @@ class JobObject:
         """``namespace/name``."""
         return f"{self.spec.namespace}/{self.spec.name}"
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it is suspended, or asks for no replicas where its kind has no suspension."""
+        return self.suspended if self.spec.kind.ends else not self.spec.workers
+
 
 class Condition(NamedTuple):
     """The pod's PodScheduled condition."""
@@ -126,7 +146,10 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodObject:
-    """A pod in the API. ``owner``: uid of its job, empty for other pods; ``job``: that job's name."""
+    """A pod in the API. ``owner``: uid of its job, empty for other pods; ``job``, ``kind``: that job's name and kind.
+
+    slot: of a Deployment's pod only the world's own count; its name does not tell one.
+    """
 
     uid: str
     namespace: str
@@ -136,6 +159,7 @@ class PodObject:
     scheduler: str = KOHORT
     owner: str = ""
     job: str = ""
+    kind: JobKind = JobKind.TFJOB
     slot: Slot | None = None
     created: float = 0.0
     version: int = 0
@@ -221,7 +245,7 @@ def job_fact(job: JobObject) -> Job:
         uid=job.uid,
         namespace=spec.namespace,
         name=spec.name,
-        kind=Kind.JOB.value,
+        kind=spec.kind.value,
         arrival=job.created,
         roles=spec.roles,
         min_workers=spec.min_workers,
@@ -232,10 +256,11 @@ def job_fact(job: JobObject) -> Job:
         ps_elastic=spec.ps_elastic,
         elastic=(spec.min_workers, spec.max_workers) != (spec.workers, spec.workers),
         finished=job.phase.ended,
-        suspended=job.suspended and not job.released,
-        suspends=True,
+        suspended=job.stopped and not job.released,
+        suspends=spec.kind.ends,
+        one_by_one=spec.kind.ends,
         released=job.released,
-        keeps_pods=spec.clean_pods is CleanPods.NONE,
+        keeps_pods=spec.kind.ends and spec.clean_pods is CleanPods.NONE,
         version=job.version,
     )
 

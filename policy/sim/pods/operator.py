@@ -9,80 +9,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from policy.cluster.model import WORKER, Phase
-from policy.sim.objects import CleanPods, JobObject, JobPhase, Kind, PodObject
-from policy.sim.pods.ground import OPERATOR, Do, Ground
+from policy.sim.objects import CleanPods, JobKind, JobObject, JobPhase, Kind, PodObject
+from policy.sim.pods.ground import Do, Ground
+from policy.sim.pods.reconciler import Reconciler
 
 REQUESTS_PER_POD = 2.0  # the pod and its service
-SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end
 
 
-class Bucket:
-    """A token bucket, as client-go limits its requests. A rate of 0 is no limit."""
-
-    def __init__(self, rate: float, burst: float, now: float) -> None:
-        self._rate, self._burst = rate, max(burst, REQUESTS_PER_POD)
-        self._tokens, self._at = self._burst, now
-
-    def wait(self, cost: float, now: float) -> float:
-        """How long until ``cost`` tokens are there; takes them if that is now."""
-        if self._rate <= 0:
-            return 0.0
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
-        self._at = now
-        if self._tokens + SLACK >= cost:
-            self._tokens -= cost
-            return 0.0
-        return (cost - self._tokens) / self._rate
-
-
-class Operator:
-    """The one training operator of the world."""
+class Operator(Reconciler):
+    """The one training operator of the world: of TFJobs."""
 
     def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._bucket = Bucket(ground.settings.operator_rate, ground.settings.operator_burst, ground.now)
-        self._queue: dict[str, None] = {}
-        self._busy = False
-        self._away_until = ground.now
-        ground.job_listeners.append(lambda job: self._look(job.uid))
-        ground.pod_listeners.append(lambda pod: self._look(pod.owner))
+        super().__init__(ground, REQUESTS_PER_POD)
 
-    def restart(self, seconds: float) -> None:
-        """Be away for so long; then look at every job, as after a list."""
-        self._away_until = self._ground.now + seconds
-        for uid in self._ground.store.jobs:
-            self._look(uid)
-
-    def _look(self, job_uid: str) -> None:
-        if job_uid not in self._ground.store.jobs:
-            return
-        self._queue[job_uid] = None
-        if not self._busy:
-            self._busy = True
-            self._ground.later(self._ground.settings.reconcile_seconds, self._turn, OPERATOR)
-
-    def _turn(self) -> None:
-        """Work until the queue is empty or the rate is used up."""
-        if (away := self._away_until - self._ground.now) > 0:
-            self._ground.later(away, self._turn, OPERATOR)
-            return
-        while self._queue:
-            uid = next(iter(self._queue))
-            job = self._ground.store.jobs.get(uid)
-            todo = self._next(job) if job is not None else None
-            if todo is None:
-                del self._queue[uid]
-                continue
-            cost, do = todo
-            wait = self._bucket.wait(cost, self._ground.now)
-            if wait > 0:
-                self._ground.later(wait, self._turn, OPERATOR)
-                return
-            do()
-        self._busy = False
+    def _is_ours(self, job: JobObject) -> bool:
+        return job.spec.kind is JobKind.TFJOB
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
-        """The next write for this job with its cost, or None when it is as it should be."""
         pods = self._ground.store.pods_of(job.uid)
         phase = self._phase(job, pods)
         if phase is not job.phase:

@@ -103,8 +103,11 @@ class Training:
         self._end_members(job_uid)
 
     def _end_members(self, job_uid: str) -> None:
-        """Every member but the ps ends by itself, also one that starts only now; a ps serves until it is deleted."""
-        if job_uid in self._ending:
+        """Every member but the ps ends by itself, also one that starts only now; a ps serves until it is deleted.
+
+        Pods of a kind that does not end are idle until their user deletes the job: an exit would start them again.
+        """
+        if job_uid in self._ending or not self._ground.store.jobs[job_uid].spec.kind.ends:
             return  # we are told of our own writes
         self._ending.add(job_uid)
         for pod in self._ground.store.pods_of(job_uid):

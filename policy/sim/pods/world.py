@@ -1,4 +1,4 @@
-"""The world: a cluster in memory, with the API server's verbs, a training operator, kubelets and training itself.
+"""The world: a cluster in memory, with the API server's verbs, jobs' controllers, kubelets and training itself.
 
 Every write makes a new revision and is recorded (``store.history``), so that an API server may be put around it.
 Time moves only in ``advance``; a write happens at ``now``. A verb answers None where it was done, else the Refusal
@@ -13,6 +13,7 @@ from dataclasses import replace
 from policy.cluster.model import PS, WORKER, Node
 from policy.cluster.resources import total
 from policy.sim.objects import GATE, Change, Condition, JobObject, JobPhase, JobSpec, Kind, PodObject, Refusal
+from policy.sim.pods.apps import Apps
 from policy.sim.pods.ground import Ground, WorldSettings
 from policy.sim.pods.kubelet import Kubelets
 from policy.sim.pods.operator import Operator
@@ -30,6 +31,7 @@ class World:
         self._training = Training(self._ground)
         self._kubelets = Kubelets(self._ground)
         self.operator = Operator(self._ground)
+        self.apps = Apps(self._ground)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -132,12 +134,13 @@ class World:
     def patch_workers(
         self, namespace: str, name: str, workers: int, *, uid: str = "", version: int = 0
     ) -> Refusal | None:
-        """Set Worker.replicas; the operator adds the next indices or removes the highest."""
+        """Set the workers' replicas; the job's controller adds pods, or removes those that go first by its kind."""
         found = self._job(namespace, name, uid, version)
         if isinstance(found, Refusal):
             return found
         if found.spec.role(WORKER) is None or workers < 0:
-            return Refusal(422, "Invalid", f'TFJob "{name}" is invalid: spec.tfReplicaSpecs.Worker.replicas: {workers}')
+            kind = found.spec.kind.value
+            return Refusal(422, "Invalid", f'{kind} "{name}" is invalid: replicas of workers: {workers}')
         return self.put_spec(_with_replicas(found.spec, WORKER, workers), uid=uid)
 
     def put_spec(self, spec: JobSpec, *, uid: str = "", version: int = 0) -> Refusal | None:
@@ -152,11 +155,13 @@ class World:
     def suspend(self, namespace: str, name: str, suspended: bool = True) -> Refusal | None:
         """A user sets runPolicy.suspend: the operator deletes the job's pods, or creates them again.
 
-        The same value again is no write, and the suspension stays whose it was.
+        The same value again is no write, and the suspension stays whose it was. Only a TFJob has that field.
         """
         found = self._job(namespace, name)
         if isinstance(found, Refusal):
             return found
+        if not found.spec.kind.ends:
+            return Refusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
         if found.suspended is not suspended:
             self._ground.write_job(replace(found, suspended=suspended, released=False))
         return None
@@ -172,6 +177,8 @@ class World:
         found = self._job(namespace, name, uid, version)
         if isinstance(found, Refusal):
             return found
+        if not found.spec.kind.ends:
+            return Refusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
         suspended = released if suspended is None else suspended
         spec = found.spec if servers is None else _with_replicas(found.spec, PS, servers)
         self._ground.write_job(replace(found, spec=spec, suspended=suspended, released=released and suspended))

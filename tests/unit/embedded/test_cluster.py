@@ -7,15 +7,30 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
+
 from extender.clock import Clock
 from extender.embedded.api import EmbeddedApi
 from extender.embedded.apiserver import ApiServer, GatePolicy
-from extender.embedded.bridge import RESOURCE_OF, Bridge
+from extender.embedded.bridge import Bridge, resource_of
 from extender.embedded.store import Store
-from extender.kube.api import CONFIGMAPS, NODES, PODS, TFJOBS, Done, Json, Ref, Refused
+from extender.kube.api import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    STATEFULSETS,
+    TFJOBS,
+    Done,
+    Json,
+    Ref,
+    Refused,
+    Resource,
+)
 from extender.kube.translate import Translator
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
-from policy.sim.objects import Change, facts
+from policy.cluster.model import WORKER, Job, Pod, Role
+from policy.sim.objects import Change, JobKind, JobSpec, facts
 from policy.sim.pods.ground import WorldSettings
 from policy.sim.pods.world import World
 from policy.sim.traces import kod2
@@ -32,10 +47,17 @@ class HeldClock(Clock):
         return self.time
 
 
+def own(spec: JobSpec, kind: JobKind) -> JobSpec:
+    """The job's workers alone, three of them, as that kind."""
+    worker = spec.role(WORKER)
+    assert worker is not None
+    return replace(spec, kind=kind, roles=(Role(WORKER, 3, worker.requests),), min_workers=1, max_workers=5)
+
+
 class Bench:
     """KOD2's nodes and its first job, behind an API, with time by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: JobKind = JobKind.TFJOB) -> None:
         self.clock = HeldClock()
         self.world = World(WorldSettings(), self.clock.now())
         self.changes: list[Change] = []
@@ -48,7 +70,7 @@ class Bench:
         self.bridge = Bridge(self.world, server, self.clock, gate)
         self.bridge.observe = lambda now, changes: self.changes.extend(changes)
         self.api = EmbeddedApi(server, self.clock)
-        self.spec = trace.jobs[0]
+        self.spec = trace.jobs[0] if kind.ends else own(trace.jobs[0], kind)
         self.bridge.do(lambda world: world.submit(self.spec))
         self.wait(5)
 
@@ -87,14 +109,15 @@ def same(event: object) -> object:
             return event
 
 
-async def test_what_the_live_translator_reads_is_what_the_simulator_takes_for_facts() -> None:
-    bench = Bench()
-    await bench.api.bind("default", "job-0-ps-0", "", "node-1", {"kohort.dev/plan": "p"})
+@pytest.mark.parametrize("kind", [JobKind.TFJOB, JobKind.STATEFULSET])
+async def test_what_the_live_translator_reads_is_what_the_simulator_takes_for_facts(kind: JobKind) -> None:
+    bench = Bench(kind)
+    await bench.api.bind("default", bench.pods[0], "", "node-1", {"kohort.dev/plan": "p"})
     bench.wait(5)
     read = Translator("kohort")
     latest = {getattr(change.object, "uid", ""): change for change in bench.changes}
     for change in latest.values():
-        resource, found = RESOURCE_OF[change.kind], change.object
+        resource, found = resource_of(change), change.object
         namespace = "" if resource == NODES else "default"
         name = getattr(found, "name", "") or getattr(getattr(found, "spec", None), "name", "")
         shown = {"type": "MODIFIED", "object": bench.store.get(resource, namespace, name)}
@@ -195,3 +218,76 @@ def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
         bench.bridge.do(partial(World.submit, spec=spec))
     bench.wait(10)
     assert len(bench.pods) == 9 * len(bench.spec.slots)
+
+
+# -- kinds of Kubernetes' own --------------------------------------------------------------------
+
+OWN = {JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS}
+
+
+def read(bench: Bench, resource: Resource) -> tuple[Job, dict[str, Pod]]:
+    """What the live translator makes of the job and its pods."""
+    translator, found, pods = Translator("kohort"), list[Job](), dict[str, Pod]()
+    for kind in (PODS, resource):
+        for item in bench.store.all(kind):
+            for event in translator.events(kind, {"type": "ADDED", "object": item}):
+                if isinstance(event, JobSeen):
+                    found.append(event.job)
+                if isinstance(event, PodSeen):
+                    pods[event.pod.name] = event.pod
+    (job,) = found
+    return job, pods
+
+
+async def scale(bench: Bench, resource: Resource, workers: int, version: str = "") -> object:
+    patch = {"spec": {"replicas": workers}, "metadata": {"annotations": {"a": "1"}}}
+    return await bench.api.patch(
+        Ref(resource, "default", "job-0"), patch, subresource="scale", resource_version=version
+    )
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_the_extender_takes_an_own_kind_for_a_gang_with_all_its_pods(kind: JobKind) -> None:
+    job, pods = read(Bench(kind), OWN[kind])
+    assert (job.kind, job.invalid, job.note, job.elastic, job.min_workers, job.max_workers) == (
+        kind.value, "", "", True, 1, 5
+    )  # fmt: skip
+    assert {(pod.job_uid, str(pod.slot)) for pod in pods.values()} == {(job.uid, f"worker-{n}") for n in range(3)}
+
+
+@pytest.mark.parametrize("kind", OWN)
+async def test_a_scale_sets_the_count_and_nothing_else_at_its_version(kind: JobKind) -> None:
+    bench, resource = Bench(kind), OWN[kind]
+    before = bench.store.get(resource, "default", "job-0") or {}
+    done = await scale(bench, resource, 5, before["metadata"]["resourceVersion"])
+    assert isinstance(done, Done)
+    assert (done.body["kind"], done.body["spec"]) == ("Scale", {"replicas": 5})
+    after = bench.store.get(resource, "default", "job-0") or {}
+    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    bench.wait(5)
+    assert len(bench.pods) == 5
+    late = await scale(bench, resource, 2, before["metadata"]["resourceVersion"])
+    assert isinstance(late, Refused)
+    assert late.status == 409
+    fewer = await scale(bench, resource, -1)
+    assert isinstance(fewer, Refused)
+    assert fewer.status == 422
+    unscaled = await bench.api.patch(Ref(TFJOBS, "default", "job-0"), {}, subresource="scale")
+    assert isinstance(unscaled, Refused)
+
+
+async def test_a_deployments_pods_are_its_replica_sets_and_the_cheapest_goes() -> None:
+    bench = Bench(JobKind.DEPLOYMENT)
+    owner = bench.pod(bench.pods[0])["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["apiVersion"], owner["name"].startswith("job-0-")) == ("ReplicaSet", "apps/v1", True)
+    for cost, name in zip((-1, -2, 0), bench.pods, strict=True):
+        note = {"kohort.dev/slot": f"worker-{-cost}"}
+        await bench.api.bind("default", name, "", "node-1", note)
+        await bench.patch(
+            name, {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": str(cost)}}}
+        )
+    bench.wait(5)
+    names = bench.pods
+    await scale(bench, DEPLOYMENTS, 2)
+    bench.wait(5)
+    assert bench.pods == [names[0], names[2]]

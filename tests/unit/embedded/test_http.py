@@ -130,7 +130,7 @@ def test_address(path: str, want: tuple[object, ...]) -> None:
     assert (ref.resource, ref.namespace, ref.name, subresource) == want
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/v1/secrets", "/apis/apps/v1/deployments", "/api/v1/pods/a/b/c"])
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1/secrets", "/apis/apps/v1/daemonsets", "/api/v1/pods/a/b/c"])
 def test_no_address(path: str) -> None:
     with pytest.raises(RefusedError, match="404"):
         address(path)
