@@ -8,14 +8,15 @@ import hashlib
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
+from extender.embedded.bridge import JOBS
 from extender.embedded.cluster import Cluster
-from extender.kube.api import LEASES, NODES, PODS, TFJOBS, Json, Ref
+from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -23,7 +24,10 @@ from policy.cluster.actions import Effect, Migrate, Reject, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
+from policy.cluster.model import Pod
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
+from policy.sim.objects import JobKind, JobObject
 from policy.sim.pods.world import World
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.errors import heard
@@ -45,6 +49,7 @@ LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
 LEAST_FAULTS: Final = 10
 STORY_SECONDS: Final = 40.0
+KINDS: Final = frozenset(kind.value for kind in JobKind)
 
 
 @dataclass
@@ -272,7 +277,8 @@ class Simulation:
         self.did["report"] = self.training.taken
         self.did["schedule"] = self.witness.memory.schedules
         self.did["other-ps"] = self.witness.other_ps
-        self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if refused(job))
+        self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if self._refused(job))
+        self.did.update({what: len(jobs) for what, jobs in self.witness.resized.items()})
         return self._report(began, calm)
 
     def spawn(self, part: Coroutine[Any, Any, None]) -> None:
@@ -336,16 +342,23 @@ class Simulation:
 
     def _over(self) -> bool:
         jobs = self.world.store.jobs.values()
-        ended = all(job.phase.ended or broken(job) or refused(job) for job in jobs) and len(jobs) + self.deleted == len(
-            self.scenario.trace.jobs
-        )
+        gone = self.deleted + self.training.trained
+        ended = all(job.phase.ended or broken(job) or self._refused(job) for job in jobs)
+        ended = ended and len(jobs) + gone == len(self.scenario.trace.jobs)
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
+
+    def _refused(self, job: JobObject) -> bool:
+        """Whether the policy has refused it for good; one whose kind holds no notes is asked about in the ledger."""
+        if job.spec.kind.ends or not self.extender.up:
+            return refused(job)
+        verdict = self.extender.live.ledger.snapshot.verdicts.get(f"{job.spec.namespace}/{job.uid}")
+        return verdict is not None and verdict.reason is Reason.REJECTED
 
     def _blame(self) -> None:
         """L1: say who did not end, and why the ledger thinks so."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         for job in self.world.store.jobs.values():
-            if not (job.phase.ended or broken(job) or refused(job)):
+            if not (job.phase.ended or broken(job) or self._refused(job)):
                 gang = snapshot.gang(f"{job.spec.namespace}/{job.uid}")
                 verdict = snapshot.verdicts.get(gang.job_uid)
                 pods = ", ".join(
@@ -413,7 +426,7 @@ class Simulation:
         self.witness.compared += 1
         self._compare_after = loop_time() + COMPARE_SECONDS
         for name in ("nodes", "jobs", "pods", "members", "strays", "foreign"):
-            live, rebuilt = getattr(ledger.snapshot, name), getattr(fresh.snapshot, name)
+            live, rebuilt = _comparable(ledger.snapshot, name), _comparable(fresh.snapshot, name)
             if live != rebuilt:
                 keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
                 shown = [f"{live.get(k)} != {rebuilt.get(k)}" for k in keys[:1]]
@@ -423,11 +436,10 @@ class Simulation:
             settled = job.worker is None or job.worker.replicas == live_gang.workers
             # A member that has succeeded says nothing any more: neither where it was, nor that its gang was bound.
             settled = settled and all(pod.holds_room for pod in ledger.snapshot.pods_of(uid))
-            if (
-                live_gang.state is State.RUNNING
-                and settled
-                and set(job.slots(live_gang.workers)) <= self.witness.bound(uid.partition("/")[2])
-            ):
+            there = {pod.slot for pod in ledger.snapshot.pods_of(uid) if _bears_its_slot(job.kind, pod)}
+            if job.kind != JobKind.DEPLOYMENT.value:
+                there = set(self.witness.bound(uid.partition("/")[2]))
+            if live_gang.state is State.RUNNING and settled and set(job.slots(live_gang.workers)) <= there:
                 same = (live_gang.state, live_gang.workers, live_gang.nodes) == (
                     found.state,
                     found.workers,
@@ -445,23 +457,28 @@ class Simulation:
         pods = {i["metadata"]["uid"]: int(i["metadata"]["resourceVersion"]) for i in store.all(PODS)}
         jobs = {
             f"{i['metadata']['namespace']}/{i['metadata']['uid']}": int(i["metadata"]["resourceVersion"])
-            for i in store.all(TFJOBS)
+            for resource in JOBS
+            for i in store.all(resource)
         }
         known = {uid: pod.version for uid, pod in snapshot.pods.items()}
         if known != pods:
             return False
         nodes = {i["metadata"]["name"]: int(i["metadata"]["resourceVersion"]) for i in store.all(NODES)}
-        return {uid: job.version for uid, job in snapshot.jobs.items() if job.kind == "TFJob"} == jobs and {
+        return {uid: job.version for uid, job in snapshot.jobs.items() if job.kind in KINDS} == jobs and {
             name: node.version for name, node in snapshot.nodes.items()
         } == nodes
 
     def _facts(self) -> Iterator[Event]:
         """All that the API holds; what an object says is read once for each of its versions."""
         translator = Translator(self.scenario.settings.scheduler_name)
+        named = Translator(self.scenario.settings.scheduler_name)  # what they say goes by what was seen before
         known, self._read = self._read, {}
-        for resource in (NODES, PODS, TFJOBS):
+        for resource in (NODES, PODS, *JOBS):
             for item in self.cluster.server.store.all(resource):
                 version = item["metadata"]["resourceVersion"]
+                if resource == DEPLOYMENTS or _of_replica_set(item):
+                    yield from named.events(resource, {"type": "ADDED", "object": item})
+                    continue
                 found = known.get(version) or translator.events(resource, {"type": "ADDED", "object": item})
                 self._read[version] = found
                 yield from found
@@ -496,6 +513,35 @@ class Simulation:
         if report.violations:
             report.story = self.story.last(STORY_SECONDS, loop_time())
         return report
+
+
+def _of_replica_set(item: Json) -> bool:
+    return any(owner["kind"] == "ReplicaSet" for owner in item["metadata"].get("ownerReferences", ()))
+
+
+def _comparable(snapshot: Snapshot, name: str) -> Mapping[Any, Any]:
+    """A part of a snapshot without what a rebuilt one may see otherwise: numbers that no pod of a Deployment bears.
+
+    Such a pod has whichever is free, in the order in which the pods were seen, until its binding writes it down.
+    """
+    found: Mapping[Any, Any] = getattr(snapshot, name)
+    loose = {uid for uid, job in snapshot.jobs.items() if job.kind == JobKind.DEPLOYMENT.value}
+    moving = {pod.job_uid for pod in snapshot.pods.values() if pod.job_uid in loose and pod.misnumbered}
+    if name in ("members", "strays"):
+        return {uid: part for uid, part in found.items() if uid not in loose}
+    if name != "pods" or not loose:
+        return found
+    return {
+        uid: replace(pod, slot=None)
+        if pod.job_uid in moving or (pod.job_uid in loose and not _bears_its_slot(JobKind.DEPLOYMENT.value, pod))
+        else pod
+        for uid, pod in found.items()
+    }
+
+
+def _bears_its_slot(kind: str, pod: Pod) -> bool:
+    """Whether its slot is its own, or written on it."""
+    return kind != JobKind.DEPLOYMENT.value or (pod.holds_room and not pod.terminating and pod.numbered == pod.slot)
 
 
 def play(make: Callable[[], Simulation]) -> Report:

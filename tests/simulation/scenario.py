@@ -13,7 +13,7 @@ from extender.embedded.config import ProfileConfig, SchedulerConfig
 from extender.kube.jobkinds import ELASTIC_PS, MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Node, Role
-from policy.sim.objects import CleanPods, JobSpec
+from policy.sim.objects import CleanPods, JobKind, JobSpec
 from policy.sim.pods.ground import WorldSettings
 from policy.sim.traces import Trace, node, pod_requests
 
@@ -29,6 +29,7 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "kod2+specon": {"specon.interval": 5.0},
 }
 CHUNK_SECONDS = 3.0
+SHARE_OWN = 0.3  # of the jobs, that are StatefulSets or Deployments
 LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 
@@ -81,7 +82,9 @@ def drawn(seed: int) -> Scenario:
         made[spoilt] = replace(made[spoilt], annotations={MIN_WORKERS: "many"})
     said, varying = random.Random(f"said {seed}"), random.Random(f"ps {seed}")
     made = [replace(job, annotations={**job.annotations, **_said(said, job)}) for job in made]
-    jobs = tuple(_with_elastic_ps(varying, job) if job.role(PS) is not None else job for job in made)
+    varied = [_with_elastic_ps(varying, job) if job.role(PS) is not None else job for job in made]
+    kinds = random.Random(f"kinds {seed}")
+    jobs = tuple(_of_own_kind(kinds, job, plain) for job, plain in zip(varied, made, strict=True))
     settings = settings_of(
         answer=chance.choice(("one-node", "one-node", "ranked")),
         gate=chance.choice(("when-queued", "when-queued", "always", "never")),
@@ -116,6 +119,14 @@ def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
         job.annotations[TRAINING].removesuffix("}") + f", workerGigabits: 1, psGigabits: {chance.choice((1, 2, 3))}}}"
     )
     return replace(job, annotations={**job.annotations, TRAINING: told, ELASTIC_PS: "true"})
+
+
+def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:
+    """Some are a StatefulSet or a Deployment of the job's workers. ``plain``: before it was given elastic ps."""
+    kind = chance.choice((JobKind.STATEFULSET, JobKind.DEPLOYMENT))
+    if chance.random() >= SHARE_OWN:
+        return job
+    return replace(plain, kind=kind, roles=tuple(role for role in plain.roles if role.name == WORKER))
 
 
 def worth(seconds: float, value: float, steepness: float, target: float) -> str:

@@ -255,6 +255,7 @@ class Storm:
     def _operator_restarted(self) -> str:
         away = self._chance.uniform(1.0, 20.0)
         self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
+        self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))  # kube-controller-manager
         return f"for {away:.1f} s"
 
     # -- pods ------------------------------------------------------------------------------------
@@ -339,18 +340,18 @@ class Storm:
         return f"{job.key} {asked}"
 
     def _job_suspended(self) -> str:
-        job = self._pick(job for job in self._jobs() if not job.suspended)
+        job = self._pick(job for job in self._jobs() if not job.stopped)
         if job is None:
             return ""
-        self._write(lambda world: world.suspend(job.spec.namespace, job.spec.name))
+        self._write(lambda world: stop(world, job))
         return job.key
 
     def _job_resumed(self) -> str:
-        job = self._pick(job for job in self._jobs() if job.suspended)
+        job = self._pick(job for job in self._jobs() if job.stopped)
         return self._resume(job) if job is not None else ""
 
     def _resume(self, job: JobObject) -> str:
-        self._write(lambda world: world.suspend(job.spec.namespace, job.spec.name, False))
+        self._write(lambda world: go_on(world, job))
         return job.key
 
     def _job_deleted(self) -> str:
@@ -387,7 +388,7 @@ class Storm:
             if pod.deleted is None:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
         for job in self._jobs():
-            if job.suspended and not job.released:
+            if job.stopped and not job.released:
                 self._resume(job)
             if job.spec.annotations.get(MIN_WORKERS) == "-1":
                 current = self._world.store.jobs[job.uid].spec
@@ -399,6 +400,20 @@ class Storm:
         for process in self._sim.processes:
             if not process.up:
                 process.restart_in(1.0)
+
+
+def stop(world: World, job: JobObject) -> Refusal | None:
+    """As a user does: a kind that has no suspension is asked for no replicas."""
+    namespace, name = job.spec.namespace, job.spec.name
+    return world.suspend(namespace, name) if job.spec.kind.ends else world.patch_workers(namespace, name, 0)
+
+
+def go_on(world: World, job: JobObject) -> Refusal | None:
+    """The way back; how many workers it had is forgotten."""
+    namespace, name = job.spec.namespace, job.spec.name
+    if job.spec.kind.ends:
+        return world.suspend(namespace, name, False)
+    return world.patch_workers(namespace, name, job.spec.min_workers)
 
 
 def fail_pod(world: World, pod: PodObject) -> Refusal | None:

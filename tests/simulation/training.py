@@ -1,4 +1,7 @@
-"""Training code: a member of each running job reports how far it is, now and then with what must not count."""
+"""Training code: a member of each running job reports how far it is, now and then with what must not count.
+
+And its user, who deletes a job that is trained where its kind does not end by itself.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ class Reporting:
 
     def __init__(self, sim: Simulation) -> None:
         self.taken = 0
+        self.trained = 0  # jobs that their users have deleted because they were
         self.wrong: list[str] = []  # reports that were taken and must not be
         self._sim = sim
         self._faults = sim.faults
@@ -50,14 +54,22 @@ class Reporting:
             await sleep(EVERY)
             for job, pod in list(self._reporters()):
                 await self._report(job, pod)
+            self._delete_trained()
 
     def _reporters(self) -> Iterator[tuple[JobObject, PodObject]]:
         store = self._sim.world.store
         for job in list(store.jobs.values()):
             working = (pod for pod in store.pods_of(job.uid) if pod.works and pod.slot is not None)
             pod = next(working, None)
-            if job.phase is JobPhase.RUNNING and pod is not None:
+            if (job.phase is JobPhase.RUNNING or not job.spec.kind.ends) and pod is not None:
                 yield job, pod
+
+    def _delete_trained(self) -> None:
+        world = self._sim.world
+        for job in list(world.store.jobs.values()):
+            if not job.spec.kind.ends and world.progress(job.uid).done >= job.spec.work_seconds:
+                self.trained += 1
+                self._sim.cluster.bridge.do(lambda w, spec=job.spec: w.delete_job(spec.namespace, spec.name))  # type: ignore[misc]
 
     async def _report(self, job: JobObject, pod: PodObject) -> None:
         fault = self._faults.strikes("report-lost", "report-late", "report-frozen", "report-absurd", "report-forged")

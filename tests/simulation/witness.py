@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
+from extender.embedded.bridge import JOBS
+from extender.kube.api import CONFIGMAPS, PODS, Done, Json, Outcome, Ref
 from extender.kube.jobkinds import (
     CHECKPOINT,
+    DELETION_COST,
     ELASTIC_PS,
     GATE,
     LEADER,
@@ -23,13 +25,15 @@ from extender.kube.jobkinds import (
     PLAN,
     RELEASED,
     REPORTS,
+    SLOT,
     WAKE,
+    deletion_cost,
 )
 from extender.kube.jobs import identity
 from policy.cluster.events import Event, PodGone
 from policy.cluster.model import WORKER, Phase, Slot
 from policy.cluster.resources import total
-from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
+from policy.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
@@ -45,6 +49,7 @@ LATE: Final = 1.0  # seconds for which a step may find what has ended
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
 PARTIAL_STORM: Final = 240.0
 MOST_MOVES: Final = 1
+NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods bear numbers of their own: the longest back-off
 OURS: Final = ("extender", "controller")
 
 
@@ -62,6 +67,8 @@ class Past:
         self.turns: list[tuple[float, int]] = []  # changes of replicas by us while it runs: when, to how many
         self.moves = 0  # times that it was suspended by us although it was whole
         self.suspended_at = -1e9  # when the job was last suspended, by whomever
+        self.asked = 0  # workers, before the last write of ours
+        self.unnumbered_since: float | None = None
         self.begun_by_others = False  # another scheduler has bound a member: whether the job runs is decided by that
 
 
@@ -86,6 +93,7 @@ class Witness(Watcher):
         self._past: dict[str, Past] = defaultdict(Past)
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
+        self.resized: dict[str, set[str]] = defaultdict(set)  # "Deployment-shrunk" ... -> jobs
         self.other_ps = 0  # jobs that went on with another number of ps
         self.jumped = False  # whether a wall clock has been set anew
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
@@ -145,8 +153,8 @@ class Witness(Watcher):
 
     def _job_changed(self, job: JobObject) -> None:
         past = self._past[job.uid]
-        self.memory.see(job, excepted=past.begun_by_others or broken(job))
-        if job.suspended or job.phase.ended:
+        self.memory.see(job, excepted=past.begun_by_others or broken(job) or not job.spec.kind.ends)
+        if job.stopped or job.phase.ended:
             past.suspended_at = loop_time()
         if not past.minimums or past.minimums[-1][1] != job.spec.min_workers:
             past.minimums.append((loop_time(), job.spec.min_workers))
@@ -177,9 +185,11 @@ class Witness(Watcher):
         holds = any(pod.holds_room for pod in self.world.store.pods_of(uid))
         if holds:
             past.held_until = now
-        if job is None or job.phase.ended or job.suspended or broken(job):
-            past.partial_since = past.whole_since = None
+        if job is None or job.phase.ended or job.stopped or broken(job):
+            past.partial_since = past.whole_since = past.unnumbered_since = None
             return
+        if job.spec.kind is JobKind.DEPLOYMENT:
+            past.unnumbered_since = None if self._is_numbered(job) else past.unnumbered_since or now
         slots = self.bound(uid)
         reached = complete(job, slots, job.spec.min_workers)
         if reached:
@@ -197,6 +207,7 @@ class Witness(Watcher):
         now = loop_time()
         for uid, past in self._past.items():
             job = self.world.store.jobs.get(uid)
+            self._check_numbered(job, past, now)
             if past.partial_since is None or job is None:
                 continue
             since = past.partial_since
@@ -207,6 +218,27 @@ class Witness(Watcher):
                 bound = ", ".join(sorted(map(str, self.bound(uid))))
                 self.violated("S1", f"{job.key} is partly bound for {longest:g} s: {bound}")
                 past.partial_since = now
+
+    def _is_numbered(self, job: JobObject) -> bool:
+        """Whether what is written on a Deployment's bound pods lets the highest numbers go first: 0, 1 ..., each once.
+
+        While there are more pods than it asks for, its controller is about to take some.
+        """
+        pods = [pod for pod in self.world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None]
+        if any(SLOT not in pod.annotations for pod in pods) or len(pods) != job.spec.workers:
+            return True  # bound by another scheduler
+        numbers = sorted(_number(pod) for pod in pods)
+        costs = all(pod.annotations.get(DELETION_COST) == deletion_cost(_number(pod))[DELETION_COST] for pod in pods)
+        return costs and numbers == list(range(len(pods)))
+
+    def _check_numbered(self, job: JobObject | None, past: Past, now: float) -> None:
+        """L8: a worker that is taken from a Deployment is the one that the ledger takes, once nothing disturbs it."""
+        if job is None or past.unnumbered_since is None or self.calm_since is None:
+            return
+        if now - max(past.unnumbered_since, self.calm_since) > NUMBERED:
+            pods = (pod for pod in self.world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None)
+            told = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
+            self.violated("L8", f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
 
     def partial(self) -> list[str]:
         """Jobs that are partly bound now."""
@@ -276,7 +308,7 @@ class Witness(Watcher):
         told = self._unsigned(told)
         if ref.resource == PODS:
             self._pod_write(who, verb, ref, told)
-        elif ref.resource == TFJOBS:
+        elif ref.resource in JOBS:
             self._job_write(who, verb, ref, told)
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
@@ -301,16 +333,25 @@ class Witness(Watcher):
             return
         if pod.scheduler != KOHORT and verb != "bind":
             self.violated("S12", f"{who} {verb} {ref.name}, which did not opt in")
-        if (who, verb) not in (("extender", "bind"), ("controller", "patch"), ("controller", "delete")):
+        allowed = {"patch", "delete", "bind"} if pod.kind.ends else {"patch", "delete", "evict", "bind"}
+        if verb not in allowed or who != ("extender" if verb == "bind" else "controller"):
             self.violated("S11", f"{who} may not {verb} pods")
-        if verb == "delete":
+        if verb in ("delete", "evict"):
             self._check_delete(pod)
         if verb == "patch":
             self._check_pod_patch(pod, told["patch"])
 
     def _check_delete(self, pod: PodObject) -> None:
-        """S4: only what is bound of a gang that is not whole is deleted, and of a job only while it is suspended."""
+        """S4: only what is bound of a gang that is not whole is deleted, and of a job only while it is suspended.
+
+        Kinds that have no suspension give their room up, and move, by deletions.
+        """
         past, job = self._past[pod.owner], self.world.store.jobs.get(pod.owner)
+        if not pod.kind.ends:
+            moves = self.policy == "oasis" or (job is not None and self._may_move(job))
+            if not moves and past.whole_since is not None and loop_time() - past.whole_since > STALE:
+                self.violated("S4", f"{pod.key} is deleted although its gang is whole")
+            return
         if past.whole_since is not None and loop_time() - past.whole_since > STALE:
             self.violated("S4", f"{pod.key} is deleted although its gang is whole")
         if job is not None and not job.suspended and loop_time() - past.suspended_at > STALE:
@@ -327,6 +368,8 @@ class Witness(Watcher):
         job = self.world.store.jobs.get(pod.owner)
         if job is not None and self._may_move(job):
             notes -= {CHECKPOINT}
+        if pod.kind is JobKind.DEPLOYMENT and _numbers(patch):
+            notes -= {SLOT, DELETION_COST}
         status = patch.get("status", {}).keys() - {"nominatedNodeName"}
         if notes or status or patch.keys() - {"metadata", "status"}:
             self.violated("S11", f"patch of {pod.key}: {patch}")
@@ -338,6 +381,9 @@ class Witness(Watcher):
         """
         job = self.world.store.job_named(ref.namespace, ref.name)
         patch: Json = told["patch"]
+        if job is not None and not job.spec.kind.ends:
+            self._check_scale(who, verb, ref, told, job)
+            return
         if set(patch) == {"metadata"}:
             self._check_note(who, verb, ref, told)
             return
@@ -357,10 +403,28 @@ class Witness(Watcher):
             self.violated("S3", f"patch of {ref.name} without uid or version")
         if job is None or job.uid != told["uid"]:
             return
-        wanted = roles["Worker"]["replicas"]
+        self._check_count(ref, told, job, roles["Worker"]["replicas"])
+
+    def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject) -> None:
+        """S3, S4: a StatefulSet and a Deployment are changed by their scale alone, and not while they are stopped."""
+        patch: Json = told["patch"]
+        if (who, verb, told["subresource"], set(patch), set(patch.get("spec", {}))) != (
+            "controller", "patch", "scale", {"spec"}, {"replicas"}
+        ):  # fmt: skip
+            self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
+            return
+        if not told.get("uid") or not told.get("version"):
+            self.violated("S3", f"scale of {ref.name} without uid or version")
+        if job.uid == told["uid"]:
+            self._check_count(ref, told, job, patch["spec"]["replicas"])
+
+    def _check_count(self, ref: Ref, told: Mapping[str, Any], job: JobObject, wanted: int) -> None:
         stored = self.stored(ref)
         if stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
             return  # it will be refused
+        self._past[job.uid].asked = job.spec.workers
+        if job.stopped and not job.spec.kind.ends:
+            self.violated("S4", f"{job.key} is stopped by its user, and started again")
         if broken(job):
             self.violated("S13", f"{job.key} is resized although its bounds cannot be read")
         elif not job.spec.min_workers <= wanted <= max(job.spec.max_workers, job.spec.workers - 1):
@@ -426,13 +490,16 @@ class Witness(Watcher):
         if line.who == "extender" and verb == "bind":
             incarnation = next(e.incarnation for e in self.extenders if e.replica == line.replica)
             self.bound_by[told["uid"]] = (line.replica, incarnation, told["node"])
-        if line.who == "controller" and ref.resource == TFJOBS:
+        if line.who == "controller" and ref.resource in JOBS:
             self.other_ps += {"tfReplicaSpecs", "runPolicy"} <= told.get("patch", {}).get("spec", {}).keys()
             job = self.world.store.job_named(ref.namespace, ref.name)
             if job is not None:
                 past = self._past[job.uid]
                 if not self.bound(job.uid):
                     past.turns.clear()  # nothing runs: a plan is made and given up, nobody is resized
+                elif job.spec.workers != past.asked and "replicas" in str(told.get("patch")):
+                    way = "shrunk" if job.spec.workers < past.asked else "grown"
+                    self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
                 past.turns.append((loop_time(), job.spec.workers))
 
     def answered(self, uid: str, node: str, error: str) -> None:
@@ -457,7 +524,7 @@ class Witness(Watcher):
                 continue
             job_uid = identity(pod.namespace, pod.owner)
             parts = snapshot.charges.get(job_uid, {})
-            charged = [parts.get(part) for part in (uid, pod.slot)]
+            charged = [parts.get(part) for part in (uid, slot_of(pod))]
             if not any(found is not None and found[0] == node for found in charged):
                 if pod.owner not in self.world.store.jobs:
                     continue  # its job is gone: whatever is left of it goes too
@@ -502,6 +569,23 @@ class Witness(Watcher):
             if turned > MOST_TURNS:
                 job = self.world.store.jobs.get(uid)
                 self.violated("L3", f"{job.key if job else uid} was resized {sizes} in the calm")
+
+
+def slot_of(pod: PodObject) -> Slot | None:
+    """The slot by which the ledger knows it; a Deployment's pod has the one that is written on it."""
+    return pod.slot if pod.kind is not JobKind.DEPLOYMENT else Slot(WORKER, _number(pod))
+
+
+def _number(pod: PodObject) -> int:
+    """Which is written on a Deployment's pod; -1 where none is."""
+    return int(pod.annotations.get(SLOT, "--1").rpartition("-")[2])
+
+
+def _numbers(patch: Json) -> bool:
+    """Whether it writes a number and the cost that belongs to it."""
+    notes = patch.get("metadata", {}).get("annotations", {})
+    index = str(notes.get(SLOT, "")).rpartition("-")[2]
+    return index.isdigit() and notes.get(DELETION_COST) == deletion_cost(int(index))[DELETION_COST]
 
 
 def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
