@@ -1,4 +1,4 @@
-"""Crash points, enumerated: each write of the extender and of the controller in seven scenarios, each in three ways.
+"""Crash points, enumerated: each write of the extender and of the controller in eleven scenarios, in three ways each.
 
 A reference run counts the writes; then every one of them ends the process that makes it: before the write, after its
 answer, or after it without having seen the answer. The process starts anew, and everything must come right. What OASiS
@@ -16,7 +16,7 @@ from typing import Final
 from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Role
-from policy.sim.objects import JobSpec
+from policy.sim.objects import JobKind, JobSpec
 from policy.sim.pods.world import World
 from policy.sim.traces import Trace, node, pod_requests
 from policy.systems.base import prices_of
@@ -51,6 +51,19 @@ def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 
     )  # fmt: skip
 
 
+def _own(kind: JobKind, job: JobSpec) -> JobSpec:
+    """The job as a StatefulSet or a Deployment: its workers alone, which its user deletes once they have trained."""
+    return replace(job, kind=kind, roles=tuple(role for role in job.roles if role.name == WORKER))
+
+
+def _shrink(kind: JobKind) -> Plot:
+    return Plot((_own(kind, _job("a", 4, least=1, most=4, work=120.0)), _job("b", 2, at=8.0, utility=50.0)), nodes=1)
+
+
+def _grow(kind: JobKind) -> Plot:
+    return Plot((_own(kind, _job("a", 1, least=1, most=5, cores=1)), _job("b", 2, work=5.0)), nodes=1)
+
+
 PLOTS: Final[dict[str, Plot]] = {
     "admission": Plot((_job("a", 2), _job("b", 2), _job("c", 3, at=1.0)), nominates=True),
     "commit": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5))),
@@ -61,8 +74,13 @@ PLOTS: Final[dict[str, Plot]] = {
         nodes=2,
         acts=((8.0, lambda w: w.remove_node("node-1")), (75.0, lambda w: w.add_node(node("node-1", 10, 32)))),
     ),
-    "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 4, at=8.0, utility=50.0)), nodes=1),
+    # The heavier one has room where the other keeps two of its workers.
+    "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 2, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
+    "set-shrink": _shrink(JobKind.STATEFULSET),
+    "set-grow": _grow(JobKind.STATEFULSET),
+    "deployment-shrink": _shrink(JobKind.DEPLOYMENT),
+    "deployment-grow": _grow(JobKind.DEPLOYMENT),
     # One is admitted, one planned for later, and one refused, which all have to be known to whoever comes next. They
     # come early in a slot, so that who dies is back in the same one.
     "memory": Plot(

@@ -1,4 +1,4 @@
-"""Every write of seven scenarios, ended in three ways: whatever dies where, the end is right."""
+"""Every write of eleven scenarios, ended in three ways: whatever dies where, the end is right."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ import os
 
 import pytest
 
-from tests.simulation.crashes import CRASHING, PLOTS, WAYS, Kept, crash, points, reference
+from tests.simulation.crashes import (
+    CRASHING,
+    PLOTS,
+    WAYS,
+    Counting,
+    Kept,
+    crash,
+    play_plot,
+    points,
+    reference,
+)
 
-LEAST_POINTS = {"admission": 20, "commit": 9, "k-of-n": 6, "release": 20, "shrink": 12, "grow": 6, "memory": 24}
-RESIZES = ("shrink", "grow")
+OWN = {"set-shrink": 11, "set-grow": 5, "deployment-shrink": 11, "deployment-grow": 5}
+LEAST_POINTS = {
+    "admission": 20, "commit": 9, "k-of-n": 6, "release": 20, "shrink": 12, "grow": 6, "memory": 24, **OWN,
+}  # fmt: skip
+RESIZES = ("shrink", "grow", *OWN)
 
 
 @pytest.mark.timeout(900)  # a minute on two quiet cores
@@ -23,6 +36,14 @@ def test_a_crash_at_any_write_comes_right() -> None:
         wrong = {case: violations for case, violations in pool.imap(crash, cases, chunksize=8) if violations}
     print(f"{len(cases)} crashes at {sum(map(len, found.values()))} writes of {len(PLOTS)} scenarios")
     assert not wrong
+
+
+@pytest.mark.parametrize("name", RESIZES)
+def test_a_resize_is_what_it_is_named_after(name: str) -> None:
+    """A scenario in which nobody is resized has no crash points of a resize."""
+    report, _ = play_plot(name, Counting())
+    kind = {"set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
+    assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
 
 
 def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> None:
