@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.simulation.many import remember, remembered, run_seeds, shortfall, shown, table
+from tests.simulation.many import remember, remembered, resizes, run_seeds, shortfall, shown, table
 from tests.simulation.run import Report
 from tests.simulation.scenario import POLICIES
 
@@ -55,6 +55,7 @@ def main() -> int:
     often = sum(1 for count in faults.values() if count >= 100)
     print(f"faults {sum(faults.values())} of {len(faults)} kinds, {often} of them 100 times or more")
     print(shown(table(reports)))
+    print(resizes(reports))
     for policy in POLICIES:
         did = sum((report.did for report in reports if report.policy == policy), Counter[str]())
         print(f"{policy}: " + ", ".join(f"{what} {count}" for what, count in sorted(did.items())))

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from policy.sim.objects import JobKind
 from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
@@ -24,6 +25,9 @@ DOES: Final[dict[str, tuple[str, ...]]] = {
     "kod2+specon": (*EVERY, "migrate"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
+
+SEEDS_FOR_RESIZES: Final = 600  # of all policies: as many as a test plays at the least
+RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
 
 
 def run_seed(seed: int, mutant: str = "") -> Report:
@@ -79,6 +83,17 @@ def shown(found: Mapping[str, Mapping[str, int]]) -> str:
     return "\n".join(lines)
 
 
+def resizes(reports: Iterable[Report]) -> str:
+    """How many running jobs of each kind were made smaller and larger by each policy, for people."""
+    did = {policy: Counter[str]() for policy in POLICIES}
+    for report in reports:
+        if report.policy:
+            did[report.policy].update(report.did)
+    lines = [f"{'jobs':26}" + "".join(f"{policy:>13}" for policy in did)]
+    lines += [f"{what:26}" + "".join(f"{counts[what]:>13}" for counts in did.values()) for what in RESIZES]
+    return "\n".join(lines)
+
+
 def shortfall(reports: Sequence[Report]) -> str:
     """What was not done often enough for the runs to say anything; empty if nothing."""
     if not reports or not sum(report.compared for report in reports):
@@ -90,7 +105,10 @@ def shortfall(reports: Sequence[Report]) -> str:
         did[report.policy].update(report.did)
     empty = [f"{kind} under {policy}" for policy in enough for kind in may_befall(policy) if not found[policy][kind]]
     idle = [f"{what} under {policy}" for policy in enough for what in DOES[policy] if not did[policy][what]]
-    return f"never happened: {', '.join([*empty, *idle])}" if empty or idle else ""
+    all_of_them = sum(did.values(), Counter[str]())
+    rigid = [what for what in RESIZES if len(reports) >= SEEDS_FOR_RESIZES and not all_of_them[what]]
+    missing = [*empty, *idle, *rigid]
+    return f"never happened: {', '.join(missing)}" if missing else ""
 
 
 def remembered(file: Path) -> list[Report]:

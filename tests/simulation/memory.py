@@ -29,6 +29,9 @@ class Remembered:
 
     def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
         self.schedules = 0  # that were compared over a restart
+        self.unkept = set[
+            str
+        ]()  # uids of jobs whose kind holds no notes: what is decided about them is written nowhere
         self._violated = violated
         self._jumped = jumped
         self._texts: dict[str, Mapping[str, Part]] = {}  # by uid, as the API has them
@@ -36,6 +39,7 @@ class Remembered:
         self._led: dict[str, bool] = {}
         self._before: tuple[int, object] = (-1, None)  # slot and room of the nodes at the last decision
         self._wanted: Mapping[str, str] = {}  # the texts as they were to be then
+        self._all_kept = True  # whether every plan was in a text then: the room of another is planned for others
         self._term_at = 0.0
         self._own: dict[str, set[str]] = {}  # by uid: every text that this term has wanted
         self._landed: dict[str, tuple[str, float]] = {}  # by uid: the text that the API has, and since when
@@ -84,9 +88,10 @@ class Remembered:
             return
         now = (book.slot, book.ground)
         same = now == self._before and not self._jumped()
-        if began and same and all(self._is_written(*wanted) for wanted in self._wanted.items()):
+        if began and same and self._all_kept and all(self._is_written(*wanted) for wanted in self._wanted.items()):
             self._compare(extender, book.slot)
         self._before, self._wanted = now, extender.live.ledger.snapshot.texts
+        self._all_kept = not any(uid.partition("/")[2] in self.unkept for uid in book.plans)
 
     def _is_written(self, job_uid: str, text: str) -> bool:
         uid = job_uid.partition("/")[2]

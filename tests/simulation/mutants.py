@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
-from extender.kube import jobs, reflector, translate
+from extender.kube import jobs, reflector, templates, translate
 from extender.kube.api import Done, Refused
 from extender.leading import lease
 from extender.routes import verbs
@@ -125,8 +125,8 @@ class _Unconditional:
     def __init__(self, api: Any) -> None:
         self._api = api
 
-    async def patch(self, ref: Any, patch: Any, **_: Any) -> Any:
-        return await self._api.patch(ref, patch)
+    async def patch(self, ref: Any, patch: Any, *, subresource: str = "", **_: Any) -> Any:
+        return await self._api.patch(ref, patch, subresource=subresource)
 
 
 def stale_decision_lands() -> list[Patch]:
@@ -378,6 +378,28 @@ def follower_decides() -> list[Patch]:
     return [(facts, "lead", lambda draft, leading, now: []), (lease.Lease, "leading", lambda self: True)]
 
 
+def stale_deletion_costs() -> list[Patch]:
+    """What a Deployment's pod bears of its number and cost is never written anew. It was ours."""
+    return [(desired, "_renumberings", lambda snapshot, concerned: iter(())),
+            (desired, "_misnumbered", lambda snapshot, job: iter(()))]  # fmt: skip
+
+
+def users_stop_undone() -> list[Patch]:
+    """A StatefulSet or a Deployment of which its user wants no replicas is taken for one that has lost its workers."""
+
+    def read(spec: Any, kind: Any) -> bool:
+        return bool(kind.suspends and _IS_SUSPENDED(spec, kind))
+
+    def count(value: Any, field: str, default: int) -> int:
+        return max(1, _COUNT(value, field, default)) if field == "spec.replicas" else _COUNT(value, field, default)
+
+    return [(jobs, "_is_suspended", read), (templates, "_count", count)]
+
+
+_IS_SUSPENDED = jobs._is_suspended
+_COUNT = templates._count
+
+
 MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     made.__name__.replace("_", "-"): made
     for made in (
@@ -388,7 +410,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
         swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
-        binds_without_asking_who_leads, follower_decides,
+        binds_without_asking_who_leads, follower_decides, stale_deletion_costs, users_stop_undone,
         *POLICY_MUTANTS,
     )
 }  # fmt: skip

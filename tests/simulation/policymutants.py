@@ -78,6 +78,8 @@ def ps_shrunk_with_the_workers() -> list[Patch]:
             self._api = api
 
         async def patch(self, ref: Any, patch: Any, **more: Any) -> Any:
+            if TFJOB.replicas_at not in patch["spec"]:
+                return await self._api.patch(ref, patch, **more)
             roles = {**patch["spec"][TFJOB.replicas_at], "PS": {"replicas": 0}}
             return await self._api.patch(ref, {**patch, "spec": {TFJOB.replicas_at: roles}}, **more)
 

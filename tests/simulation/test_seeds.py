@@ -11,8 +11,9 @@ import pytest
 
 from tests.hashseeds import printed
 from tests.simulation.faults import KINDS, LEAST, least
-from tests.simulation.many import run_seeds, shortfall, shown, table
+from tests.simulation.many import RESIZES, SEEDS_FOR_RESIZES, resizes, run_seeds, shortfall, shown, table
 from tests.simulation.run import Report
+from tests.simulation.scenario import POLICIES
 
 EVERY_POLICY = range(1, 1_001)  # the policy goes by the seed
 KOD2 = range(1_002, 7_002, 6)
@@ -45,6 +46,7 @@ def _run(seeds: Sequence[int], say: Say, fewest: int) -> None:
     say("counted", f"{len(reports)} of {len(seeds)} seeds, {sum(r.steps for r in reports)} steps, "
         f"{sum(r.gangs for r in reports)} gangs bound, {faults.total()} faults of {len(faults)} kinds")  # fmt: skip
     print(shown(table(reports)))
+    print(resizes(reports))
     assert not shortfall(reports)
     share = min(1.0, len(reports) / len(EVERY_POLICY))
     assert not {kind: faults[kind] for kind in KINDS if faults[kind] < least(kind) * share}
@@ -73,6 +75,16 @@ SHORT_OF = {
 @pytest.mark.parametrize("short", SHORT_OF.values(), ids=SHORT_OF)
 def test_a_seed_in_which_too_little_happens_fails(short: Report) -> None:
     assert short.failure.startswith("too little was done")
+
+
+def test_seeds_in_which_no_job_of_a_kind_is_resized_fail() -> None:
+    one = Report(1, policy="kod2", compared=1, did=Counter(dict.fromkeys(RESIZES, 1)))
+    others = [Report(seed, policy=POLICIES[seed % len(POLICIES)]) for seed in range(2, SEEDS_FOR_RESIZES + 1)]
+    assert not shortfall([one, *others])
+    del one.did["Deployment-shrunk"]
+    assert shortfall([one, *others]) == "never happened: Deployment-shrunk"
+    assert not shortfall([one])
+    assert "StatefulSet-grown" in resizes([one])
 
 
 def test_a_job_that_was_refused_counts() -> None:

@@ -153,6 +153,8 @@ class Witness(Watcher):
 
     def _job_changed(self, job: JobObject) -> None:
         past = self._past[job.uid]
+        if not job.spec.kind.ends:
+            self.memory.unkept.add(job.uid)
         self.memory.see(job, excepted=past.begun_by_others or broken(job) or not job.spec.kind.ends)
         if job.stopped or job.phase.ended:
             past.suspended_at = loop_time()
