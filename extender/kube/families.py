@@ -79,6 +79,8 @@ class Families:
         uid = kin.pod.uid
         family = self._families.setdefault(claim, Family())
         self._claims[uid] = claim
+        if family.allots and _is_bound_by_now(family.kin.get(uid), kin):
+            family.places.pop(uid, None)  # whoever has bound it has numbered it; where we follow, perhaps otherwise
         family.kin[uid] = kin
         family.told.pop(uid, None)
         return list(_tell(family))
@@ -99,6 +101,11 @@ class Families:
     def _forget_empty(self, claim: Claim, family: Family) -> None:
         if family.job is None and not family.kin:
             del self._families[claim]
+
+
+def _is_bound_by_now(before: Kin | None, kin: Kin) -> bool:
+    """Whether the number that its binding wrote is seen for the first time."""
+    return kin.wish is not None and bool(kin.pod.node) and (before is None or not before.pod.node)
 
 
 def _tell(family: Family) -> Iterator[Event]:

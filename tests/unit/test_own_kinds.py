@@ -271,6 +271,17 @@ def test_after_a_restart_a_bound_pod_has_the_number_that_its_binding_wrote() -> 
     assert deployed.slots == {"a": 1, "b": 0, "c": 2}
 
 
+def test_a_follower_takes_the_number_with_which_the_leader_has_bound_a_pod() -> None:
+    """It has seen the pods before they were bound, perhaps in another order, and has numbered them itself."""
+    deployed = Deployed()
+    for name in "abc":
+        deployed.sees(replica(name))
+    for name, slot in (("c", "worker-0"), ("a", "worker-1"), ("b", "worker-2")):
+        deployed.sees(replica(name, "n1", slot))
+    assert deployed.slots == {"a": 1, "b": 2, "c": 0}
+    assert deployed.written == {}
+
+
 def test_where_another_than_the_last_was_removed_the_last_one_takes_its_place() -> None:
     deployed = Deployed(workers=3)
     for index, name in enumerate("abcd"):
