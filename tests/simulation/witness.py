@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, Done, Json, Outcome, Ref
+from extender.kube.api import CONFIGMAPS, LEASES, PODS, TFJOBS, Done, Json, Outcome, Ref
 from extender.kube.jobkinds import (
     CHECKPOINT,
     ELASTIC_PS,
@@ -33,6 +33,7 @@ from policy.sim.objects import KOHORT, Change, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
+from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
 
@@ -75,6 +76,7 @@ class Witness(Watcher):
         self.extenders: Sequence[Extender] = ()
         self.policy = ""
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
+        self.leases: Leases | None = None  # where the extenders elect among themselves
         self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
         self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
         self.flying: dict[str, str] = {}
@@ -278,6 +280,8 @@ class Witness(Watcher):
             self._pod_write(who, verb, ref, told)
         elif ref.resource == TFJOBS:
             self._job_write(who, verb, ref, told)
+        elif ref.resource == LEASES and who == "extender" and self.leases is not None:
+            self.leases.judge(line.replica, told)
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
 
@@ -426,6 +430,8 @@ class Witness(Watcher):
         if line.who == "extender" and verb == "bind":
             incarnation = next(e.incarnation for e in self.extenders if e.replica == line.replica)
             self.bound_by[told["uid"]] = (line.replica, incarnation, told["node"])
+        if line.who == "extender" and ref.resource == LEASES and self.leases is not None:
+            self.leases.written()
         if line.who == "controller" and ref.resource == TFJOBS:
             self.other_ps += {"tfReplicaSpecs", "runPolicy"} <= told.get("patch", {}).get("spec", {}).keys()
             job = self.world.store.job_named(ref.namespace, ref.name)
