@@ -310,7 +310,8 @@ class Simulation:
 
     def _note_failures(self) -> None:
         if self.leader.extender.leads and self.leader.name != self._led:
-            self.did["fail-over"] += bool(self._led)
+            whose = "own-fail-over" if self.scenario.settings.lease.elect else "fail-over"
+            self.did[whose] += bool(self._led)
             self._led = self.leader.name
         for failure in self.around.failures:
             self.witness.violated("crash", failure)
