@@ -76,7 +76,7 @@ class Live:
         self.ledger = Ledger(policy, rules, clock, Journal(), settings.coalesce_seconds, record)
         self.ledger.record_with(self.metrics.observe_step)
         places = HeldBinds(limits_of(settings))
-        self.lease = lease_of(api, settings.lease, clock)
+        self.lease = lease_of(api, settings.lease, clock, chance)
         self.barrier = Barrier(
             self.ledger,
             api,

@@ -1,4 +1,4 @@
-"""Builds a kustomization of ours: resources, components, patches and labels, as ``kubectl kustomize`` does.
+"""Builds a kustomization of ours, as ``kubectl kustomize`` does: resources, components, ConfigMaps, patches and labels.
 
 Only what our own files use is known; anything else is an error and never left out. A test compares with kubectl.
 """
@@ -12,9 +12,13 @@ from typing import Any, Final
 
 import yaml
 
+from extender.install.generated import GeneratorError, config_maps
+
 Json = dict[str, Any]
 FILE: Final = "kustomization.yaml"
-KNOWN: Final = {"apiVersion", "kind", "resources", "components", "patches", "labels"}
+KNOWN: Final = {
+    "apiVersion", "kind", "resources", "components", "configMapGenerator", "generatorOptions", "patches", "labels",
+}  # fmt: skip
 # Lists whose items are known by a field; others are replaced whole (Kubernetes: strategic merge patch).
 KEYS: Final = {
     "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
@@ -46,6 +50,7 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
         objects = [*objects, *(_built(path, []) if path.is_dir() else _documents(path))]
     for name in plan.get("components", ()):
         objects = _built(folder / name, objects)
+    objects = [*objects, *_generated(plan, folder)]
     for patch in plan.get("patches", ()):
         if patch.keys() != {"path"}:
             raise ManifestError(f"{folder / FILE}: patches: {patch} is not allowed; allowed: path alone")
@@ -59,6 +64,15 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
         for one in objects:
             one["metadata"].setdefault("labels", {}).update(labels["pairs"])
     return objects
+
+
+def _generated(plan: Json, folder: Path) -> list[Json]:
+    try:
+        return config_maps(plan, folder)
+    except GeneratorError as error:
+        raise ManifestError(f"{folder / FILE}: {error}. `kubectl kustomize` knows more") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(f"{folder / FILE}: configMapGenerator: {error}; give a readable text file") from None
 
 
 def _patched(objects: list[Json], change: Json, path: Path) -> list[Json]:

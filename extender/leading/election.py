@@ -8,7 +8,7 @@ are only compared for change; what counts is our monotonic clock, as in lease.py
 from __future__ import annotations
 
 import logging
-import secrets
+import random
 import socket
 from datetime import UTC, datetime
 from typing import Final
@@ -25,10 +25,10 @@ TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 class Election(Lease):
     """Takes and renews the Lease; to the rest of the service it is a Lease like any other."""
 
-    def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
-        """Be nobody's leader until the first look has taken the Lease."""
+    def __init__(self, api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> None:
+        """Be nobody's leader until the first look has taken the Lease. chance: for an identity of its own."""
         super().__init__(api, settings, clock)
-        self._identity = f"{settings.identity or socket.gethostname()}_{secrets.token_hex(8)}"
+        self._identity = f"{settings.identity or socket.gethostname()}_{chance.getrandbits(64):016x}"
         self._prefix = self._identity
         self._expires = 0.0  # clock.monotonic(): another holder's Lease, unless it is renewed
 
@@ -89,6 +89,6 @@ class Election(Lease):
         return isinstance(await self._api.patch(self._ref, {"spec": spec}, resource_version=version), Done)
 
 
-def lease_of(api: Api, settings: LeaseSettings, clock: Clock) -> Lease:
+def lease_of(api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> Lease:
     """Whatever says who leads: the Lease of the kube-scheduler beside us, or our own."""
-    return Election(api, settings, clock) if settings.elect else Lease(api, settings, clock)
+    return Election(api, settings, clock, chance) if settings.elect else Lease(api, settings, clock)

@@ -7,13 +7,14 @@ labels come from closed sets, or are resources that the nodes offer, the first t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
 
 from extender.observe.health import gated_pods
-from policy.cluster.gang import State
+from policy.cluster.gang import SUSPENDED, State, told_state
 from policy.cluster.model import PS, WORKER
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
@@ -58,11 +59,9 @@ def figures(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
 
 
 def _gangs(snapshot: Snapshot) -> Metric:
-    counts = dict.fromkeys(State, 0)
-    for uid, job in snapshot.jobs.items():
-        if not job.invalid:
-            counts[snapshot.gang(uid).state] += 1
-    return _labelled("kohort_gangs", "Gangs by state.", "state", {state.value: n for state, n in counts.items()})
+    counts = Counter(told_state(job, snapshot.gang(uid)) for uid, job in snapshot.jobs.items())
+    states = (*(state.value for state in State), SUSPENDED)  # the malformed have a figure of their own
+    return _labelled("kohort_gangs", "Gangs by state.", "state", {state: counts[state] for state in states})
 
 
 def _queue(snapshot: Snapshot) -> Metric:

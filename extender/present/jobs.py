@@ -12,7 +12,7 @@ from extender.present.views.jobs import ExpectedView, InvalidJob, JobDetail, Job
 from policy.answers.explain import verdict_of
 from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights
-from policy.cluster.gang import Gang, State
+from policy.cluster.gang import Gang, State, told_state
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Verdict
 from policy.cluster.snapshot import Snapshot, reason_of
@@ -42,7 +42,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float) -> JobVi
     gang = snapshot.gang(job.uid)
     return JobView(
         **named(job),
-        state=_state(job, gang),
+        state=told_state(job, gang),
         min_workers=job.min_workers,
         workers=gang.workers,
         max_workers=job.max_workers,
@@ -68,16 +68,6 @@ def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobD
     )
     view = job_view(snapshot, job, policy, now)
     return JobDetail(**dict(view), roles=roles, members=tuple(members_view(snapshot, job)))
-
-
-def _state(job: Job, gang: Gang) -> str:
-    if job.invalid:
-        return "invalid"
-    if job.suspended and gang.state is State.WAITING:
-        return "suspended"
-    if job.released and gang.state is State.WAITING:
-        return State.RELEASING.value
-    return gang.state.value
 
 
 def _in_queue(job: Job, gang: Gang) -> bool:

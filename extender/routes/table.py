@@ -63,7 +63,10 @@ def router(rest: Rest) -> APIRouter:
         ("GET", "/comparison", rest.comparison, ComparisonView, NO_JOURNAL),
         ("POST", "/what-if", rest.what_if, WhatIfView, {}),
     ):
-        shown: Responses = {200: {"content": {"application/json": {"example": examples[path]}}}, **_problems(faults)}
+        shown: Responses = {
+            200: {"content": {"application/json": {"example": examples[path]}}},
+            **_problems(faults, examples["problems"]),
+        }
         kept = keeps(method, handler.__name__)
         extra = {"parameters": [REVISION]} if kept else None
         if kept:
@@ -74,7 +77,7 @@ def router(rest: Rest) -> APIRouter:
             dependencies=checks,
         )  # fmt: skip
     event = {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EXAMPLE}}}
-    told: Responses = {200: event, **_problems(MANY)}
+    told: Responses = {200: event, **_problems(MANY, examples["problems"])}
     routes.add_api_route("/stream", rest.stream, methods=["GET"], response_class=EventStream, responses=told)
     return routes
 
@@ -89,9 +92,13 @@ async def refuse_repeated(request: Request) -> None:
         pass  # what is no JSON is told by the route
 
 
-def _problems(faults: Mapping[int, str]) -> Responses:
+def _problems(faults: Mapping[int, str], examples: Mapping[str, Any]) -> Responses:
     """The answers of a route that are problems, with ``faults`` of its own."""
-    content = {PROBLEM: {"schema": ProblemView.model_json_schema()}}
+    schema = ProblemView.model_json_schema()
     return {
-        status: {"description": text, "content": content} for status, text in sorted({**EVERYWHERE, **faults}.items())
+        status: {
+            "description": text,
+            "content": {PROBLEM: {"schema": schema, "example": examples[str(status)]}},
+        }
+        for status, text in sorted({**EVERYWHERE, **faults}.items())
     }

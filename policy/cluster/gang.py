@@ -6,9 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
+from typing import Final
 
 from policy.cluster.frozen import quick
-from policy.cluster.model import PS, WORKER, Slot
+from policy.cluster.model import PS, WORKER, Job, Slot
+
+INVALID: Final = "invalid"
+SUSPENDED: Final = "suspended"
 
 
 class State(Enum):
@@ -99,3 +103,14 @@ def no_gang(job_uid: str) -> Gang:
 
 
 ADMITTED = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
+
+
+def told_state(job: Job, gang: Gang) -> str:
+    """The state in the word that people are told: of those that wait for nothing, why not."""
+    if job.invalid:
+        return INVALID
+    if job.suspended and gang.state is State.WAITING:
+        return SUSPENDED
+    if job.released and gang.state is State.WAITING:
+        return State.RELEASING.value
+    return gang.state.value

@@ -111,7 +111,7 @@ def told_ps(plane: ControlPlane, job: TFJob) -> set[int]:
 
 
 def anew(plane: ControlPlane, planned: list[tuple[TFJob, Counts]], varies: TFJob, slot: int) -> bool:
-    """Whether the slot's counts run, and the workers know of its ps: while old pods go, those left may count as many."""
+    """Whether the slot's counts run, and workers know of its ps: while old pods go, those left may count as many."""
     ((_, counts),) = (one for one in planned if one[0] == varies)
     return as_counted(plane, planned, slot) and told_ps(plane, varies) == {counts[slot][0]}
 

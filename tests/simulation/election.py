@@ -1,11 +1,14 @@
-"""kube-scheduler's leader election, as client-go has it: who renews leads, who cannot renew in time ends."""
+"""kube-scheduler's leader election, as client-go has it: who renews leads, who cannot renew in time ends.
+
+Where the extenders elect their leader among themselves (`lease.elect`), kube-scheduler's Lease is another one.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from extender.config.sections import Lease
 from extender.kube.api import LEASES, ClusterError, Done, Json, Ref
-from tests.simulation.clocks import loop_time
 
 if TYPE_CHECKING:
     from tests.simulation.processes import SchedulerProcess
@@ -13,6 +16,11 @@ if TYPE_CHECKING:
 DURATION: Final = 15  # leaseDurationSeconds
 DEADLINE: Final = 10.0  # renewDeadline
 RETRY: Final = 2.0  # retryPeriod; while waiting for the Lease it is up to 1.2 times as long again
+
+
+def lease_of_scheduler(settings: Lease) -> Ref:
+    """The Lease for which kube-schedulers stand: where they are in our pods it also says who of us leads."""
+    return Ref(LEASES, settings.namespace, Lease().name if settings.elect else settings.name)
 
 
 class Elector:
@@ -23,8 +31,7 @@ class Elector:
         self.identity = f"{process.replica}_{process.incarnation}"
         self._process = process
         self._line, self._clock, self._chance = process.line, process.clock, process.chance
-        lease = process.settings.lease
-        self._ref = Ref(LEASES, lease.namespace, lease.name)
+        self._ref = lease_of_scheduler(process.settings.lease)
         self._seen: Json = {}
         self._seen_at = 0.0
 
@@ -45,8 +52,6 @@ class Elector:
         self.leads = False
 
     async def _try(self) -> bool:
-        if loop_time() < self._process.blocked_until:
-            return False
         try:
             found = await self._line.get(self._ref)
         except ClusterError:

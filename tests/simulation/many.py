@@ -18,10 +18,10 @@ from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
 SEEDS_FOR_ALL_KINDS: Final = 150  # of one policy
-EVERY: Final = ("report", "resize", "fail-over")
+EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, EVERY),
-    "specon": ("report", "migrate", "fail-over"),
+    "specon": ("report", "migrate", "fail-over", "own-fail-over"),
     "kod2+specon": (*EVERY, "migrate"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }

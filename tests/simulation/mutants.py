@@ -16,7 +16,7 @@ from extender import app, barrier
 from extender.control import calls, controller
 from extender.kube import jobs, reflector, templates, translate
 from extender.kube.api import Done, Refused
-from extender.leading import lease
+from extender.leading import election, lease
 from extender.routes import verbs
 from extender.state import ledger
 from policy import desired
@@ -361,6 +361,20 @@ def renewal_dated_by_its_reading() -> list[Patch]:
 _NOTE = lease.Lease._note
 
 
+def lease_taken_too_early() -> list[Patch]:
+    """Our own election takes a Lease over before it has run out."""
+    return [(election, "DURATION_SECONDS", 6)]
+
+
+def lease_written_blindly() -> list[Patch]:
+    """Our own election writes the Lease whoever was first."""
+
+    async def write(self: election.Election, found: Any, spec: Any) -> bool:
+        return isinstance(await self._api.patch(self._ref, {"spec": spec}), Done)
+
+    return [(election.Election, "_write", write)]
+
+
 def binds_without_asking_who_leads() -> list[Patch]:
     """After a pause the ledger still leads, until the next look at the Lease; so does the barrier."""
 
@@ -410,7 +424,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
         swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
-        binds_without_asking_who_leads, follower_decides, stale_deletion_costs, users_stop_undone,
+        lease_taken_too_early, lease_written_blindly, binds_without_asking_who_leads, follower_decides,
+        stale_deletion_costs, users_stop_undone,
         *POLICY_MUTANTS,
     )
 }  # fmt: skip

@@ -19,6 +19,7 @@ from extender.embedded.api import EmbeddedApi, require
 from extender.embedded.apiserver import ApiServer
 from extender.embedded.store import ExpiredError
 from extender.kube.api import (
+    LEASES,
     PODS,
     ClusterError,
     Done,
@@ -97,6 +98,7 @@ class Line:
         self.dead = False
         self.stalled = 0  # watches that bring nothing any more
         self.stalled_until = 0.0
+        self.reaches_lease: Callable[[], bool] = lambda: True
         self.woke_in_write = False  # whether the process was paused between its decision and the write of it
         self._server = server
         self._api = EmbeddedApi(server, clock)
@@ -200,6 +202,8 @@ class Line:
                 yield events
 
     async def get(self, ref: Ref) -> Json | None:
+        if ref.resource == LEASES and not self.reaches_lease():
+            raise error_500()
         await self._alive()
         fault = self._faults.strikes("get-500", "get-lost")
         await sleep(self._latency())
@@ -229,6 +233,8 @@ class Line:
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
+        if ref.resource == LEASES and isinstance(patch, Mapping):
+            return await self.renew(ref, patch["spec"], resource_version)
         told = {"patch": patch, "uid": uid, "version": resource_version, "subresource": subresource}
         return await self._write(
             "patch",
@@ -250,7 +256,7 @@ class Line:
         )
 
     async def renew(self, ref: Ref, spec: Json, version: str) -> Outcome:
-        """Write the Lease, as kube-scheduler does. A process that dies at that write is like one that dies between."""
+        """Write a Lease: a process that dies at that write is like one that dies between."""
         told = {"spec": spec, "version": version}
         return await self._sent(
             "renew", ref, told, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), False
@@ -389,12 +395,12 @@ class Call:
 
 
 class Wire:
-    """kube-scheduler's connections to the extender; stands for `aiohttp.ClientSession`."""
+    """kube-scheduler's connections to the extender that ``service`` names; stands for `aiohttp.ClientSession`."""
 
-    def __init__(self, extender: Extender, faults: Faults, clock: ProcessClock) -> None:
+    def __init__(self, service: Callable[[], Extender], faults: Faults, clock: ProcessClock) -> None:
         self.dead = False
         self._clock = clock
-        self._extender = extender
+        self._service = service
         self._faults = faults
         self._chance = random.Random(f"wire {faults.chance.random()}")
 
@@ -415,7 +421,7 @@ class Wire:
             if self._chance.random() < 0.5:
                 await forever()
             raise aiohttp.ServerDisconnectedError
-        extender = self._extender
+        extender = self._service()
         if not extender.listens:
             raise aiohttp.ClientConnectionError("connection refused")
         hung_up = asyncio.Event()

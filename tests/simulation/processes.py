@@ -59,7 +59,10 @@ class Surroundings:
 
 
 class Process:
-    """One process: its line to the API server, its clock, its task. ``replica``: the pod that it is a container of."""
+    """One process: its line to the API server, its clock, its task. ``replica``: the pod that it is a container of.
+
+    ``blocked_until``: until then it does not reach a Lease.
+    """
 
     def __init__(self, role: str, replica: str, around: Surroundings) -> None:
         self.role = role
@@ -71,6 +74,7 @@ class Process:
         self.down_since: float | None = None
         self.restart_seconds: tuple[float, float] = (0.5, 4.0)
         self.offset = 0.0
+        self.blocked_until = 0.0
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
 
@@ -90,6 +94,7 @@ class Process:
         self.line = Line(
             self.role, around.server, self.clock, around.faults, around.watcher, around.crash, die, self.replica
         )
+        self.line.reaches_lease = lambda: loop_time() >= self.blocked_until
         self.chance = random.Random(f"{self.name} {around.seed} {self.incarnation}")
         self._task = asyncio.get_running_loop().create_task(self._run(self._make()))
         around.story.tell(f"{self.name} starts, incarnation {self.incarnation}")
@@ -185,6 +190,11 @@ class Extender(Process):
     def leads(self) -> bool:
         """Whether its ledger decides."""
         return self.ready and self.live.ledger.snapshot.leading
+
+    @property
+    def elected(self) -> bool:
+        """Whether it holds the Lease, as far as it knows."""
+        return self.up and self.live.lease.leading()
 
     def _dies(self) -> None:
         for call in list(self._calls):
@@ -304,14 +314,15 @@ class _Scheduler(Scheduler):
 
 
 class SchedulerProcess(Process):
-    """kube-scheduler. ``blocked_until``: until then it does not reach its Lease."""
+    """kube-scheduler. ``service``: the extender that a new call of it reaches."""
 
-    def __init__(self, around: Surroundings, extender: Extender, config: SchedulerConfig) -> None:
-        super().__init__("scheduler", extender.replica, around)
-        self._extender = extender
+    def __init__(
+        self, around: Surroundings, replica: str, config: SchedulerConfig, service: Callable[[], Extender]
+    ) -> None:
+        super().__init__("scheduler", replica, around)
+        self._service = service
         self._config = config
         self.restart_seconds = (1.0, 6.0)
-        self.blocked_until = 0.0
 
     @property
     def leased(self) -> bool:
@@ -325,7 +336,7 @@ class SchedulerProcess(Process):
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance)
-        self.wire = Wire(self._extender, self.around.faults, self.clock)
+        self.wire = Wire(self._service, self.around.faults, self.clock)
         self.scheduler.connect(self.wire)
         self.elector = Elector(self) if self.leased else None
         return self._until_unelected(self.scheduler, self.elector)
@@ -347,7 +358,10 @@ def _age(task: asyncio.Task[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One pod: extender, controller and kube-scheduler."""
+    """One pod: extender, controller and kube-scheduler.
+
+    Where the extenders elect their leader the last is not in it: it stands for one of the cluster's own.
+    """
 
     name: str
     extender: Extender
@@ -356,5 +370,25 @@ class Replica:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """Its containers."""
+        """Its containers, and kube-scheduler wherever that is."""
         return self.extender, self.controller, self.scheduler
+
+    @property
+    def elects(self) -> bool:
+        """Whether the extenders hold the Lease, and not their kube-schedulers."""
+        return self.extender.settings.lease.elect
+
+    @property
+    def pod(self) -> tuple[Process, ...]:
+        """What dies with its node, and is paused with it."""
+        return self.processes[:2] if self.elects else self.processes
+
+    @property
+    def candidate(self) -> Process:
+        """Whose Lease says that this replica leads."""
+        return self.extender if self.elects else self.scheduler
+
+    @property
+    def leads(self) -> bool:
+        """Whether its candidate holds the Lease, as far as that knows."""
+        return self.extender.elected if self.elects else self.scheduler.leads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import random
 import sys
 import warnings
 from collections import Counter
@@ -30,8 +31,10 @@ from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobKind, JobObject
 from policy.sim.pods.world import World
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
+from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
 from tests.simulation.faults import Faults, Story
+from tests.simulation.leases import Leases
 from tests.simulation.network import Crash
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
 from tests.simulation.scenario import BYSTANDER, Scenario
@@ -123,6 +126,8 @@ class Simulation:
         self.replicas = tuple(self._replica(name) for name in scenario.replicas)
         self.witness.extenders = [replica.extender for replica in self.replicas]
         self.witness.lease = self._holder if scenario.leased else None
+        if scenario.settings.lease.elect:
+            self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
         self.witness.policy = scenario.settings.policy
         self.training = Reporting(self)
         self.storm = Storm(self)
@@ -130,6 +135,7 @@ class Simulation:
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
         self._background: list[asyncio.Task[None]] = []
         self.did = Counter[str]()
+        self._calls = random.Random(f"service {scenario.seed}")
         self._led = ""  # the replica that was last seen to lead
         self._steps = 0  # of the ledger
         self._asked = 0  # calls of a verb
@@ -145,7 +151,15 @@ class Simulation:
     def _replica(self, name: str) -> Replica:
         extender = Extender(name, self.around, self._stepped)
         controller = ControllerProcess(self.around, extender)
-        return Replica(name, extender, controller, SchedulerProcess(self.around, extender, self.scenario.scheduler))
+        elects = self.scenario.settings.lease.elect
+        service = self._service if elects else lambda: extender
+        scheduler = SchedulerProcess(self.around, name, self.scenario.scheduler, service)
+        return Replica(name, extender, controller, scheduler)
+
+    def _service(self) -> Extender:
+        """Where a call to the Service goes: to one that is ready, as only leaders are; while nobody is, to any."""
+        extenders = [replica.extender for replica in self.replicas]
+        return self._calls.choice([extender for extender in extenders if extender.leads] or extenders)
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -302,7 +316,8 @@ class Simulation:
 
     def _note_failures(self) -> None:
         if self.leader.extender.leads and self.leader.name != self._led:
-            self.did["fail-over"] += bool(self._led)
+            whose = "own-fail-over" if self.scenario.settings.lease.elect else "fail-over"
+            self.did[whose] += bool(self._led)
             self._led = self.leader.name
         for failure in self.around.failures:
             self.witness.violated("crash", failure)
@@ -378,11 +393,14 @@ class Simulation:
     def _check_awake(self, now: float) -> None:
         """L7: the members of a gang that has room are asked about within moments."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
+        asking = next(
+            (replica.scheduler for replica in self.replicas if replica.scheduler.leads), self.leader.scheduler
+        )
         current: dict[tuple[str, str], float] = {}
         for uid, gang in snapshot.gangs.items():
             if gang.state is not State.PLANNED or gang.waits_for:
                 continue
-            lines = [process.line for process in self.leader.processes]
+            lines = [process.line for process in (*self.leader.pod, asking)]
             if any(line.stalled for line in lines):
                 continue  # a stalled watch is given up after 50 s; the time begins when all see again
             seeing = max(line.stalled_until for line in lines) + LONGEST_BACKOFF
@@ -488,7 +506,8 @@ class Simulation:
     def _make_lease(self) -> None:
         settings = self.scenario.settings.lease
         self._lease = Ref(LEASES, settings.namespace, settings.name)
-        self.cluster.server.create(LEASES, settings.namespace, {"metadata": {"name": settings.name}, "spec": {}})
+        for name in dict.fromkeys((settings.name, lease_of_scheduler(settings).name)):
+            self.cluster.server.create(LEASES, settings.namespace, {"metadata": {"name": name}, "spec": {}})
 
     def _holder(self) -> str:
         """The replica that the Lease names."""

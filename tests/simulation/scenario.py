@@ -98,10 +98,19 @@ def drawn(seed: int) -> Scenario:
         },
         policy=policy,
         parameters=PARAMETERS.get(policy, {}),
-        lease={"identity": EVERYBODY if chance.random() < 0.6 else REPLICAS[0]},
+        lease=_lease(chance, random.Random(f"elect {seed}")),
     )
     scheduler = replace(scheduler_of(settings), lag=chance.choice((0.0, 0.05, 0.4)))
     return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, quiet * chance.choice((1.5, 3.0, 6.0)))
+
+
+def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
+    """One replica that always leads; or two, whose leader is elected by their kube-schedulers or by themselves."""
+    if chance.random() < 0.6:
+        return {"identity": EVERYBODY}
+    if electing.random() < 0.5:
+        return {"identity": REPLICAS[0]}
+    return {"identity": REPLICAS[0], "name": "kohort-extender", "elect": True}
 
 
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:

@@ -114,15 +114,15 @@ class Storm:
     def _leader(self) -> Replica | None:
         """The replica that leads, where a Lease says so and all of it is up."""
         sim = self._sim
-        found = [r for r in sim.replicas if sim.scenario.leased and r.scheduler.leads]
-        return found[0] if len(found) == 1 and all(process.up for process in found[0].processes) else None
+        found = [r for r in sim.replicas if sim.scenario.leased and r.leads]
+        return found[0] if len(found) == 1 and all(process.up for process in found[0].pod) else None
 
     def _leader_killed(self) -> str:
         """The whole pod, as when its node dies: the other replica takes over when the Lease has run out."""
         leader = self._leader()
         if leader is None:
             return ""
-        for process in leader.processes:
+        for process in leader.pod:
             process.kill()
         return leader.name
 
@@ -180,12 +180,12 @@ class Storm:
         return f"in {rest:.1f} s"
 
     def _pause_all(self, replica: Replica, seconds: float) -> str:
-        for process in replica.processes:
+        for process in replica.pod:
             process.clock.pause(seconds)
         return f"{replica.name} for {seconds:.0f} s"
 
     def _lease_lost(self) -> str:
-        """The leader's kube-scheduler cannot write the Lease for too long: it ends, and the other replica leads."""
+        """Who holds the Lease cannot write it for too long, and the other replica leads; a kube-scheduler ends."""
         return self._block(self._chance.uniform(12.0, 25.0))
 
     def _lease_not_renewed(self) -> str:
@@ -193,9 +193,9 @@ class Storm:
 
     def _block(self, seconds: float) -> str:
         leader = self._leader()
-        if leader is None or leader.scheduler.blocked_until > loop_time():
+        if leader is None or leader.candidate.blocked_until > loop_time():
             return ""
-        leader.scheduler.blocked_until = loop_time() + seconds
+        leader.candidate.blocked_until = loop_time() + seconds
         return f"by {leader.name} for {seconds:.0f} s"
 
     # -- the API server --------------------------------------------------------------------------
@@ -396,7 +396,7 @@ class Storm:
                 spec = replace(current, annotations=kept)
                 self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
         for replica in self._sim.replicas:
-            replica.scheduler.blocked_until = 0.0
+            replica.candidate.blocked_until = 0.0
         for process in self._sim.processes:
             if not process.up:
                 process.restart_in(1.0)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from extender.embedded.bridge import JOBS
-from extender.kube.api import CONFIGMAPS, PODS, Done, Json, Outcome, Ref
+from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Json, Outcome, Ref
 from extender.kube.jobkinds import (
     CHECKPOINT,
     DELETION_COST,
@@ -37,6 +37,7 @@ from policy.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Ve
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.faults import Story
+from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
 
@@ -82,6 +83,7 @@ class Witness(Watcher):
         self.extenders: Sequence[Extender] = ()
         self.policy = ""
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
+        self.leases: Leases | None = None  # where the extenders elect among themselves
         self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
         self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
         self.flying: dict[str, str] = {}
@@ -312,6 +314,8 @@ class Witness(Watcher):
             self._pod_write(who, verb, ref, told)
         elif ref.resource in JOBS:
             self._job_write(who, verb, ref, told)
+        elif ref.resource == LEASES and who == "extender" and self.leases is not None:
+            self.leases.judge(line.replica, told)
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
 
@@ -492,6 +496,8 @@ class Witness(Watcher):
         if line.who == "extender" and verb == "bind":
             incarnation = next(e.incarnation for e in self.extenders if e.replica == line.replica)
             self.bound_by[told["uid"]] = (line.replica, incarnation, told["node"])
+        if line.who == "extender" and ref.resource == LEASES and self.leases is not None:
+            self.leases.written()
         if line.who == "controller" and ref.resource in JOBS:
             self.other_ps += {"tfReplicaSpecs", "runPolicy"} <= told.get("patch", {}).get("spec", {}).keys()
             job = self.world.store.job_named(ref.namespace, ref.name)

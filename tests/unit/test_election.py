@@ -1,6 +1,7 @@
 """The extenders' own Lease: one leads, another takes over in time, and whoever was stopped leads no more."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from extender.leading.election import Election, lease_of
 from extender.leading.lease import Lease
 
 SETTINGS = LeaseSettings(name="kohort-extender", elect=True)
+CHANCE = random.Random(1)
 
 
 class HandClock(Clock):
@@ -74,7 +76,7 @@ def api() -> LeaseApi:
 
 
 def replica(api: Any, clock: Clock) -> Election:
-    return Election(api, SETTINGS, clock)
+    return Election(api, SETTINGS, clock, CHANCE)
 
 
 async def test_the_first_takes_it_and_the_second_follows(api: LeaseApi, clock: HandClock) -> None:
@@ -179,5 +181,5 @@ async def test_a_lease_that_cannot_be_used_leads_nobody_and_is_said_once(
 
 
 def test_the_setting_says_which(api: Any, clock: HandClock) -> None:
-    assert type(lease_of(api, SETTINGS, clock)) is Election
-    assert type(lease_of(api, LeaseSettings(), clock)) is Lease
+    assert type(lease_of(api, SETTINGS, clock, CHANCE)) is Election
+    assert type(lease_of(api, LeaseSettings(), clock, CHANCE)) is Lease

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 import pytest
@@ -246,6 +246,13 @@ def test_the_state_is_read_when_prometheus_asks(clock: HandClock) -> None:
     assert value(metrics, "kohort_watch_forbidden", resource="pods", version="v1") == 0
     assert value(metrics, "kohort_gangs", state="waiting") == 1
     assert value(metrics, "kohort_queue_jobs", reason="WaitingForPods") == 1
+
+
+def test_a_suspended_job_is_not_counted_as_waiting(clock: HandClock) -> None:
+    metrics, ledger, _ = live(clock)
+    ledger.step(JobSeen(replace(LONE, suspended=True)), Synced())
+    counts = {state: value(metrics, "kohort_gangs", state=state) for state in ("waiting", "suspended")}
+    assert counts == {"waiting": 0, "suspended": 1}
 
 
 async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(clock: HandClock) -> None:

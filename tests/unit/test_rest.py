@@ -18,6 +18,7 @@ from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.amounts import amounts, quantity
 from extender.present.views.explain import ChangeView
+from extender.present.views.problem import ProblemView
 from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -597,6 +598,17 @@ def test_every_route_says_which_problems_it_answers_with(path: str, method: str,
     lacks = {404} if "{name}" in path or path == "/v1/comparison" else set()
     assert problems == {401, 403, 422, 429, 503} | lacks
     assert ("304" in told["responses"]) == (method == "get" and path not in ("/v1/desired", "/v1/stream"))
+
+
+@pytest.mark.parametrize(("path", "method", "told"), ROUTES)
+def test_every_problem_has_an_example(path: str, method: str, told: dict[str, Any]) -> None:
+    shown = {
+        code: one["content"][PROBLEM] for code, one in told["responses"].items() if PROBLEM in one.get("content", {})
+    }
+    examples = {code: ProblemView.model_validate(one["example"]) for code, one in shown.items()}
+    assert {code: one.status for code, one in examples.items()} == {code: int(code) for code in shown}
+    assert examples["422"].field
+    assert examples["422"].allowed
 
 
 @pytest.mark.parametrize("path", ["/jobs/team/c", "/explain/team/c"])

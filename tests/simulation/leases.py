@@ -1,0 +1,39 @@
+"""What must hold of the Lease by which the extenders elect their leader among themselves (`lease.elect`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from extender.kube.api import Json
+from tests.simulation.clocks import loop_time
+
+DURATION: Final = 15.0  # leaseDurationSeconds
+
+
+class Leases:
+    """S8: written in one's own name, on what one has read, and taken from nobody who renewed it within its duration."""
+
+    def __init__(self, stored: Callable[[], Json], violated: Callable[[str, str], None]) -> None:
+        self._stored = stored
+        self._violated = violated
+        self._renewed = -DURATION
+
+    def judge(self, replica: str, told: Mapping[str, Any]) -> None:
+        """A write of that replica is about to be judged by the API server."""
+        found = self._stored()
+        if not told["version"]:
+            self._violated("S3", f"{replica} writes the Lease without a resourceVersion")
+        if told["version"] != found["metadata"]["resourceVersion"]:
+            return  # refused
+        holder = (found.get("spec") or {}).get("holderIdentity") or ""
+        wanted = told["spec"].get("holderIdentity") or ""
+        if wanted.partition("_")[0] != replica:
+            self._violated("S8", f"{replica} writes {wanted or 'nobody'} into the Lease")
+        age = loop_time() - self._renewed
+        if holder not in ("", wanted) and age < DURATION:
+            self._violated("S8", f"{wanted} takes the Lease, which {holder} renewed {age:.1f} s ago")
+
+    def written(self) -> None:
+        """The API server has taken a write of it."""
+        self._renewed = loop_time()
