@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.controlplane import ControlPlane, ControlPlaneError
-from tests.e2e.asking import nodes_of, pods
+from tests.e2e.asking import pods
 from tests.e2e.background import Background
 from tests.e2e.gangs import on_node, submit, until
 from tests.e2e.people import People
@@ -85,8 +85,9 @@ class Taken(Chapter):
         until(self._are_full, "grown over their nodes", 60, self._sizes)
         for name, node in RIVALS.values():
             submit(self.plane, TFJob(self.space, name, workers=1, utility="100", run_seconds=1.0, extra=on_node(node)))
+        observer = self._people.observer  # a rival may have ended before the last one is bound
         for name, _ in RIVALS.values():
-            until(lambda name=name: len(nodes_of(self.plane, self.space, name)) == 2, f"{name} bound", 60)  # type: ignore[misc]
+            until(lambda name=name: len(observer.first_nodes(name)) == 2, f"{name} bound", 60)  # type: ignore[misc]
         until(self._are_full, "grown back", 60, self._sizes)
         end(self.plane, broad)
         for job in SERVICES:
