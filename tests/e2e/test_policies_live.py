@@ -59,7 +59,7 @@ def kinds(live_plane: ControlPlane) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.timeout(170, func_only=True)
 def test_every_job_ends_or_is_told_why_not(live_plane: ControlPlane, policy: str) -> None:
-    play(live_plane, policy, arrivals(10, seed=1, seconds=5.0), gap=0.5, limit=120.0)
+    play(live_plane, policy, arrivals(10, seed=1, seconds=5.0), gap=0.3, limit=120.0)
 
 
 @pytest.mark.soak
