@@ -159,8 +159,9 @@ class Observer(Background):
 
         Members that go at once are seen one after the other: one stays that is still there ``burst`` seconds later.
         """
-        seen = [s for s in list(self.sightings) if (s.job, s.role) == (job, role)]
-        seen = list(itertools.takewhile(lambda sighting: not self._ends(sighting), seen))
+        of_job = (sighting for sighting in list(self.sightings) if sighting.job == job)
+        running = itertools.takewhile(lambda sighting: not self._ends(sighting), of_job)
+        seen = [sighting for sighting in running if sighting.role == role]
         found, before = list[tuple[int, set[int]]](), dict[str, Sighting]()
         for n, sighting in enumerate(seen):
             was = before.get(sighting.uid)

@@ -14,9 +14,9 @@ from tests.e2e.scenario import KINDS, ORDER, Arrival, arrivals
 BURST = 2.0
 
 
-def seen(at: float, index: int, *, going: bool = False, phase: str = "Running") -> Sighting:
-    """Of the pod with that index."""
-    return Sighting(at, "a", "worker", index, f"u-{index}", "n1", phase, terminating=going, gone=False)
+def seen(at: float, index: int, *, going: bool = False, phase: str = "Running", role: str = "worker") -> Sighting:
+    """Of the pod of that role and index."""
+    return Sighting(at, "a", role, index, f"u-{role}-{index}", "n1", phase, terminating=going, gone=False)
 
 
 THREE = [seen(float(index), index) for index in range(3)]
@@ -50,6 +50,10 @@ TAKEN = {
     "the highest": ([seen(4, 2, going=True)], []),
     "the two highest, seen the other way round": ([seen(4, 1, going=True), seen(5, 2, going=True)], []),
     "a lower one": ([seen(4, 1, going=True)], [(1, {2})]),
+    "a lower one once the master has ended": (
+        [seen(3, 0, role="master"), seen(4, 0, phase="Succeeded", role="master"), seen(4, 1, going=True)],
+        [],
+    ),
     "a lower one long before": ([seen(4, 1, going=True), seen(9, 2, going=True)], [(1, {2})]),
 }
 
