@@ -13,7 +13,7 @@ from policy.cluster.kinds import waits
 from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.orders import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 from policy.cluster.reasons import Reason
-from policy.cluster.refusal import refuse_pod
+from policy.cluster.refusal import refuse_pod, surplus_first
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.cluster.training import write_reports
 
@@ -130,6 +130,8 @@ def _known_orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) ->
 
 def _orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _GangOrders:
     """Orders for the members that have a node and are not bound to it yet."""
+    if surplus_first(snapshot, job, gang):
+        return _GangOrders((), (), ())
     ready = [
         (pod, gang.nodes[pod.slot])
         for pod in snapshot.pods_of(job.uid)

@@ -89,6 +89,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         suspended=suspended and not released,
         suspends=kind.suspends and not controller(meta),
         one_by_one=kind.one_by_one,
+        unnumbered=kind.slots == "allotted",
         released=released,
         deleting=bool(meta.get("deletionTimestamp")),
         memory=text(part(meta, "annotations"), MEMORY),

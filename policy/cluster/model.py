@@ -127,7 +127,8 @@ class Job:
     ``holds_notes``: it has an object of its own that we can write such annotations on.
     ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
     ``one_by_one``: its operator can remove only one running worker at a time. ``replaced``: its pods are created anew
-    when they are deleted; a gang of others is not released for a member that it lacks.
+    when they are deleted; a gang of others is not released for a member that it lacks. ``unnumbered``: its pods have no
+    numbers before they are bound, and its controller takes any of these.
     """
 
     uid: str
@@ -149,6 +150,7 @@ class Job:
     ps_restarts: bool = False
     one_by_one: bool = True
     replaced: bool = True
+    unnumbered: bool = False
     reported: float = 0.0
     memory: str = ""
     holds_notes: bool = False

@@ -37,6 +37,7 @@ class Reason(Enum):
     REJECTED = "JobRejected"
     STORING = "DecisionBeingStored"
     SURPLUS = "MoreWorkersThanGiven"
+    SURPLUS_FIRST = "SurplusGoesFirst"
     NODE_NOT_OFFERED = "PlannedNodeNotOffered"
     BARRIER_TIMEOUT = "BarrierTimedOut"
     BARRIER_FULL = "BarrierFull"
@@ -79,6 +80,7 @@ TEXTS: dict[Reason, str] = {
     Reason.STORING: "kohort: the decision about the job is being written on its object",
     Reason.RELEASING: "kohort: the gang is being released as a whole",
     Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
+    Reason.SURPLUS_FIRST: "kohort: workers beyond the number that the job was given go before any is bound",
     Reason.NODE_NOT_OFFERED: "kohort: the planned node was not offered; the gang is planned anew",
     Reason.BARRIER_TIMEOUT: "kohort: the gang was not complete within the barrier window",
     Reason.BARRIER_FULL: "kohort: too many gangs are at the barrier",

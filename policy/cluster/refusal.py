@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy.cluster.gang import ADMITTED, Gang
+from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import WORKER, Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, queued, reason_of
@@ -24,7 +24,20 @@ def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
         return reason_of(snapshot, job).reason
     if gang.waits_for:
         return Reason.ROOM_BEING_FREED
+    if surplus_first(snapshot, job, gang):
+        return Reason.SURPLUS_FIRST
     return _refuse_slot(job, gang, pod.slot)
+
+
+def surplus_first(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
+    """Whether workers beyond those that the gang was given must go before any is bound.
+
+    A ReplicaSet takes those that are not bound first, but it may not have heard of a binding that was made just now.
+    """
+    if not (job.unnumbered and job.elastic and gang.state is State.PLANNED and job.worker):
+        return False
+    there = (pod for pod in snapshot.pods_of(job.uid) if not (pod.ended or pod.terminating))
+    return job.worker.replicas > gang.workers or sum(1 for _ in there) > gang.workers
 
 
 def _refuse_slot(job: Job, gang: Gang, slot: Slot | None) -> Reason | None:

@@ -1,4 +1,4 @@
-"""Resource definitions of job kinds whose controllers no test runs, taken out of their Go modules."""
+"""Resource definitions of kinds whose controllers no test runs: of jobs out of their Go modules, of groups our own."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ TRAINJOB = Definition(
     "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
 )
 DEFINITIONS = (JOBSET, TRAINJOB)
+COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 def definition(one: Definition) -> dict[str, Any]:
@@ -56,6 +58,29 @@ def definition(one: Definition) -> dict[str, Any]:
                 _fetch(one)
     found: dict[str, Any] = json.loads(one.cached.read_text())
     return found
+
+
+def group_definition(api: str) -> dict[str, Any]:
+    """PodGroups of that API, as small as can be, since their own definition is not at hand: it takes whatever spec."""
+    group, _, version = api.partition("/")
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": spec}}}
+    plural = "podgroups"
+    names = {"plural": plural, "singular": "podgroup", "kind": "PodGroup"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test's own copy"},
+        },
+        "spec": {
+            "group": group,
+            "names": names,
+            "scope": "Namespaced",
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
 
 
 def _fetch(one: Definition) -> None:

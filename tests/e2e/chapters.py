@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,15 +12,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.controlplane import ControlPlane, ControlPlaneError
-from tests.e2e.asking import nodes_of, pods
+from tests.e2e.asking import pods
 from tests.e2e.background import Background
 from tests.e2e.gangs import on_node, submit, until
+from tests.e2e.people import People
+from tests.e2e.scenario import Arrival
 from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]
 RUN = "demo.kohort.dev/run-seconds"
 CROWDED = "node-2"
 BROAD, RIVAL, DONE, GROWS = "broad", "rival", "done", "grows"
+# Jobs that do not end by themselves, each on a node of its own.
+SERVICES = tuple(
+    Arrival(f"{BROAD}-{kind.lower()}", kind, least=2, asked=4, most=10, cores=1, seconds=math.inf, node=node)
+    for kind, node in (("StatefulSet", "node-0"), ("Deployment", "node-1"))
+)
+# By the job that gives way: the heavier one, and their node.
+RIVALS = {BROAD: (RIVAL, CROWDED)} | {job.name: (job.name.replace(BROAD, RIVAL), job.node) for job in SERVICES}
 
 
 def running(plane: ControlPlane, space: str, job: str) -> dict[str, str]:
@@ -56,20 +66,40 @@ class Chapter:
 
 
 class Taken(Chapter):
-    """A job grows over a whole node, a heavier one needs some of that, and it grows back; then both have ended."""
+    """Jobs grow over a whole node each, heavier ones need some of that, and they grow back; then all have ended.
+
+    One is a TFJob, the others are ``SERVICES``.
+    """
+
+    def __init__(self, plane: ControlPlane, space: str, people: People) -> None:
+        """people: who submit and delete the services."""
+        super().__init__(plane, space)
+        self._people = people
 
     def begin(self, beside: ExitStack) -> None:
         """All of it."""
         broad = TFJob(self.space, BROAD, workers=4, least=2, most=9, extra=on_node(CROWDED))
         submit(self.plane, broad, stop_seconds=1)
-        until(self._is_full, "grown over its node", 60)
-        submit(self.plane, TFJob(self.space, RIVAL, workers=1, utility="100", run_seconds=1.0, extra=on_node(CROWDED)))
-        until(lambda: len(nodes_of(self.plane, self.space, RIVAL)) == 2, "the heavier job bound", 60)
-        until(self._is_full, "grown back", 60)
+        for job in SERVICES:
+            self._people.submit(job)
+        until(self._are_full, "grown over their nodes", 60, self._sizes)
+        for name, node in RIVALS.values():
+            submit(self.plane, TFJob(self.space, name, workers=1, utility="100", run_seconds=1.0, extra=on_node(node)))
+        observer = self._people.observer  # a rival may have ended before the last one is bound
+        for name, _ in RIVALS.values():
+            until(lambda name=name: len(observer.first_nodes(name)) == 2, f"{name} bound", 60)  # type: ignore[misc]
+        until(self._are_full, "grown back", 60, self._sizes)
         end(self.plane, broad)
+        for job in SERVICES:
+            self._people.delete(job)
 
-    def _is_full(self) -> bool:
-        return len(running(self.plane, self.space, BROAD)) == 10
+    def _sizes(self) -> str:
+        bound = {name: self._people.observer.bound_now(name) for name in RIVALS}
+        return str({name: [f"{one.role}-{one.index} {one.phase}" for one in found] for name, found in bound.items()})
+
+    def _are_full(self) -> bool:
+        bound = (self._people.observer.bound_now(name) for name in RIVALS)
+        return all([one.phase for one in found] == ["Running"] * 10 for found in bound)
 
 
 @dataclass(slots=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 from policy.cluster.actions import Admit, Effect, Migrate, Released, Resize
 from tests.controlplane import ControlPlane, NodeShape
-from tests.e2e.chapters import BROAD, DONE, GROWS, RIVAL
+from tests.e2e.chapters import DONE, GROWS, RIVALS
 from tests.e2e.freedroom import broken, effects_in, promises
 from tests.e2e.observer import Observer
+from tests.e2e.people import People
 from tests.e2e.scenario import KINDS, PER_PS, Arrival
 
 Json = dict[str, Any]
@@ -26,18 +27,21 @@ MEMORY = "kohort.dev/memory"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One scenario, at its end. named: the jobs by uid, as the journal has it."""
+    """One scenario, at its end. named: the jobs by uid, as the journal has it. scheduled: by OASiS, in slots."""
 
     plane: ControlPlane
     space: str
     observer: Observer
     effects: Sequence[tuple[float, Effect]]
     named: Mapping[str, str]
+    scheduled: bool
 
     @classmethod
-    def of(cls, plane: ControlPlane, space: str, observer: Observer, folder: Path) -> Seen:
+    def of(cls, people: People, folder: Path, *, scheduled: bool) -> Seen:
         """Read the objects and the journal."""
-        return cls(plane, space, observer, effects_in(folder), dict(_names(plane, space)))
+        plane, space = people.plane, people.space
+        named = dict(_names(plane, space)) | people.named
+        return cls(plane, space, people.observer, effects_in(folder), named, scheduled)
 
     def told(self) -> str:
         """For people: how often each was decided."""
@@ -52,30 +56,52 @@ class Seen:
         return [e for e in self._decided(job) if isinstance(e, Resize)]
 
     def _spec(self, job: Arrival) -> Json:
-        spec: Json = self.plane.api.get(f"{job.path(self.space)}/{job.name}")["spec"]
+        spec: Json = self.plane.api.get(job.path(self.space))["spec"]
         return spec
 
     # -- for every job -----------------------------------------------------------------------------
 
-    def hold_to_the_rules(self, job: Arrival, *, scheduled: bool) -> None:
-        """Whole within the window, within its bounds; as many rigid members as it asked for, each where it was.
+    def hold_to_the_rules(self, job: Arrival) -> None:
+        """Whole within the window and within its bounds from then on; the highest workers went first.
 
-        ``scheduled``: by OASiS, whose slots pause jobs, and give other ps to those that allow it.
+        As many rigid members as it asked for, each where it was: but where a schedule gives other ps to a job.
         """
-        observer = self.observer
+        observer, role = self.observer, KINDS[job.kind].worker
         assert observer.partial_seconds(job.name, job.members) <= WINDOW + LATE, job.name
-        assert observer.most_bound(job.name) <= job.most, job.name
+        assert observer.most_bound(job.name, role) <= job.most, job.name
         if not job.impossible:
-            assert observer.most_bound(job.name) >= job.least, job.name
-        if not (scheduled and job.elastic_ps):
-            roles = self._spec(job)[KINDS[job.kind].roles_at] if job.rigid else {}
-            assert {role: roles[role]["replicas"] for role in job.rigid} == job.rigid, job.name
+            assert observer.most_bound(job.name, role) >= job.least, job.name
+        if not (self.scheduled and job.elastic_ps):
+            self._asks_for_the_same(job)
+        if self._stays(job):
+            assert observer.least_bound(job.name, job.members) >= job.members, job.name
+            assert observer.taken_before_higher(job.name, role, LATE) == [], job.name
+            self._has_the_same_members(job)
+
+    def _stays(self, job: Arrival) -> bool:
+        """Whether nothing moved, paused or released it: slots pause jobs that can be suspended."""
         again = {self.named[e.job_uid] for _, e in self.effects if isinstance(e, Migrate | Released)}
-        if not scheduled and job.name not in again:
-            members = {s.uid: s.role for s in observer.sightings if s.job == job.name and s.bound}
-            bound = Counter(role for role in members.values() if role != "worker")
-            asked = {} if job.impossible else {role.lower(): count for role, count in job.rigid.items()}
-            assert bound == asked, job.name
+        return job.name not in again and not (self.scheduled and KINDS[job.kind].pauses)
+
+    def _asks_for_the_same(self, job: Arrival) -> None:
+        """Its object asks for as many rigid members as its user has asked for."""
+        if job.kind == "JobSet":
+            asked = {one["name"]: one["template"]["spec"]["parallelism"] for one in self._spec(job)["replicatedJobs"]}
+            assert asked == {"driver": 1, "workers": job.asked}, job.name
+        elif job.rigid:
+            roles = self._spec(job)[KINDS[job.kind].roles_at]
+            assert {role: roles[role]["replicas"] for role in job.rigid} == job.rigid, job.name
+
+    def _has_the_same_members(self, job: Arrival) -> None:
+        """Every rigid member was bound once; of a job that cannot be resized, the workers as well."""
+        members = {s.uid: s.role for s in self.observer.sightings if s.job == job.name and s.bound}
+        asked = {role.lower(): count for role, count in job.rigid.items()}
+        bound, worker = Counter(members.values()), KINDS[job.kind].worker
+        if job.least == job.most:
+            asked[worker] = job.least
+        else:
+            del bound[worker]
+        assert bound == ({} if job.impossible else asked), job.name
 
     def hold_to_the_promises(self) -> set[str]:
         """Room that was freed for a job was used by that job. The names of these jobs."""
@@ -87,15 +113,16 @@ class Seen:
     # -- for each policy ---------------------------------------------------------------------------
 
     def workers_were_taken_and_given_back(self) -> None:
-        """The broad job grew, gave workers to its rival, and grew again."""
-        resizes = self._resizes(BROAD)
-        ahead = [self.named.get(resize.on_behalf_of, "") for resize in resizes]
-        assert RIVAL in ahead, resizes
-        taken = ahead.index(RIVAL)
-        before = max(resize.workers for resize in resizes[:taken])
-        assert resizes[taken].workers < before, resizes
-        assert before in {resize.workers for resize in resizes[taken + 1 :]}, resizes
-        assert self.observer.most_bound(BROAD) == before
+        """Each broad job grew, gave workers to its rival, and grew again."""
+        for name, (rival, _) in RIVALS.items():
+            resizes = self._resizes(name)
+            ahead = [self.named.get(resize.on_behalf_of, "") for resize in resizes]
+            assert rival in ahead, resizes
+            taken = ahead.index(rival)
+            before = max(resize.workers for resize in resizes[:taken])
+            assert resizes[taken].workers < before, resizes
+            assert before in {resize.workers for resize in resizes[taken + 1 :]}, resizes
+            assert self.observer.most_bound(name) == before
 
     def one_was_moved(self) -> None:
         """Once by each of SpeCon's algorithms at most, and nobody else; who stayed beside it was not disturbed."""
@@ -105,8 +132,8 @@ class Seen:
 
     def schedules_were_made(self, jobs: Sequence[Arrival]) -> None:
         """Who told of its training has a schedule within its bounds; who allows it was given the ps of a slot."""
-        for job in (job for job in jobs if job.training):
-            notes = self.plane.api.get(f"{job.path(self.space)}/{job.name}")["metadata"]["annotations"]
+        for job in (job for job in jobs if job.training and KINDS[job.kind].remembers):
+            notes = self.plane.api.get(job.path(self.space))["metadata"]["annotations"]
             runs = json.loads(notes[MEMORY])["oasis"]["plan"][3]
             workers, servers = _counts(runs, "worker"), _counts(runs, "ps")
             assert workers, job.name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -14,12 +16,17 @@ from kubernetes.utils.quantity import parse_quantity
 
 from tests.controlplane import ControlPlane
 from tests.e2e.background import Background
+from tests.e2e.jobsets import INDEX_OF_SET, ROLE_OF_SET
 
 Json = dict[str, Any]
 JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
     f"training.kubeflow.org/{k}" for k in ("job-name", "replica-type", "replica-index")
 )
-OWN_JOB_LABEL, OWN_INDEX_LABEL = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
+OWN_JOB_LABEL = "batch.kubernetes.io/job-name"
+NAME_LABEL = "tests.kohort.dev/job"  # of jobs whose controller does not name them on their pods
+JOB_LABELS = (NAME_LABEL, JOB_LABEL, OWN_JOB_LABEL)
+INDEX_LABELS = (INDEX_LABEL, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+SLOT = "kohort.dev/slot"  # the only number that a pod of a Deployment, or of a group, has
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +61,15 @@ class Sighting:
 
 @dataclass(slots=True)
 class Observer(Background):
-    """Follows the pods of one namespace in a thread of its own; use it as a context manager."""
+    """Follows the pods of one namespace in a thread of its own; use it as a context manager.
+
+    ``deleted_at``: when a job's user deleted it, as its user says.
+    """
 
     plane: ControlPlane
     namespace: str
     sightings: list[Sighting] = field(default_factory=list)
+    deleted_at: dict[str, float] = field(default_factory=dict)
     problem: str = ""
 
     def run(self) -> None:
@@ -90,12 +101,13 @@ class Observer(Background):
 
     def _note(self, pod: Json, *, gone: bool) -> None:
         meta, labels = pod["metadata"], pod["metadata"].get("labels", {})
+        role, index = _member(meta)
         self.sightings.append(
             Sighting(
                 time.monotonic(),
-                labels.get(JOB_LABEL, labels.get(OWN_JOB_LABEL, meta["name"])),
-                labels.get(ROLE_LABEL, "worker"),
-                int(labels.get(INDEX_LABEL, labels.get(OWN_INDEX_LABEL, "0"))),
+                next((labels[key] for key in JOB_LABELS if key in labels), meta["name"]),
+                role,
+                index,
                 meta["uid"],
                 pod["spec"].get("nodeName", ""),
                 pod["status"].get("phase", "Pending"),
@@ -130,8 +142,36 @@ class Observer(Background):
         for sighting in list(self.sightings):
             if sighting.job == job:
                 last[sighting.uid] = sighting
-                ended = sighting.phase in ("Succeeded", "Failed")
-                yield sighting.at, sum(1 for seen in last.values() if seen.bound), ended
+                yield sighting.at, sum(1 for seen in last.values() if seen.bound), self._ends(sighting)
+
+    def _ends(self, sighting: Sighting) -> bool:
+        """Whether its job does, by this or before: a member has ended, or its user has deleted it."""
+        deleted = sighting.at >= self.deleted_at.get(sighting.job, math.inf)
+        return deleted or sighting.phase in ("Succeeded", "Failed")
+
+    def least_bound(self, job: str, least: int) -> int:
+        """The smallest number of members that were bound from when ``least`` were until the job began to end."""
+        counts = [count for _, count, ended in itertools.takewhile(lambda seen: not seen[2], self._counts(job))]
+        return min(itertools.dropwhile(lambda count: count < least, counts), default=least)
+
+    def taken_before_higher(self, job: str, role: str, burst: float) -> list[tuple[int, set[int]]]:
+        """The index of each bound member that was removed while the job ran, where higher ones stayed, and these.
+
+        Members that go at once are seen one after the other: one stays that is still there ``burst`` seconds later.
+        """
+        of_job = (sighting for sighting in list(self.sightings) if sighting.job == job)
+        running = itertools.takewhile(lambda sighting: not self._ends(sighting), of_job)
+        seen = [sighting for sighting in running if sighting.role == role]
+        found, before = list[tuple[int, set[int]]](), dict[str, Sighting]()
+        for n, sighting in enumerate(seen):
+            was = before.get(sighting.uid)
+            if was is not None and was.bound and (sighting.terminating or sighting.gone):
+                after = {s.uid: s for s in seen[n:] if s.at <= sighting.at + burst}
+                stay = [s for uid, s in before.items() if s.bound and after.get(uid, s).bound]
+                higher = {s.index for s in stay if s.index > was.index}
+                found += [(was.index, higher)] if higher else []
+            before[sighting.uid] = sighting
+        return found
 
     def most_bound(self, job: str, role: str = "worker") -> int:
         """The largest number of members of that role that were bound at one time."""
@@ -142,6 +182,11 @@ class Observer(Background):
                 last[sighting.uid] = sighting.bound
                 most = max(most, sum(last.values()))
         return most
+
+    def there_now(self, job: str) -> list[Sighting]:
+        """The pods that are not gone at this moment."""
+        last = {s.uid: s for s in list(self.sightings) if s.job == job}
+        return [sighting for sighting in last.values() if not sighting.gone]
 
     def bound_now(self, job: str, role: str | None = None) -> list[Sighting]:
         """The members that are bound at this moment."""
@@ -176,6 +221,14 @@ class Observer(Background):
                 count += bool(before is not None and before.bound and (sighting.terminating or sighting.gone))
                 last[sighting.uid] = sighting
         return count
+
+
+def _member(meta: Json) -> tuple[str, int]:
+    """Role and index, as its controller tells them, else as it was bound; 0 while neither does."""
+    labels = meta.get("labels", {})
+    role = f"{labels[ROLE_OF_SET]}-{labels[INDEX_OF_SET]}" if ROLE_OF_SET in labels else "worker"
+    bound_as = meta.get("annotations", {}).get(SLOT, "0").rpartition("-")[2]
+    return labels.get(ROLE_LABEL, role), int(next((labels[key] for key in INDEX_LABELS if key in labels), bound_as))
 
 
 def _cores(container: Json) -> float:

@@ -7,39 +7,59 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.controlplane import ControlPlane
+from tests.controlplane.definitions import COSCHEDULING, VOLCANO
+from tests.e2e.jobsets import JOBSET
 
 Json = dict[str, Any]
-RUN, STOP = "demo.kohort.dev/run-seconds", "demo.kohort.dev/stop-seconds"
 PER_PS = 2  # workers that one ps serves, as their bandwidths tell
 UTILITIES = (1.0, 5.0, 2.0)
-ENDS = ("Succeeded", "Complete", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind is written: its API, its list, where its roles stand, the rigid role and its container's name."""
+    """How a kind is known: its API, its list, where its roles stand, its rigid role and its workers' role.
+
+    ``elastic``: its jobs have bounds. ``trains``: they may tell of their training. ``lasts``: they do not end by
+    themselves. ``pauses``: they can be suspended. ``remembers``: what a policy remembers stands on their objects.
+    """
 
     api: str
     plural: str
     roles_at: str = ""
     rigid: str = ""
     container: str = "train"
+    worker: str = "worker"
+    elastic: bool = True
+    trains: bool = True
+    lasts: bool = False
+    pauses: bool = True
+    remembers: bool = True
 
 
 KINDS = {
     "TFJob": Kind("kubeflow.org/v1", "tfjobs", "tfReplicaSpecs", "PS", "tensorflow"),
     "PyTorchJob": Kind("kubeflow.org/v1", "pytorchjobs", "pytorchReplicaSpecs", "Master", "pytorch"),
     "MPIJob": Kind("kubeflow.org/v1", "mpijobs", "mpiReplicaSpecs", "Launcher", "mpi"),
-    "Job": Kind("batch/v1", "jobs"),
+    "Job": Kind("batch/v1", "jobs", elastic=False),
+    "StatefulSet": Kind("apps/v1", "statefulsets", lasts=True, pauses=False, remembers=False),
+    "Deployment": Kind("apps/v1", "deployments", lasts=True, pauses=False, remembers=False),
+    "PodGroup": Kind(COSCHEDULING, "podgroups", elastic=False, trains=False, pauses=False),
+    "VolcanoGroup": Kind(VOLCANO, "podgroups", elastic=False, trains=False, pauses=False),
+    "JobSet": Kind(JOBSET, "jobsets", rigid="driver-0", worker="workers-0", elastic=False, trains=False),
 }
+GROUPS = ("PodGroup", "VolcanoGroup")
+ORDER = (
+    "TFJob", "PyTorchJob", "TFJob", "MPIJob", "Job", "StatefulSet", "Deployment", "PodGroup", "JobSet", "VolcanoGroup",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """One job: ``least`` to ``most`` workers of ``cores`` each, ``asked`` at first, beside rigid members of one core.
 
-    ``training``: what it tells of its training. ``elastic_ps``: a schedule may give it other ps.
+    ``seconds``: how long it runs; one that does not end by itself is deleted so long after it ran whole.
+    ``training``: what it tells of its training. ``elastic_ps``: a schedule may give it other ps. ``node``: the only
+    one that it may go to.
     """
 
     name: str
@@ -54,6 +74,7 @@ class Arrival:
     training: str = ""
     elastic_ps: bool = False
     more_roles: tuple[str, ...] = ()
+    node: str = ""
 
     @property
     def rigid(self) -> dict[str, int]:
@@ -66,82 +87,38 @@ class Arrival:
         """Of the gang at its minimum; a schedule leaves one ps at least."""
         return self.least + (1 if self.elastic_ps else sum(self.rigid.values()))
 
-    def path(self, namespace: str) -> str:
+    def list_path(self, namespace: str) -> str:
         """Where the API server has the jobs of its kind."""
         kind = KINDS[self.kind]
         return f"/apis/{kind.api}/namespaces/{namespace}/{kind.plural}"
 
-    def manifest(self, namespace: str) -> Json:
-        """The object to create."""
-        kind = KINDS[self.kind]
-        notes: Json = {"utility": self.utility}
-        if self.least < self.most:
-            notes |= {"min-workers": self.least, "max-workers": self.most}
-        notes |= {"training": self.training} if self.training else {}
-        notes |= {"elastic-ps": "true"} if self.elastic_ps else {}
-        spec = self._roles(kind) if kind.roles_at else self._indexed(kind)
-        return {
-            "apiVersion": kind.api,
-            "kind": self.kind,
-            "metadata": {
-                "name": self.name,
-                "namespace": namespace,
-                "annotations": {f"kohort.dev/{name}": str(value) for name, value in notes.items()},
-            },
-            "spec": spec,
-        }
-
-    def _roles(self, kind: Kind) -> Json:
-        asked = {role: (count, 1) for role, count in self.rigid.items()} | {"Worker": (self.asked, self.cores)}
-        roles = {
-            role: {"replicas": count, "restartPolicy": "OnFailure", "template": self._template(kind, cores)}
-            for role, (count, cores) in asked.items()
-        }
-        spec: Json = {"runPolicy": {"cleanPodPolicy": "Running"}, kind.roles_at: roles}
-        if self.kind == "TFJob":
-            spec["enableDynamicWorker"] = True
-        if self.kind == "PyTorchJob" and self.least < self.most:
-            spec["elasticPolicy"] = {"minReplicas": self.least, "maxReplicas": self.most, "rdzvBackend": "c10d"}
-        return spec
-
-    def _indexed(self, kind: Kind) -> Json:
-        template = self._template(kind, self.cores)
-        template["spec"]["restartPolicy"] = "Never"
-        return {
-            "parallelism": self.asked, "completions": self.asked, "completionMode": "Indexed", "template": template,
-        }  # fmt: skip
-
-    def _template(self, kind: Kind, cores: int) -> Json:
-        requests = {"cpu": str(cores), "memory": "1Gi", "ephemeral-storage": "1Mi"}
-        container = {"name": kind.container, "image": "none", "command": ["train"], "resources": {"requests": requests}}
-        return {
-            "metadata": {"annotations": {RUN: str(self.seconds), STOP: "1"}},
-            "spec": {"schedulerName": "kohort", "containers": [container]},
-        }
+    def path(self, namespace: str) -> str:
+        """Where the API server has it."""
+        return f"{self.list_path(namespace)}/{self.name}"
 
 
 def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
     """So many jobs for three nodes of ten cores: more than fit at once, a heavy one among them, an impossible one.
 
-    Every second one tells of its training (as many chunks as workers, each of one OASiS slot of ``slot_of(seconds)``),
-    and some of these may be given other ps. Others have a chief and an evaluator.
+    Every second one tells of its training, if its kind can (as many chunks as workers, each of one OASiS slot of
+    ``slot_of(seconds)``), and some of these may be given other ps. Others have a chief and an evaluator.
     """
     chance = random.Random(seed)
     work = f"secondsPerBatch: {slot_of(seconds):g}, workerGigabits: 1, psGigabits: {PER_PS}"
     curve = "utility: {value: 100, steepness: 0.01, target: 30}"
-    kinds = ("TFJob", "PyTorchJob", "TFJob", "MPIJob", "Job")
     for n in range(count - 2):
-        kind = kinds[n % len(kinds)]
-        least, spare = chance.randint(1, 3), chance.choice((0, 2, 4))
-        if kind == "Job":
-            spare = 0
+        turn, place = divmod(n, len(ORDER))
+        kind = ORDER[place]
+        least, spare = chance.randint(1, 3), chance.choice((0, 2, 4)) if KINDS[kind].elastic else 0
         asked = least + spare // 2
+        # In the second turn the others tell, and the first, whose ps may change, again.
+        trains = KINDS[kind].trains and (place == 0 or (turn + place) % 2 == 0)
         yield Arrival(
             f"job-{n}", kind, least, asked, least + spare, chance.choice((1, 2)), seconds,
             utility=UTILITIES[n % len(UTILITIES)],
-            training=f"{{chunks: {asked}, {work}, {curve}}}" if n % 2 == 0 else "",
-            elastic_ps=kind == "TFJob" and n % 10 == 0,
-            more_roles=("Chief", "Evaluator") if kind == "TFJob" and n % 10 == 2 else (),
+            training=f"{{chunks: {asked}, {work}, {curve}}}" if trains else "",
+            elastic_ps=place == 0,
+            more_roles=("Chief", "Evaluator") if place == 2 else (),
         )  # fmt: skip
         if n == count // 2:
             yield Arrival("heavy", "TFJob", 8, 8, 10, 2, seconds, utility=50.0)
@@ -151,10 +128,3 @@ def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
 def slot_of(seconds: float) -> float:
     """OASiS's slots are twice as long as a job runs."""
     return 2 * seconds
-
-
-def ended(plane: ControlPlane, namespace: str, job: Arrival) -> str:
-    """The condition by which the job ended; empty while it has not."""
-    status = plane.api.get(f"{job.path(namespace)}/{job.name}").get("status", {})
-    found = [c["type"] for c in status.get("conditions") or () if c["type"] in ENDS and c["status"] == "True"]
-    return found[0] if found else ""

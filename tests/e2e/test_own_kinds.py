@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
-from tests.controlplane.definitions import DEFINITIONS, definition
+from tests.controlplane.definitions import COSCHEDULING, DEFINITIONS, VOLCANO, definition, group_definition
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.training import DEFINITIONS_PATH
 from tests.e2e.gangs import never, until
+from tests.e2e.jobsets import JOBSET, child
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
 CORES = 7
 BOUNDS = {"kohort.dev/min-workers": "2", "kohort.dev/max-workers": "6"}
 SLOT = "kohort.dev/slot"
-COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
-VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 @pytest.fixture(scope="module")
@@ -180,28 +179,6 @@ def ended(plane: ControlPlane, path: str) -> bool:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def group_definition(group: str, version: str) -> Json:
-    """A resource definition as small as can be, since their own is not at hand: it takes whatever spec."""
-    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": spec}}}
-    plural = "podgroups"
-    names = {"plural": plural, "singular": "podgroup", "kind": "PodGroup"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a test's own copy"},
-        },
-        "spec": {
-            "group": group,
-            "names": names,
-            "scope": "Namespaced",
-            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
-        },
-    }
-
-
 GROUPED: dict[str, tuple[str, Json]] = {
     "coscheduling": (COSCHEDULING, {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}),
     "volcano": (VOLCANO, {"annotations": {"scheduling.k8s.io/group-name": "train"}}),
@@ -219,13 +196,12 @@ def test_a_group_starts_whole_once_its_definition_is_there(
     plane: ControlPlane, kohort: Kohort, space: str, kind: str
 ) -> None:
     version, meta = GROUPED[kind]
-    group, _, served = version.partition("/")
     path = f"/api/v1/namespaces/{space}/pods"
     for index in range(3):
         plane.api.create(path, member(space, index, meta))
     never(lambda: bound(plane, space, "train-"), "a pod bound whose group nobody knows", 2)
 
-    plane.apply(group_definition(group, served))
+    plane.apply(group_definition(version))
     groups = f"/apis/{version}/namespaces/{space}/podgroups"
     until(lambda: plane.api.ok(groups), "the definition served", 20)
     plane.api.create(
@@ -247,20 +223,8 @@ def waits(kohort: Kohort, space: str) -> str:
 
 # -- sets of jobs --------------------------------------------------------------------------------
 
-JOBSET = "jobset.x-k8s.io/v1alpha2"
 TRAINJOB = "trainer.kubeflow.org/v1alpha1"
 TRAINJOBS = f"/apis/{TRAINJOB}/namespaces/{{space}}/trainjobs"
-
-
-def child(space: str, owner: Json, role: str, workers: int) -> Json:
-    """The Job that the JobSet controller makes of one replicated job: this test stands in for it."""
-    spec = job(workers)
-    labels = {f"jobset.sigs.k8s.io/{key}": value for key, value in
-              (("jobset-name", "train"), ("replicatedjob-name", role), ("job-index", "0"))}  # fmt: skip
-    spec["template"]["metadata"]["labels"] |= labels
-    reference = {"apiVersion": JOBSET, "kind": "JobSet", "name": "train", "uid": owner["metadata"]["uid"]}
-    meta = {"name": f"train-{role}-0", "namespace": space, "ownerReferences": [reference | {"controller": True}]}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
 @pytest.fixture(scope="module")
@@ -301,9 +265,9 @@ def test_a_set_of_jobs_starts_whole_and_is_never_resized(
     owner = create_set(plane, path, train_job(plane, space) if kind == "TrainJob" else [])
     until(lambda: waits(kohort, space) == "WaitingForPods", "the set seen", 30)
     children = f"/apis/batch/v1/namespaces/{space}/jobs"
-    plane.api.create(children, child(space, owner, "workers", 3))
+    plane.api.create(children, child(owner, "workers"))
     never(lambda: bound(plane, space, "train-"), "the workers bound without their driver", 3)
-    plane.api.create(children, child(space, owner, "driver", 1))
+    plane.api.create(children, child(owner, "driver"))
     want = {"driver-0-0", "workers-0-0", "workers-0-1", "workers-0-2"}
     until(lambda: running(plane, space).keys() == want, "the whole set", 30)
     rival(plane, space, workers=3)

@@ -12,13 +12,16 @@ import pytest
 
 from extender.study.replay import again
 from tests.controlplane import ControlPlane
+from tests.controlplane.definitions import COSCHEDULING, JOBSET, VOLCANO, definition, group_definition
 from tests.controlplane.kohort import Kohort
-from tests.e2e.chapters import RIVAL, Chapter, Moved, Taken
+from tests.controlplane.training import DEFINITIONS_PATH
+from tests.e2e.chapters import RIVALS, SERVICES, Chapter, Moved, Taken
 from tests.e2e.gangs import fresh_kohort, own_namespace, until
 from tests.e2e.inventory import told_of_waiting
 from tests.e2e.judging import Seen
 from tests.e2e.observer import Observer
-from tests.e2e.scenario import Arrival, arrivals, ended, slot_of
+from tests.e2e.people import People
+from tests.e2e.scenario import KINDS, Arrival, arrivals, slot_of
 
 Json = dict[str, Any]
 INTERVAL = 3.0  # seconds between two rounds in which SpeCon moves jobs
@@ -44,17 +47,26 @@ MOVING = ("specon", "kod2+specon")
 HOPELESS = {"GangExceedsCluster", "JobRejected"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kinds(live_plane: ControlPlane) -> None:
+    """Every kind of the scenario is installed."""
+    for made in (definition(JOBSET), group_definition(COSCHEDULING), group_definition(VOLCANO)):
+        live_plane.api.create(DEFINITIONS_PATH, made)
+    for kind in KINDS.values():
+        until(lambda kind=kind: live_plane.api.ok(f"/apis/{kind.api}/{kind.plural}"), f"{kind.plural} served", 30)  # type: ignore[misc]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.timeout(170, func_only=True)
 def test_every_job_ends_or_is_told_why_not(live_plane: ControlPlane, policy: str) -> None:
-    play(live_plane, policy, arrivals(7, seed=1, seconds=5.0), gap=0.5, limit=120.0)
+    play(live_plane, policy, arrivals(10, seed=1, seconds=5.0), gap=0.3, limit=120.0)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.timeout(900, func_only=True)
 def test_twenty_jobs_end_or_are_told_why_not(live_plane: ControlPlane, policy: str) -> None:
-    play(live_plane, policy, arrivals(21, seed=2, seconds=20.0), gap=8.0, limit=600.0)
+    play(live_plane, policy, arrivals(22, seed=2, seconds=20.0), gap=8.0, limit=600.0)
 
 
 def settings_of(policy: str, seconds: float, folder: Path) -> Json:
@@ -66,9 +78,10 @@ def settings_of(policy: str, seconds: float, folder: Path) -> Json:
     return own | shared | {"barrier": {"checkpoint_seconds": 1}}
 
 
-def chapters_of(policy: str, plane: ControlPlane, space: str) -> list[Chapter]:
+def chapters_of(policy: str, people: People) -> list[Chapter]:
     """What has to take place under it."""
-    found: list[Chapter] = [Taken(plane, space)] if policy in TAKING else []
+    plane, space = people.plane, people.space
+    found: list[Chapter] = [Taken(plane, space, people)] if policy in TAKING else []
     return [*found, Moved(plane, space, INTERVAL)] if policy in MOVING else found
 
 
@@ -77,29 +90,34 @@ def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float
     jobs = list(coming)
     folder = plane.workdir / f"journal-{policy}-{len(jobs)}"
     settings = settings_of(policy, jobs[0].seconds, folder)
-    with own_namespace(plane, f"all-{policy}-{len(jobs)}") as space, Observer(plane, space) as observer:
-        with fresh_kohort(plane, settings, f"all-{policy}") as kohort, ExitStack() as beside:
+    with ExitStack() as around:
+        space = around.enter_context(own_namespace(plane, f"all-{policy}-{len(jobs)}"))
+        observer = around.enter_context(Observer(plane, space))
+        people = People(plane, space, observer)
+        around.callback(people.clear, KINDS)
+        with fresh_kohort(plane, settings, f"all-{policy}") as kohort, people, ExitStack() as beside:
             began = time.monotonic()
-            chapters = chapters_of(policy, plane, space)
+            chapters = chapters_of(policy, people)
             for chapter in chapters:
                 chapter.begin(beside)
             for job in jobs:
-                plane.api.create(job.path(space), job.manifest(space))
+                people.submit(job)
                 time.sleep(gap)
             for job in jobs:
-                until(lambda job=job: is_over(plane, kohort, space, job), f"{job.name} at its end", limit)  # type: ignore[misc]
+                until(lambda job=job: is_over(people, kohort, job), f"{job.name} at its end", limit)  # type: ignore[misc]
             for chapter in chapters:
                 chapter.finish()
             took = time.monotonic() - began
-        failed = {job.name: how for job in jobs if (how := ended(plane, space, job)) == "Failed"}
-        assert failed == {}
-        seen = Seen.of(plane, space, observer, folder)
+            until(lambda: charged(kohort) == {}, "all room given back", 30, lambda: str(charged(kohort)))
+        assert people.problem == ""
+        assert {job.name for job in jobs if people.ended(job) == "Failed"} == set()
+        seen = Seen.of(people, folder, scheduled=policy == "oasis")
         assert {name: told for name, told in told_of_waiting(plane, space).items() if len(told) >= 10} == {}
-        for job in jobs:
-            seen.hold_to_the_rules(job, scheduled=policy == "oasis")
+        for job in [*jobs, *(SERVICES if policy in TAKING else ())]:
+            seen.hold_to_the_rules(job)
         waited = seen.hold_to_the_promises()
         if policy in TAKING:
-            assert RIVAL in waited
+            assert waited >= {rival for rival, _ in RIVALS.values()}
             seen.workers_were_taken_and_given_back()
         if policy in MOVING:
             seen.one_was_moved()
@@ -109,10 +127,14 @@ def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float
     print(f"{policy}: {len(jobs)} jobs in {took:.0f} s; {seen.told()}")
 
 
-def is_over(plane: ControlPlane, kohort: Kohort, space: str, job: Arrival) -> bool:
-    if not job.impossible:
-        return bool(ended(plane, space, job))
-    return why(kohort, space, job) in HOPELESS
+def is_over(people: People, kohort: Kohort, job: Arrival) -> bool:
+    return why(kohort, people.space, job) in HOPELESS if job.impossible else bool(people.ended(job))
+
+
+def charged(kohort: Kohort) -> Json:
+    """What Kohort still holds for somebody, by node."""
+    nodes = kohort.get("/v1/nodes")["nodes"]
+    return {node["name"]: node for node in nodes if node["free"] != node["allocatable"]}
 
 
 def why(kohort: Kohort, space: str, job: Arrival) -> str:

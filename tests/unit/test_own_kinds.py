@@ -263,6 +263,11 @@ def test_pods_of_a_deployment_get_the_numbers_that_are_free() -> None:
     assert deployed.slots == {"a": 0, "c": 2, "d": 1}
 
 
+def test_only_the_pods_of_a_deployment_have_no_numbers_before_they_are_bound() -> None:
+    assert seen(DEPLOYMENTS, deployment()).unnumbered
+    assert not seen(STATEFULSETS, stateful_set()).unnumbered
+
+
 def test_after_a_restart_a_bound_pod_has_the_number_that_its_binding_wrote() -> None:
     deployed = Deployed()
     deployed.sees(replica("a"))

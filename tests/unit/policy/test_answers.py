@@ -232,6 +232,32 @@ def test_a_pod_that_has_another_number_now_is_told_so_before_workers_are_taken()
     assert [(o.name, o.workers) for o in found.replicas] == [("light", 2)]
 
 
+def test_surplus_pods_without_numbers_go_before_a_member_is_bound() -> None:
+    """A ReplicaSet that has not heard of the bindings yet would take a pod that was bound just now."""
+    made = job("light", kind="Deployment", one_by_one=False, unnumbered=True).workers(2, 4, asked=3)
+    world = World().nodes(node("n1", cpu=4))
+    world.see(made, *(replace(p, gated=n > 0, refused=n == 0) for n, p in enumerate(members(made.done()))))
+    assert (world.gang("light").state, world.gang("light").workers) == (State.PLANNED, 2)
+    for _ in ("asked for too many", "one of them is still there"):
+        found = desired(world.snapshot, 500)
+        assert (found.ungate, found.wake, found.nominate) == ((), (), ())
+        assert refusal(world, "light-worker-0") is Reason.SURPLUS_FIRST
+        world.see(made.replicas(2))
+    world.see(replace(world.pod("light-worker-2"), terminating=True))
+    found = desired(world.snapshot, 500)
+    assert [order.name for order in found.wake] == ["light-worker-0"]
+    assert [order.name for order in found.ungate] == ["light-worker-1"]
+    assert refusal(world, "light-worker-0") is None
+
+
+def test_of_pods_with_numbers_the_surplus_holds_nobody_back() -> None:
+    made = job("light", one_by_one=False).workers(2, 4, asked=3)
+    world = World().nodes(node("n1", cpu=4))
+    world.submit(made)
+    assert world.gang("light").workers == 2
+    assert refusal(world, "light-worker-0") is None
+
+
 def test_a_pod_that_has_another_number_is_told_so_though_nothing_else_is_to_be_done() -> None:
     made = job("light", kind="Deployment", one_by_one=False).workers(1, 2, asked=2)
     world = World().nodes("n1").start(made)

@@ -1,0 +1,80 @@
+"""Who is beside Kohort in a scenario: people, who delete what does not end, and a controller that is not run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.controlplane import ControlPlane
+from tests.e2e.background import Background
+from tests.e2e.jobsets import reconcile
+from tests.e2e.manifests import objects
+from tests.e2e.observer import Observer
+from tests.e2e.scenario import GROUPS, KINDS, Arrival
+
+ENDS = ("Succeeded", "Complete", "Completed", "Failed")
+
+
+@dataclass(slots=True)
+class People(Background):
+    """They submit jobs and tell how these ended. ``named``: those that they have deleted, by uid as Kohort has it."""
+
+    plane: ControlPlane
+    space: str
+    observer: Observer
+    named: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+    _lasting: list[Arrival] = field(default_factory=list)
+    _whole: dict[str, float] = field(default_factory=dict)
+
+    def submit(self, job: Arrival) -> None:
+        """Create it, and what makes it a gang."""
+        for path, manifest in objects(job, self.space):
+            self.plane.api.create(path, manifest)
+        if KINDS[job.kind].lasts:
+            self._lasting.append(job)
+
+    def delete(self, job: Arrival) -> None:
+        """It has done what it was for."""
+        path = job.path(self.space)
+        uid = self.plane.api.get(path)["metadata"]["uid"]
+        self.named[f"{self.space}/{uid}"] = job.name
+        self.observer.deleted_at[job.name] = time.monotonic()
+        self.plane.api.delete(path)
+
+    def ended(self, job: Arrival) -> str:
+        """How the job ended; empty while it has not."""
+        if KINDS[job.kind].lasts:
+            gone = job.name in self.observer.deleted_at and not self.observer.there_now(job.name)
+            return "Deleted" if gone else ""
+        if job.kind in GROUPS:
+            phases = {sighting.phase for sighting in self.observer.there_now(job.name)}
+            return "Failed" if "Failed" in phases else "Succeeded" if phases == {"Succeeded"} else ""
+        status = self.plane.api.get(job.path(self.space)).get("status", {})
+        found = [c["type"] for c in status.get("conditions") or () if c["type"] in ENDS and c["status"] == "True"]
+        return next(iter(found), "")
+
+    def clear(self, kinds: Iterable[str]) -> None:
+        """Delete all that would go on making pods."""
+        for kind in (KINDS[name] for name in kinds):
+            self.plane.api.delete(f"/apis/{kind.api}/namespaces/{self.space}/{kind.plural}")
+
+    def run(self) -> None:
+        """Until it is stopped."""
+        try:
+            while not self.stopped.wait(0.3):
+                reconcile(self.plane, self.space)
+                for job in self._lasting:
+                    if self._is_done(job):
+                        self.delete(job)
+        except Exception as error:  # told at the end: a thread's own end would go unseen
+            self.problem = repr(error)
+
+    def _is_done(self, job: Arrival) -> bool:
+        if job.name in self.observer.deleted_at:
+            return False
+        runs = [one for one in self.observer.bound_now(job.name) if one.phase == "Running"]
+        if len(runs) >= job.least:
+            self._whole.setdefault(job.name, time.monotonic())
+        return job.name in self._whole and time.monotonic() - self._whole[job.name] >= job.seconds
