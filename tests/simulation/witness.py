@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from extender.embedded.bridge import JOBS
+from extender.embedded.rules import HAS_SCALE
 from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Json, Outcome, Ref
 from extender.kube.jobkinds import (
     CHECKPOINT,
@@ -387,7 +388,7 @@ class Witness(Watcher):
         """
         job = self.world.store.job_named(ref.namespace, ref.name)
         patch: Json = told["patch"]
-        if job is not None and not job.spec.kind.ends:
+        if ref.resource in HAS_SCALE:
             self._check_scale(who, verb, ref, told, job)
             return
         if set(patch) == {"metadata"}:
@@ -411,7 +412,7 @@ class Witness(Watcher):
             return
         self._check_count(ref, told, job, roles["Worker"]["replicas"])
 
-    def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject) -> None:
+    def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject | None) -> None:
         """S3, S4: a StatefulSet and a Deployment are changed by their scale alone, and not while they are stopped."""
         patch: Json = told["patch"]
         if (who, verb, told["subresource"], set(patch), set(patch.get("spec", {}))) != (
@@ -421,7 +422,7 @@ class Witness(Watcher):
             return
         if not told.get("uid") or not told.get("version"):
             self.violated("S3", f"scale of {ref.name} without uid or version")
-        if job.uid == told["uid"]:
+        if job is not None and job.uid == told["uid"]:
             self._check_count(ref, told, job, patch["spec"]["replicas"])
 
     def _check_count(self, ref: Ref, told: Mapping[str, Any], job: JobObject, wanted: int) -> None:
