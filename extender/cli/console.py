@@ -31,9 +31,14 @@ def err() -> Console:
     return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
+def plain(value: object) -> Any:
+    """A view, or what is made of plain values and dataclasses, with the keys that REST has."""
+    return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True)
+
+
 def data_of(value: object, kind: str) -> str:
-    """A view, or what is made of plain values and dataclasses, as JSON or YAML."""
-    data = TypeAdapter(Any).dump_python(value, mode="json")
+    """The same as JSON or YAML."""
+    data = plain(value)
     if kind == "yaml":
         return yaml.safe_dump(data, sort_keys=False, allow_unicode=False).rstrip()
     return json.dumps(data, indent=2)

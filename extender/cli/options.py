@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from extender.cli.errors import CliError, errors
-from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_kubeconfig
+from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_context, check_kubeconfig
 from extender.cli.through import DEFAULT_SERVICE
 
 WATCH_SECONDS: Final = 2.0
@@ -162,6 +162,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             with errors():
                 if "kubeconfig" in taken:
                     check_kubeconfig(asked.kubeconfig or "")
+                    check_context(asked.kubeconfig or "", asked.context or "")
                 run(asked, **given)
 
         kind = inspect.Parameter.KEYWORD_ONLY

@@ -157,7 +157,7 @@ def decisions(
 
 def _follow(look: Callable[[int | None], DecisionsView], since: int | None, asked: Asked) -> None:
     from extender.cli import tables
-    from extender.cli.console import out
+    from extender.cli.console import out, plain
 
     instance = ""
     while True:
@@ -170,7 +170,7 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
             if asked.shown in (Output.TABLE, Output.WIDE):
                 out().print(tables.decision_line(one, wide=asked.shown is Output.WIDE))
             else:
-                typer.echo(json.dumps(one.model_dump(mode="json")))
+                typer.echo(json.dumps(plain(one)))
         time.sleep(FOLLOW_SECONDS)
 
 

@@ -86,6 +86,18 @@ def check_kubeconfig(files: str) -> None:
         raise CliError(f"--kubeconfig: {files!r}: {why}; give one that is there, or leave it out for KUBECONFIG", 2)
 
 
+def check_context(kubeconfig: str, context: str) -> None:
+    """CliError where a context is named that the kubeconfig does not have."""
+    if not context:
+        return
+    from extender.kube.user import contexts_of
+
+    known = contexts_of(kubeconfig)
+    if known is not None and context not in known:
+        allowed = ", ".join(known) or "none, the kubeconfig has no context"
+        raise CliError(f"--context: {context!r} is not allowed; allowed: {allowed}", 2)
+
+
 def path_of(*parts: str) -> str:
     """``/v1/...`` with each part encoded."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])

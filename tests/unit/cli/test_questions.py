@@ -293,6 +293,16 @@ def test_json_and_yaml_are_for_scripts(kohort: Callable[..., Result]) -> None:
     assert json.loads(as_json.stdout)["jobs"][0]["needs"]["cpu"] == {"quantity": "1500m", "exact": 1500}
 
 
+@pytest.mark.parametrize("command", ["jobs", "queue", "nodes", "plans"])
+def test_scripts_read_the_keys_of_rest(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert {"continue", "remaining"} <= set(json.loads(kohort(command, "-o", "json").stdout))
+    assert "continue" in yaml.safe_load(kohort(command, "-o", "yaml").stdout)
+    after(1, monkeypatch)
+    assert "continue" in json.loads(kohort(command, "-w", "-o", "json").stdout)
+
+
 def test_options_may_stand_before_the_command_or_after_it(kohort: Callable[..., Result], server: Server) -> None:
     url = f"http://localhost:{server.server_port}/"
     assert kohort("--server", "http://127.0.0.1:1", "jobs", "--server", url).exit_code == 0

@@ -125,6 +125,19 @@ def test_a_kubeconfig_that_is_not_there_is_told_before_anything_is_asked(
     assert server.asked == []
 
 
+@pytest.mark.parametrize("command", ANY, ids=" ".join)
+def test_a_context_that_is_not_there_is_told_with_those_that_are(
+    by_kubeconfig: Run, server: Server, kubeconfig: Path, command: tuple[str, ...]
+) -> None:
+    without_current = {**yaml.safe_load(kubeconfig.read_text()), "current-context": ""}
+    for content in (kubeconfig.read_text(), yaml.safe_dump(without_current)):
+        kubeconfig.write_text(content)
+        found = by_kubeconfig(*command, "--context", "nope")
+        assert found.exit_code == 2
+        assert found.stderr == "kohort: --context: 'nope' is not allowed; allowed: here\n"
+    assert server.asked == []
+
+
 def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{str(tmp_path)!r}: a directory, not a file; give" in kohort("jobs", "--kubeconfig", str(tmp_path)).stderr
     file = tmp_path / "closed"
