@@ -255,9 +255,22 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
 @pytest.mark.parametrize(
     ("args", "content", "told"),
     [
-        (("-f", "job.yaml"), "a: [", "job.yaml: cannot be read as YAML or JSON"),
+        (
+            ("-f", "job.yaml"),
+            "a:\n  - b: [",
+            "kohort: -f: job.yaml: neither YAML nor JSON: expected the node content, but found '<stream end>', "
+            "in line 2, column 9; give one job's manifest\n",
+        ),
+        (("-f", "job.yaml"), "a: 2024-13-45\n", "-f: job.yaml: neither YAML nor JSON: month must be in 1..12"),
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds 2 objects; allowed: one job's manifest"),
-        (("-f", "none.yaml"), "", "none.yaml: cannot be read"),
+        (
+            ("-f", "job.yaml"),
+            "just text\n",
+            "-f: job.yaml: holds a single value, no mapping; allowed: one job's manifest",
+        ),
+        (("-f", "job.yaml"), "- kind: A\n", "-f: job.yaml: holds a list, no mapping; allowed: one job's manifest"),
+        (("-f", "none.yaml"), "", "-f: none.yaml: No such file or directory; name a file with one job's manifest"),
+        (("-f", "."), "", "-f: .: Is a directory; name a file with one job's manifest"),
         (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
         ((), "", "nothing is asked; give -f FILE or --workers N for a job"),
         (("--workers", "2", "-f", "job.yaml"), "kind: A\n", "-f and --workers exclude one another; give one of them"),
@@ -280,6 +293,28 @@ def test_what_if_says_what_is_wrong_with_the_question(
     found = kohort("what-if", *args)
     assert found.exit_code == 2
     assert told in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "args", "code", "told"),
+    [
+        ("cordon", ("--cordon", "nope"), 2, "--cordon: 'nope' is not allowed; allowed: n1"),
+        ("add_nodes.0.like", ("--add-nodes", "nope"), 2, "--add-nodes: 'nope' is not allowed; allowed: n1"),
+        ("job.kind", ("-f", "job.yaml"), 2, "-f: job.yaml: kind: 'nope' is not allowed; allowed: n1"),
+        ("new", ("--cordon", "n1"), 2, "new: 'nope' is not allowed; allowed: n1"),
+        ("namespace", ("--workers", "1"), 1, "namespace: 'nope' is not allowed; allowed: n1"),
+    ],
+)
+def test_what_the_service_refuses_of_a_question_is_told_by_its_option(
+    kohort: Callable[..., Result], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    field: str, args: tuple[str, ...], code: int, told: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text("kind: nope\n")
+    detail = f"{field}: 'nope' is not allowed; allowed: n1"
+    server.refuses = {"status": 422 if code == 2 else 403, "field": field, "detail": detail}
+    found = kohort("what-if", *args)
+    assert (found.exit_code, found.stderr) == (code, f"kohort: {told}\n")
 
 
 def test_what_keeps_the_queue_from_moving_is_a_warning_beside_the_answer(kohort: Callable[..., Result]) -> None:
