@@ -131,7 +131,10 @@ app.add_typer(writes.app)
 
 @app.command(
     "check-config",
-    epilog=examples("kohort check-config /etc/kubernetes/kube-scheduler.yaml"),
+    epilog=examples(
+        "kohort check-config /etc/kubernetes/kube-scheduler.yaml",
+        "kohort check-config --config manifests/base/settings.yaml manifests/base/scheduler-config.yaml",
+    ),
     short_help="Find what in a kube-scheduler's file would break the gang.",
 )
 @shared(OUTPUT)

@@ -103,6 +103,7 @@ SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through th
 SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
 PLACE: Final = "NAMESPACE/NAME:PORT"
 TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
+CONFIG_HELP: Final = "Settings, or a ConfigMap with them as kohort.yaml; default: the file that KOHORT_CONFIG names."
 OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
 # The variables count for the root alone: after the command they would be stronger than an option before it.
@@ -135,7 +136,7 @@ WatchOption = Annotated[
     bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings; default: the file that KOHORT_CONFIG names.")
+    Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)
 ]
 
 REACH: Final = {

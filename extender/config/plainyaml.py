@@ -5,6 +5,7 @@ This room must not know what the mapping means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,14 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise YamlError("not a mapping of names to values")
     return value
+
+
+def texts_in(value: Mapping[str, Any]) -> dict[str, str] | None:
+    """The texts that a ConfigMap holds, by name; None where the mapping is no ConfigMap."""
+    data = value.get("data")
+    if value.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
+        return None
+    return {str(name): text for name, text in data.items() if isinstance(text, str)}
 
 
 # PyYAML's own error, and what its constructors let through: `!!bool x` is a KeyError, `!!timestamp x` an
