@@ -135,9 +135,7 @@ AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="
 WatchOption = Annotated[
     bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)
-]
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
 
 REACH: Final = {
     "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption,

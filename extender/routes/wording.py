@@ -56,7 +56,7 @@ def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
     place: Sequence[str | int] = details["loc"]
     field, schema = ".".join(str(part) for part in place), _schema_of(model) if model is not None else {}
     if details["type"] == "extra_forbidden":
-        known = ", ".join(_at(schema, schema, place[:-1]).get("properties", ()))
+        known = ", ".join(_at(schema, schema, place[:-1]).get("properties", ())) or "none"
         return Fault(field, told_value(details["input"]), known, f"{field}: unknown; allowed: {known}")
     asked = _at(schema, schema, place)
     allowed = in_words(asked) or str(details["msg"]).removeprefix("Input should be ")
