@@ -17,10 +17,10 @@ from extender.cli.options import (
     ConfigOption,
     ContextOption,
     KubeconfigOption,
-    NamespaceOption,
     Output,
     OutputOption,
     RootCaOption,
+    RootNamespaceOption,
     RootServerOption,
     RootServiceOption,
     RootTokenOption,
@@ -58,7 +58,7 @@ def _common(
     kubeconfig: KubeconfigOption = None,
     cluster: ContextOption = None,
     output: OutputOption = None,
-    namespace: NamespaceOption = None,
+    namespace: RootNamespaceOption = None,
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""

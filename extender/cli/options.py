@@ -128,9 +128,12 @@ KubeconfigOption = Annotated[
 ]
 ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
 OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help=OUTPUT_HELP)]
-NamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace; that of the job.")
-]
+ALL_HELP: Final = "Of a list: only jobs of this namespace. Of a command about one job: the namespace of that job."
+ONLY_HELP: Final = "Only jobs of this namespace; default: all namespaces."
+JOB_HELP: Final = "The namespace of the job; default: that of the kubeconfig's context, else default."
+RootNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ALL_HELP)]
+OnlyOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ONLY_HELP)]
+JobNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=JOB_HELP)]
 AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")]
 WatchOption = Annotated[
     bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
@@ -143,8 +146,9 @@ REACH: Final = {
 }  # fmt: skip
 CLUSTER: Final = {name: REACH[name] for name in ("kubeconfig", "context")}
 OUTPUT: Final = {"output": OutputOption}
-JOB: Final = {"namespace": NamespaceOption}
-LIST: Final = {"namespace": NamespaceOption, "all_namespaces": AllOption, "watch": WatchOption}
+JOB: Final = {"namespace": JobNamespaceOption}
+ONLY: Final = {"namespace": OnlyOption}
+LIST: Final = {**ONLY, "all_namespaces": AllOption, "watch": WatchOption}
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from extender.cli.errors import CliError, RefusedError
-from extender.cli.options import JOB, LIST, OUTPUT, REACH, Asked, Output, examples, shared
+from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, Output, examples, shared
 from extender.cli.showing import show
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def top(
     epilog=examples("kohort decisions --since 120 -o json", "kohort decisions --follow"),
     short_help="What was decided, oldest first.",
 )
-@shared(REACH, OUTPUT, JOB)
+@shared(REACH, OUTPUT, ONLY)
 def decisions(
     asked: Asked,
     since: Annotated[

@@ -94,6 +94,20 @@ def test_an_option_before_a_command_that_does_not_use_it_is_refused(
     assert told in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("queue", "Only jobs of this namespace; default: all"),
+        ("decisions", "Only jobs of this namespace; default: all"),
+        ("explain", "The namespace of the job; default: that of the kubeconfig's context"),
+        ("suspend", "The namespace of the job; default: that of the kubeconfig's context"),
+        ("what-if", "The namespace of the job; default: that of the kubeconfig's context"),
+    ],
+)
+def test_help_says_what_n_means_for_the_command(kohort: Run, command: str, told: str) -> None:
+    assert told in " ".join(kohort(command, "--help").stdout.split())
+
+
 @pytest.mark.parametrize("asks", ["-h", "--help"])
 def test_help_is_told_whatever_stands_before_the_command(kohort: Run, asks: str) -> None:
     found = kohort("-n", "team", "version", asks)
