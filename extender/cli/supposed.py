@@ -72,7 +72,8 @@ def by_option(error: RefusedError, file: Path | None) -> CliError:
     said = str(error)
     if not named or not said.startswith(error.field):
         return error
-    return CliError(f"{named}{said.removeprefix(error.field).replace('min_workers', '--min')}", error.code)
+    told = named + said.removeprefix(error.field).replace("min_workers", "--min")
+    return CliError(told, error.code)
 
 
 def _named(field: str, file: Path | None) -> str:
