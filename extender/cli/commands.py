@@ -17,10 +17,10 @@ from extender.cli.options import (
     ConfigOption,
     ContextOption,
     KubeconfigOption,
-    NamespaceOption,
     Output,
     OutputOption,
     RootCaOption,
+    RootNamespaceOption,
     RootServerOption,
     RootServiceOption,
     RootTokenOption,
@@ -58,7 +58,7 @@ def _common(
     kubeconfig: KubeconfigOption = None,
     cluster: ContextOption = None,
     output: OutputOption = None,
-    namespace: NamespaceOption = None,
+    namespace: RootNamespaceOption = None,
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""
@@ -131,7 +131,10 @@ app.add_typer(writes.app)
 
 @app.command(
     "check-config",
-    epilog=examples("kohort check-config /etc/kubernetes/kube-scheduler.yaml"),
+    epilog=examples(
+        "kohort check-config /etc/kubernetes/kube-scheduler.yaml",
+        "kohort check-config --config manifests/base/settings.yaml manifests/base/scheduler-config.yaml",
+    ),
     short_help="Find what in a kube-scheduler's file would break the gang.",
 )
 @shared(OUTPUT)

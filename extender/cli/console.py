@@ -10,8 +10,8 @@ from typing import Any, Final
 import yaml
 from pydantic import TypeAdapter
 from rich.console import Console
-from rich.table import Table
 
+from extender.cli.fitting import Fitted
 from extender.present.views.amounts import Amounts
 from extender.present.views.base import Waits
 from policy.cluster.model import PS
@@ -31,9 +31,14 @@ def err() -> Console:
     return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
+def plain(value: object) -> Any:
+    """A view, or what is made of plain values and dataclasses, with the keys that REST has."""
+    return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True)
+
+
 def data_of(value: object, kind: str) -> str:
-    """A view, or what is made of plain values and dataclasses, as JSON or YAML."""
-    data = TypeAdapter(Any).dump_python(value, mode="json")
+    """The same as JSON or YAML."""
+    data = plain(value)
     if kind == "yaml":
         return yaml.safe_dump(data, sort_keys=False, allow_unicode=False).rstrip()
     return json.dumps(data, indent=2)
@@ -44,14 +49,9 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Columns without lines."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        made.add_column(head, overflow="fold")
-    for row in rows:
-        made.add_row(*(clean(cell) for cell in row))
-    return made
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> Fitted:
+    """Columns without lines. least: those that a narrow terminal may leave out, the first one first."""
+    return Fitted(heads, [[clean(cell) for cell in row] for row in rows], least)
 
 
 def why(waits: Waits | None) -> str:

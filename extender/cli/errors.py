@@ -18,6 +18,14 @@ class CliError(Exception):
         self.code = code
 
 
+class RefusedError(CliError):
+    """The service's refusal; ``field``: what it refuses, as REST names it; empty where it names none."""
+
+    def __init__(self, text: str, field: str, code: int) -> None:
+        super().__init__(text, code)
+        self.field = field
+
+
 @contextmanager
 def errors() -> Iterator[None]:
     """Tell a fault in one clear sentence, without a traceback, and set the exit code."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from extender.cli.errors import CliError, errors
-from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_kubeconfig
+from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_context, check_kubeconfig
 from extender.cli.through import DEFAULT_SERVICE
 
 WATCH_SECONDS: Final = 2.0
@@ -103,6 +103,7 @@ SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through th
 SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
 PLACE: Final = "NAMESPACE/NAME:PORT"
 TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
+CONFIG_HELP: Final = "Settings, or a ConfigMap with them as kohort.yaml; default: the file that KOHORT_CONFIG names."
 OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
 # The variables count for the root alone: after the command they would be stronger than an option before it.
@@ -127,16 +128,17 @@ KubeconfigOption = Annotated[
 ]
 ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
 OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help=OUTPUT_HELP)]
-NamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace; that of the job.")
-]
+ALL_HELP: Final = "Of a list: only jobs of this namespace. Of a command about one job: the namespace of that job."
+ONLY_HELP: Final = "Only jobs of this namespace; default: all namespaces."
+JOB_HELP: Final = "The namespace of the job; default: that of the kubeconfig's context, else default."
+RootNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ALL_HELP)]
+OnlyOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ONLY_HELP)]
+JobNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=JOB_HELP)]
 AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")]
 WatchOption = Annotated[
     bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings; default: the file that KOHORT_CONFIG names.")
-]
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
 
 REACH: Final = {
     "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption,
@@ -144,8 +146,9 @@ REACH: Final = {
 }  # fmt: skip
 CLUSTER: Final = {name: REACH[name] for name in ("kubeconfig", "context")}
 OUTPUT: Final = {"output": OutputOption}
-JOB: Final = {"namespace": NamespaceOption}
-LIST: Final = {"namespace": NamespaceOption, "all_namespaces": AllOption, "watch": WatchOption}
+JOB: Final = {"namespace": JobNamespaceOption}
+ONLY: Final = {"namespace": OnlyOption}
+LIST: Final = {**ONLY, "all_namespaces": AllOption, "watch": WatchOption}
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -162,6 +165,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             with errors():
                 if "kubeconfig" in taken:
                     check_kubeconfig(asked.kubeconfig or "")
+                    check_context(asked.kubeconfig or "", asked.context or "")
                 run(asked, **given)
 
         kind = inspect.Parameter.KEYWORD_ONLY

@@ -14,6 +14,7 @@ from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 
 BAR = 24  # characters
 MOST = 20  # lines of each part
+BARS = ("", "WORKERS", "NEEDS")  # what a narrow terminal leaves out, the first one first: figures say the same
 
 
 class Overview(View):
@@ -42,7 +43,7 @@ def draw(view: Overview, *, wide: bool = False) -> RenderableType:
              f"{counted(len(running), 'running job')}, "
              f"{counted(len(view.queue.jobs), 'waiting job')}"),
         *(text(f"warning: {warning}") for warning in view.queue.warnings),
-        text(""), table(("NODE", "CPU", "", "FREE", "MEMBERS"), (_node(node) for node in fullest[:most])),
+        text(""), table(("NODE", "", "CPU", "FREE", "MEMBERS"), (_node(node) for node in fullest[:most]), BARS),
         *_more(len(fullest), most),
         *_part(("JOB", "STATE", "WORKERS", "MIN-MAX"), [_job(job) for job in running], most),
         *_part(("#", "WAITS", "FOR", "NEEDS", "WHY"), [_waiting(job) for job in view.queue.jobs], most),
@@ -51,7 +52,7 @@ def draw(view: Overview, *, wide: bool = False) -> RenderableType:
 
 def _part(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> list[RenderableType]:
     """A table, where there is anything to put into it."""
-    return [text(""), table(heads, rows[:most]), *_more(len(rows), most)] if rows else []
+    return [text(""), table(heads, rows[:most], BARS), *_more(len(rows), most)] if rows else []
 
 
 def _waiting(job: QueuedJob) -> tuple[str, ...]:

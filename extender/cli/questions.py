@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from extender.cli.errors import CliError
-from extender.cli.options import JOB, LIST, OUTPUT, REACH, Asked, Output, examples, shared
+from extender.cli.errors import CliError, RefusedError
+from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, Output, examples, shared
 from extender.cli.showing import show
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def top(
     epilog=examples("kohort decisions --since 120 -o json", "kohort decisions --follow"),
     short_help="What was decided, oldest first.",
 )
-@shared(REACH, OUTPUT, JOB)
+@shared(REACH, OUTPUT, ONLY)
 def decisions(
     asked: Asked,
     since: Annotated[
@@ -157,7 +157,7 @@ def decisions(
 
 def _follow(look: Callable[[int | None], DecisionsView], since: int | None, asked: Asked) -> None:
     from extender.cli import tables
-    from extender.cli.console import out
+    from extender.cli.console import out, plain
 
     instance = ""
     while True:
@@ -170,7 +170,7 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
             if asked.shown in (Output.TABLE, Output.WIDE):
                 out().print(tables.decision_line(one, wide=asked.shown is Output.WIDE))
             else:
-                typer.echo(json.dumps(one.model_dump(mode="json")))
+                typer.echo(json.dumps(plain(one)))
         time.sleep(FOLLOW_SECONDS)
 
 
@@ -247,14 +247,15 @@ def what_if(
     The job's namespace is the manifest's, else that of -n, else of the kubeconfig's context, else default.
     """
     from extender.cli import tables
-    from extender.cli.service import amounts_of, manifest, more_nodes, post
+    from extender.cli.service import post
+    from extender.cli.supposed import amounts_of, by_option, manifest, more_nodes
     from extender.present.views.whatif import WhatIfView
 
     if file is not None and workers is not None:
         raise CliError("-f and --workers exclude one another; give one of them", 2)
     if workers is None and (ps or least is not None or most is not None):
         raise CliError("--ps, --min and --max shape a job that --workers asks for; give that, too", 2)
-    asks = (cordon, uncordon, remove_node, add_nodes, policy, snapshot)
+    asks = (cordon, uncordon, remove_node, add_nodes, policy)
     if file is None and workers is None and not any(asks):
         raise CliError(NOTHING_ASKED, 2)
     if asked.namespace and file is None and workers is None:
@@ -270,12 +271,15 @@ def what_if(
         # A service of an older version knows of none.
         **({"shape": {**shape, "namespace": asked.own_namespace()}} if workers is not None else {}),
     }
-    if snapshot is not None:
-        from extender.cli.saved import ask_saved
+    try:
+        if snapshot is not None:
+            from extender.cli.saved import ask_saved
 
-        found = ask_saved(snapshot, question)
-    else:
-        found = post(asked.reach, "/v1/what-if", question, WhatIfView)
+            found = ask_saved(snapshot, question)
+        else:
+            found = post(asked.reach, "/v1/what-if", question, WhatIfView)
+    except RefusedError as error:
+        raise by_option(error, file) from None
     show(lambda: found, tables.what_if, asked)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from extender.cli.errors import CliError
+from extender.cli.errors import CliError, RefusedError
 from extender.present.views.whatif import WhatIfView
 from extender.routes.problems import ProblemError
 from extender.routes.whatif import WhatIf, answer
@@ -33,6 +33,7 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
     try:
         return answer(WhatIf.model_validate(question), snapshot, beginning.policy, scheduler_name, now)
     except ProblemError as error:
-        raise CliError(error.view.detail, 2) from None
+        raise RefusedError(error.view.detail, error.view.field, 2) from None
     except ValidationError as error:
-        raise CliError(fault(dict(error.errors()[0]), WhatIf).detail, 2) from None
+        found = fault(dict(error.errors()[0]), WhatIf)
+        raise RefusedError(found.detail, found.field, 2) from None

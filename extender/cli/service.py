@@ -10,20 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, urlsplit
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
-from extender.cli.errors import CliError
+from extender.cli.errors import CliError, RefusedError
 from extender.cli.through import SECONDS, NoWayError, Question, read
 from extender.cli.through import ask as through
 from extender.config.hosts import is_loopback
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
 TOKEN_COMMAND: Final = "kubectl create token NAME --audience kohort.dev"
-RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 TRIES: Final = 8
 AGAIN_SECONDS: Final = 0.5
 View = TypeVar("View", bound=BaseModel)
@@ -86,6 +84,18 @@ def check_kubeconfig(files: str) -> None:
         raise CliError(f"--kubeconfig: {files!r}: {why}; give one that is there, or leave it out for KUBECONFIG", 2)
 
 
+def check_context(kubeconfig: str, context: str) -> None:
+    """CliError where a context is named that the kubeconfig does not have."""
+    if not context:
+        return
+    from extender.kube.user import contexts_of
+
+    known = contexts_of(kubeconfig)
+    if known is not None and context not in known:
+        allowed = ", ".join(known) or "none, the kubeconfig has no context"
+        raise CliError(f"--context: {context!r} is not allowed; allowed: {allowed}", 2)
+
+
 def path_of(*parts: str) -> str:
     """``/v1/...`` with each part encoded."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
@@ -109,7 +119,8 @@ def _exchange(reach: Reach, question: Question, view: type[View]) -> View:
         time.sleep(AGAIN_SECONDS)  # behind a Service another replica may answer, the one that leads
         where, status, answer = _answer(reach, question)
     if status != HTTPStatus.OK:
-        raise CliError(_refusal(where, status, answer))
+        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # what was asked is wrong, or it failed
+        raise RefusedError(_refusal(where, status, answer), str(read(answer).get("field", "")), code)
     try:
         return view.model_validate_json(answer)
     except ValidationError:
@@ -190,34 +201,3 @@ def _refusal(where: str, status: int, answer: bytes) -> str:
         if isinstance(told.get(field), str):
             return str(told[field])
     return f"the service at {where} answers {status}; is it Kohort? check --server"
-
-
-def manifest(file: Path) -> dict[str, Any]:
-    """The one object in the file; CliError where it cannot be read or holds another number of them."""
-    try:
-        found = [item for item in yaml.safe_load_all(file.read_text()) if item is not None]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CliError(f"{file}: cannot be read as YAML or JSON: {error}; give one job's manifest", 2) from None
-    if len(found) != 1 or not isinstance(found[0], dict):
-        raise CliError(f"{file}: holds {len(found)} objects; allowed: one job's manifest", 2)
-    return found[0]
-
-
-def more_nodes(text: str) -> dict[str, object]:
-    """``LIKE=COUNT`` or ``LIKE``."""
-    like, equals, count = text.partition("=")
-    if not like or (equals and not count.isdecimal()):
-        raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
-    return {"like": like, "count": int(count or 1)}
-
-
-def amounts_of(text: str) -> dict[str, str]:
-    """``cpu=2,memory=4Gi`` by name; CliError where it is none."""
-    found = dict(part.partition("=")[::2] for part in text.split(","))
-    if not all(name and amount for name, amount in found.items()):
-        raise CliError(f"--requests: {text!r} is not allowed; allowed: NAME=AMOUNT,..., as cpu=2,memory=4Gi", 2)
-    for name in found:
-        if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):
-            known = ", ".join(RESOURCES)
-            raise CliError(f"--requests: {name!r} is not allowed; allowed: {known}, hugepages-SIZE, DOMAIN/NAME", 2)
-    return found

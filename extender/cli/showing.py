@@ -48,7 +48,7 @@ def show(look: Callable[[], BaseModel], draw: Drawn, asked: Asked) -> None:
             if for_people:
                 console.out().print(draw(found, wide=wide))
             else:
-                typer.echo(json.dumps(found.model_dump(mode="json")) if asked.shown is Output.JSON else
+                typer.echo(json.dumps(console.plain(found)) if asked.shown is Output.JSON else
                            f"---\n{console.data_of(found, 'yaml')}")  # fmt: skip
         before = found
         time.sleep(WATCH_SECONDS)

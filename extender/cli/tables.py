@@ -18,6 +18,12 @@ from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
 PUSHED_TOLD: Final = 5
+# What a narrow terminal leaves out, the first one first.
+LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
+LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
+LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE")
+LEAST_OF_PLANS: Final = ("ATTEMPTS", "IN FLIGHT", "PLAN", "AT BARRIER", "DEADLINE", "ON BEHALF OF")
+LEAST_OF_DECISIONS: Final = ("STEP", "ACTION", "POD")
 HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
 
 
@@ -36,7 +42,7 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
         return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
     more = ("WEIGHT", "ASKED", "GATED", "NOTE") if wide else ()
-    return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs))
+    return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
@@ -57,7 +63,7 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
     more = ("GATED", "BASIS", "BEHIND") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
-    return Group(table((*heads, *more), rows), *_invalid(view.invalid), *_held(view.held))
+    return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_invalid(view.invalid), *_held(view.held))
 
 
 def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
@@ -99,9 +105,8 @@ def _held(rooms: Sequence[HeldView]) -> Iterator[RenderableType]:
 def nodes(view: NodesView, *, wide: bool = False) -> RenderableType:
     """One line a node, with each job's members on it."""
     heads = ("NODE", "STATE", "ALLOCATABLE", "FREE", "OTHERS", "MEMBERS")
-    return Group(
-        table((*heads, "PODS") if wide else heads, (_node(node, wide=wide) for node in view.nodes)), *_held(view.held)
-    )
+    rows = (_node(node, wide=wide) for node in view.nodes)
+    return Group(table((*heads, "PODS") if wide else heads, rows, LEAST_OF_NODES), *_held(view.held))
 
 
 def _node(node: NodeView, *, wide: bool) -> tuple[str, ...]:
@@ -136,7 +141,7 @@ def plans(view: PlansView, *, wide: bool = False, within: str = "") -> Renderabl
         return text(f"no gang{_of(within)} has a plan")
     heads = ("NAMESPACE", "NAME", "PLAN", "STATE", "WORKERS", "NODES", "WAITS FOR", "AT BARRIER", "DEADLINE")
     more = ("IN FLIGHT", "ATTEMPTS", "ON BEHALF OF") if wide else ()
-    return table((*heads, *more), (_plan(plan, wide=wide) for plan in view.plans))
+    return table((*heads, *more), (_plan(plan, wide=wide) for plan in view.plans), LEAST_OF_PLANS)
 
 
 def _plan(plan: PlanView, *, wide: bool) -> tuple[str, ...]:
@@ -167,7 +172,7 @@ def decisions(view: DecisionsView, *, wide: bool = False, within: str = "") -> R
         return text(f"no decision about a job{_of(within)} is known; they count from the start of the service")
     heads = ("#", "TIME", "ACTION", "JOB", "POD", "WHAT")
     more = ("STEP", "BECAUSE", "INPUTS") if wide else ()
-    return table((*heads, *more), (_decision(entry, wide=wide) for entry in view.decisions))
+    return table((*heads, *more), (_decision(entry, wide=wide) for entry in view.decisions), LEAST_OF_DECISIONS)
 
 
 def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ This room must not know what the mapping means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +34,8 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
     """Parse one mapping; see `read_yaml`."""
     try:
         value = yaml.load(text, Loader=_PlainLoader)  # a SafeLoader, made stricter
-    except _YAML_ERRORS as error:
-        raise YamlError(f"not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None
+    except YAML_ERRORS as error:
+        raise YamlError(f"not YAML: {in_one_line(error)}") from None
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -42,9 +43,17 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
     return value
 
 
+def texts_in(value: Mapping[str, Any]) -> dict[str, str] | None:
+    """The texts that a ConfigMap holds, by name; None where the mapping is no ConfigMap."""
+    data = value.get("data")
+    if value.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
+        return None
+    return {str(name): text for name, text in data.items() if isinstance(text, str)}
+
+
 # PyYAML's own error, and what its constructors let through: `!!bool x` is a KeyError, `!!timestamp x` an
 # AttributeError.
-_YAML_ERRORS: Final = (
+YAML_ERRORS: Final = (
     yaml.YAMLError,
     ValueError,
     LookupError,
@@ -53,6 +62,14 @@ _YAML_ERRORS: Final = (
     ArithmeticError,
     RecursionError,
 )
+
+
+def in_one_line(error: Exception) -> str:
+    """What is wrong, with its line and column where that is known."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"{error.problem or error.context}, in line {mark.line + 1}, column {mark.column + 1}"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 class _PlainLoader(yaml.SafeLoader):

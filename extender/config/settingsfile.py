@@ -1,4 +1,5 @@
-"""Where the settings' values come from: a YAML file, then the environment, then the command line; the later wins.
+"""Where the settings' values come from: a YAML file, plain or in a ConfigMap, then the environment, then the command
+line; the later wins.
 
 Whatever is unknown or cannot be used stops the start with the field's name, its value and what is allowed.
 """
@@ -17,10 +18,11 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError as EnvironmentValueError
 
-from extender.config.plainyaml import YamlError, read_yaml
+from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
+ENTRY: Final = "kohort.yaml"  # of a ConfigMap
 # Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container
 # of a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(
@@ -36,7 +38,7 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
     """Read the file (else the one that KOHORT_CONFIG names, else none), the environment, then the overrides."""
     named = path if path is not None else os.environ.get(CONFIG_VARIABLE) or None
     try:
-        values = read_yaml(named) if named is not None else {}
+        values = _from_file(named) if named is not None else {}
         merged = _merge(_merge(values, _from_environment()), overrides or {})
     except (YamlError, SettingsError) as error:
         raise SettingsError(f"settings {named or 'of the environment'} cannot be used:\n  {error}") from None
@@ -46,6 +48,17 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
         lines = [line for details in error.errors() for line in _say(details)]
         origin = f"settings {named}" if named is not None else "settings"
         raise SettingsError("\n  ".join([f"{origin} cannot be used:", *lines])) from None
+
+
+def _from_file(path: str | Path) -> dict[str, Any]:
+    """The file's settings; of a ConfigMap those in its entry of the name that the manifests give it."""
+    found = read_yaml(path)
+    if (texts := texts_in(found)) is None:
+        return found
+    if ENTRY not in texts:
+        held = ", ".join(sorted(texts)) or "none"
+        raise SettingsError(f"the ConfigMap holds no settings; allowed: an entry {ENTRY}; it has {held}")
+    return parse_yaml(texts[ENTRY])
 
 
 def _from_environment() -> dict[str, Any]:

@@ -31,6 +31,7 @@ class ObjectError(Exception):
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field[:200]}: {_shown(value)} is not allowed; allowed: {allowed}")
+        self.field, self.value, self.allowed = field[:200], value, allowed
 
 
 def _shown(value: object) -> str:

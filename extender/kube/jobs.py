@@ -55,10 +55,17 @@ def identity(namespace: str, uid: str) -> str:
 
 def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
     """The job, with ``invalid`` set where it cannot be taken; None where none of its roles names our scheduler."""
-    bare = _bare_job(item, kind)
     if MALFORMED in item:
         # Whose it is cannot be read either. As an invalid job it can be seen, and it disturbs nobody.
-        return replace(bare, invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
+        return replace(_bare_job(item, kind), invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
+    try:
+        return valid_job(item, kind, scheduler_name)
+    except ObjectError as error:
+        return replace(_bare_job(item, kind), invalid=str(error))
+
+
+def valid_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
+    """The job, or None as above. Raises ObjectError where it cannot be taken."""
     templates = loose_templates(item, kind)
     if not any(text(part(template, "spec"), "schedulerName") == scheduler_name for template in templates):
         return None
@@ -66,10 +73,7 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
         kind.groups_first and any(map(group_named, templates))
     ):
         return None  # the gang is another: what has made it, or the group
-    try:
-        return _whole_job(item, bare, kind, scheduler_name)
-    except ObjectError as error:
-        return replace(bare, invalid=str(error))
+    return _whole_job(item, _bare_job(item, kind), kind, scheduler_name)
 
 
 def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 from kubernetes.aio.config import list_kube_config_contexts
+from kubernetes.aio.config.kube_config import KubeConfigMerger
 
 from extender.clock import Clock
 from extender.kube import answers, portforward
@@ -94,6 +95,16 @@ def namespace_of(kubeconfig: str = "", context: str = "") -> str:
         return str(chosen["context"].get("namespace") or "default")
     except Exception:  # the loader stumbles over a malformed file with whatever comes
         return "default"
+
+
+def contexts_of(kubeconfig: str = "") -> tuple[str, ...] | None:
+    """The names of its contexts; None where there is no usable file, which whoever connects is told."""
+    _silence()
+    try:
+        merged = KubeConfigMerger(_file(kubeconfig) or DEFAULT_FILE).config  # type: ignore[no-untyped-call]
+        return tuple(str(one["name"]) for one in merged["contexts"])
+    except Exception:  # as above
+        return None
 
 
 def unreadable(files: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from extender.config.plainyaml import YamlError, parse_yaml, read_yaml
+from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -28,10 +28,9 @@ DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 def load_config(path: str | Path) -> dict[str, Any]:
     """Read the file; of a ConfigMap take the one entry that is a KubeSchedulerConfiguration."""
     config = read_yaml(path)
-    data = config.get("data")
-    if config.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
+    if (texts := texts_in(config)) is None:
         return config
-    held = [parse_yaml(text) for text in data.values() if isinstance(text, str) and f"kind: {KIND}" in text]
+    held = [parse_yaml(text) for text in texts.values() if f"kind: {KIND}" in text]
     if len(held) != 1:
         raise YamlError(f"the ConfigMap holds {len(held)} entries of kind {KIND}, not one")
     return held[0]

@@ -34,6 +34,10 @@ class _Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class NoParameters(_Parameters):
+    """None: one that is given is an error, too."""
+
+
 class DesiredParameters(_Parameters):
     """``after``: answer once the generation is above it, at the latest after ``timeout_seconds``."""
 

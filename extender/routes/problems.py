@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from extender.access.guard import PROBLEM, DeniedError
 from extender.access.sight import caller_of
 from extender.present.views.problem import ProblemView
-from extender.routes.wording import BODY, MOST_CHARACTERS, Fault, body_fault, fault, not_allowed
+from extender.routes.wording import BODY, Fault, body_fault, fault, not_allowed, told_value
 
 MOST_AT_ONCE: Final = 5_000
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class ProblemError(Exception):
     def __init__(self, status: int, detail: str, field: str = "", value: object = "", allowed: str = "") -> None:
         super().__init__(detail)
         title = HTTPStatus(status).phrase
-        shown = str(value)[:MOST_CHARACTERS]
+        shown = told_value(value)
         self.view = ProblemView(status=status, title=title, detail=detail, field=field, value=shown, allowed=allowed)
 
 

@@ -44,6 +44,7 @@ from extender.routes.parameters import (
     LastEvent,
     Name,
     Namespace,
+    NoParameters,
     QueueParameters,
 )
 from extender.routes.problems import Paged, ProblemError, piece, wrong
@@ -112,7 +113,9 @@ class Rest:
 
         return await self._beside(make)
 
-    async def job(self, namespace: Namespace, name: Name, caller: Asker) -> JobDetail:
+    async def job(
+        self, namespace: Namespace, name: Name, parameters: Annotated[NoParameters, Query()], caller: Asker
+    ) -> JobDetail:
         """One job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
@@ -250,7 +253,9 @@ class Rest:
         except HindsightError as error:
             raise ProblemError(503 if self._hindsight.records else 404, str(error)) from None
 
-    async def stream(self, caller: Asker, last: LastEvent = "") -> Response:
+    async def stream(
+        self, parameters: Annotated[NoParameters, Query()], caller: Asker, last: LastEvent = ""
+    ) -> Response:
         """Server-sent events, one a revision, with its decisions."""
         if self.streams.full:
             raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")

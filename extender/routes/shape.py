@@ -6,7 +6,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from extender.kube.fields import ObjectError
+from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS, UTILITY
+from extender.routes.problems import ProblemError, wrong
+
 NAME: Final = "what-if"
+REQUESTS_AT: Final = ".resources.requests"
+BOUNDS: Final = {MIN_WORKERS: "min_workers", MAX_WORKERS: "max_workers", UTILITY: "utility"}
+COUNTS: Final = {f"spec.tfReplicaSpecs.{role}.replicas": name for role, name in (("Worker", "workers"), ("PS", "ps"))}
 Number = Annotated[int, Field(ge=1, le=100_000)]
 
 
@@ -44,3 +51,19 @@ class Shape(BaseModel):
                 },
             },
         }
+
+    def refused(self, error: ObjectError) -> ProblemError:
+        """What its manifest is refused for, in the shape's own words."""
+        allowed = error.allowed
+        for name, own in BOUNDS.items():
+            allowed = allowed.replace(name, own)
+        return wrong(_field_of(error.field), error.value, allowed)
+
+
+def _field_of(path: str) -> str:
+    """Where in a shape is said what stands at that path of its manifest."""
+    _, found, resource = path.partition(REQUESTS_AT)
+    if found:
+        return f"shape.requests{resource}"
+    own = {**BOUNDS, **COUNTS}.get(path)
+    return f"shape.{own}" if own else "shape"

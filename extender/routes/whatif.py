@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from extender.kube.jobkinds import KINDS
-from extender.kube.jobs import read_job
+from extender.kube.fields import ObjectError, part, text
+from extender.kube.jobkinds import KINDS, JobKind
+from extender.kube.jobs import valid_job
+from extender.kube.templates import loose_templates
 from extender.present.views.whatif import WhatIfView
 from extender.present.whatif import what_if_view
 from extender.routes.problems import ProblemError, wrong
 from extender.routes.shape import Shape
+from extender.routes.wording import BODY
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
 from policy.cluster.model import Job, Node
@@ -22,10 +27,14 @@ from policy.systems import make_policy
 from policy.systems.base import Policy
 
 UID = "what-if"
+OURS = "kohort.dev/"
 MOST_NODES = 500  # more in one question: each is placed on, beside a loop that answers kube-scheduler
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
+ADDED = "{like} (added {number})"  # no name that a node can have; in every order directly behind its like
 EXISTS = "kohort explain tells of one that does what would admit it"
+SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
+ANOTHER_GANG = "a job whose pods are a gang of their own; ask about the object that it belongs to"
 
 
 class _Question(BaseModel):
@@ -36,7 +45,9 @@ class MoreNodes(_Question):
     """``count`` more nodes of the shape of the node ``like``."""
 
     like: str = Field(description="The name of a node that there is.")
-    count: int = Field(1, ge=1, le=MOST_NODES, description="So many of its shape.")
+    count: int = Field(
+        1, ge=1, le=MOST_NODES, description="So many of its shape; in the answer they are `LIKE (added 1)`, and so on."
+    )
 
 
 class WhatIf(_Question):
@@ -52,6 +63,12 @@ class WhatIf(_Question):
     parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing would be different."""
+        nodes = (self.cordon, self.uncordon, self.remove_nodes, self.add_nodes)
+        return self.job is None and self.shape is None and not any((*nodes, self.policy, self.parameters))
+
+    @property
     def namespace(self) -> str | None:
         """The namespace in which its job would be created; None where it is about no new job."""
         if self.shape is not None:
@@ -61,6 +78,8 @@ class WhatIf(_Question):
 
 def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name: str, now: float) -> WhatIfView:
     """Who would stand elsewhere. Raises ProblemError. Pure; a follower answers as if it led."""
+    if question.empty:
+        raise ProblemError(422, f"{BODY}: nothing is asked; allowed: {SOMETHING}", BODY, "{}", SOMETHING)
     chosen = _policy(question, policy)
     events = [*_node_events(question, snapshot), *_job_events(question, snapshot, scheduler_name, now), Tick()]
     moved = what_if(replace(snapshot, leading=True), events, chosen, now, policy)
@@ -93,10 +112,11 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
         yield NodeGone(_node(snapshot, "remove_nodes", name).name)
     if (added := sum(more.count for more in question.add_nodes)) > MOST_NODES:
         raise wrong("add_nodes", added, f"at most {MOST_NODES} nodes in one question")
+    numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     for at, more in enumerate(question.add_nodes):
         like = _node(snapshot, f"add_nodes.{at}.like", more.like)
-        for index in range(more.count):
-            fresh = f"{like.name}+{at}.{index}"
+        for _ in range(more.count):
+            fresh = ADDED.format(like=like.name, number=next(numbers[like.name]))
             yield NodeSeen(replace(like, name=fresh, uid=fresh, ready=True, unschedulable=False))
 
 
@@ -113,27 +133,46 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
     manifest = question.shape.manifest(scheduler_name) if question.shape is not None else question.job
     if manifest is None:
         return
-    job = _job(manifest, scheduler_name, now)
+    try:
+        job = _job(manifest, scheduler_name, now)
+    except ObjectError as error:
+        raise _refused(question, error) from None
+    members = sum(role.replicas for role in job.roles)
+    if members > MOST_MEMBERS:
+        whose = "job" if question.shape is None else "shape"
+        raise wrong(whose, members, f"a job of at most {MOST_MEMBERS} members in one question")
     if any(other.key == job.key and other.kind == job.kind for other in snapshot.jobs.values()):
         raise wrong("job.metadata.name", job.key, f"the name of a job that does not exist yet; {EXISTS}")
     yield from submitted(job)
 
 
 def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
+    """Raises ProblemError, or ObjectError where a field of its spec or an annotation is wrong."""
     kind = KINDS.get(str(manifest.get("kind")))
     if kind is None:
         raise wrong("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
-        raise wrong("job.metadata.name", meta, "the name of the job")
+        raise wrong("job.metadata.name", part(manifest, "metadata").get("name"), "the name of the job")
     item = {**manifest, "metadata": {**meta, "namespace": _namespace_of(manifest), "uid": UID}}
-    job = read_job(item, kind, scheduler_name)
+    job = valid_job(item, kind, scheduler_name)
     if job is None:
-        field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"
-        raise wrong(field, "none of the roles names it", scheduler_name)
-    if job.invalid:
-        raise ProblemError(422, f"job: {job.key}: {job.invalid}", "job", job.key, job.invalid)
-    members = sum(role.replicas for role in job.roles)
-    if members > MOST_MEMBERS:
-        raise wrong("job", members, f"a job of at most {MOST_MEMBERS} members in one question")
+        raise _not_ours(item, kind, scheduler_name)
     return replace(job, arrival=now)
+
+
+def _not_ours(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> ProblemError:
+    named = [text(part(template, "spec"), "schedulerName") for template in loose_templates(item, kind)]
+    if scheduler_name in named:
+        return wrong("job.metadata", item["metadata"]["name"], ANOTHER_GANG)
+    field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"
+    return wrong(field, next(filter(None, named), None), scheduler_name)
+
+
+def _refused(question: WhatIf, error: ObjectError) -> ProblemError:
+    """With the place of what is wrong in the question."""
+    if question.shape is not None:
+        return question.shape.refused(error)
+    notes = part(part(question.job, "metadata"), "annotations")
+    noted = any(name.startswith(OURS) and error.field.startswith(name) for name in map(str, notes))
+    return wrong(f"job.{'metadata.annotations.' if noted else ''}{error.field}", error.value, error.allowed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,8 +12,10 @@ from pydantic import BaseModel
 
 BODY: Final = "body"
 MOST_CHARACTERS: Final = 100  # of a value that is told
+MOST_EXACT: Final = 2**53  # of a number that every reader of JSON takes as it is
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]
+Value = str | bool | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +23,32 @@ class Fault:
     """One thing that is wrong. ``detail`` says it all in a sentence."""
 
     field: str
-    value: str
+    value: Value
     allowed: str
     detail: str
 
 
+def told_value(value: object) -> Value:
+    """A number and a boolean as they are; anything else as text, cut short, bytes as the text that they are."""
+    if isinstance(value, int | float) and abs(value) <= MOST_EXACT:
+        return value
+    if value is None:
+        return ""
+    return (value.decode(errors="replace") if isinstance(value, bytes) else str(value))[:MOST_CHARACTERS]
+
+
 def not_allowed(field: str, value: object, allowed: str) -> Fault:
-    """A value that is not allowed; bytes as the text that they are."""
-    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-    shown = text[:MOST_CHARACTERS]
-    return Fault(field, shown, allowed, f"{field}: {shown!r} is not allowed; allowed: {allowed}")
+    """A value that is not allowed; null is none at all."""
+    if value is None:
+        return missing(field, allowed)
+    found = told_value(value)
+    shown = repr(found) if isinstance(found, str) else json.dumps(found)
+    return Fault(field, found, allowed, f"{field}: {shown} is not allowed; allowed: {allowed}")
+
+
+def missing(field: str, allowed: str) -> Fault:
+    """A value that is needed and not there."""
+    return Fault(field, "", allowed, f"{field}: missing; allowed: {allowed}")
 
 
 def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
@@ -37,21 +56,21 @@ def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
     place: Sequence[str | int] = details["loc"]
     field, schema = ".".join(str(part) for part in place), _schema_of(model) if model is not None else {}
     if details["type"] == "extra_forbidden":
-        known = ", ".join(_at(schema, schema, place[:-1]).get("properties", ()))
-        return Fault(field, str(details["input"])[:MOST_CHARACTERS], known, f"{field}: unknown; allowed: {known}")
+        known = ", ".join(_at(schema, schema, place[:-1]).get("properties", ())) or "none"
+        return Fault(field, told_value(details["input"]), known, f"{field}: unknown; allowed: {known}")
     asked = _at(schema, schema, place)
     allowed = in_words(asked) or str(details["msg"]).removeprefix("Input should be ")
     if details["type"] == "missing":
         if meaning := str(asked.get("description", "")).rstrip("."):
             allowed = f"{allowed} ({meaning[0].lower()}{meaning[1:]})"
-        return Fault(field, "", allowed, f"{field}: missing; allowed: {allowed}")
+        return missing(field, allowed)
     return not_allowed(field, details["input"], allowed)
 
 
 def body_fault(value: object) -> Fault:
     """A body that is no JSON object, or is not said to be one."""
     if value in (None, b"", ""):
-        return Fault(BODY, "", A_BODY, f"{BODY}: missing; allowed: {A_BODY}")
+        return missing(BODY, A_BODY)
     return not_allowed(BODY, value, A_BODY)
 
 

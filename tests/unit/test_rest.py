@@ -521,6 +521,13 @@ async def test_a_parameter_that_there_is_not_is_told_which_there_are() -> None:
     assert found["detail"] == "sinc: unknown; allowed: since, limit"
 
 
+@pytest.mark.parametrize("path", ["/stream?since=abc", "/jobs/team/a?since=abc"])
+async def test_a_route_without_parameters_refuses_any(path: str) -> None:
+    found = await running().ask(path, status=422)
+    assert (found["field"], found["value"], found["allowed"]) == ("since", "abc", "none")
+    assert found["detail"] == "since: unknown; allowed: none"
+
+
 async def test_a_parameter_that_is_missing_is_told_as_such() -> None:
     found = await running().ask("/comparison", status=422)
     assert (found["field"], found["value"]) == ("policy", "")

@@ -273,7 +273,19 @@ def test_largest_gang(values: dict[str, Any], want: int) -> None:
     assert Settings(**values).largest_gang == want
 
 
+def test_a_config_map_is_taken_as_it_is(tmp_path: Path) -> None:
+    base = Path(__file__).parents[2] / "manifests/base/settings.yaml"
+    plain = tmp_path / "kohort.yaml"
+    plain.write_text(yaml.safe_load(base.read_text())["data"]["kohort.yaml"])
+    assert load_settings(base) == load_settings(plain)
+
+
 BAD_FILES = {
+    "a ConfigMap of something else": (
+        "{kind: ConfigMap, data: {other.yaml: 'a: 1'}}",
+        "the ConfigMap holds no settings; allowed: an entry kohort.yaml; it has other.yaml",
+    ),
+    "a ConfigMap with a list": ("{kind: ConfigMap, data: {kohort.yaml: '[1]'}}", "not a mapping"),
     "list": ("[1, 2]", "not a mapping"),
     "text": ("hello", "not a mapping"),
     "numbers as names": ("1: 2", "not a mapping"),

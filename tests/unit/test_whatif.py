@@ -101,7 +101,34 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "job.spec.tfReplicaSpecs.*.template.spec.schedulerName",
         "kohort",
     ),
-    "a malformed job": ({"job": changed("spec.tfReplicaSpecs.Worker.replicas", -1)}, "job", "Worker.replicas: -1"),
+    "a malformed job": (
+        {"job": changed("spec.tfReplicaSpecs.Worker.replicas", -1)},
+        "job.spec.tfReplicaSpecs.Worker.replicas",
+        "a whole number from 0 to 10000",
+    ),
+    "a minimum above the maximum": (
+        {"job": changed("metadata.annotations", {"kohort.dev/min-workers": "4", "kohort.dev/max-workers": "2"})},
+        "job.metadata.annotations.kohort.dev/max-workers",
+        "4 or more, which is kohort.dev/min-workers",
+    ),
+    "a job of another gang": (
+        {
+            "job": changed(
+                "metadata.ownerReferences",
+                [
+                    {
+                        "kind": "JobSet",
+                        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                        "name": "set",
+                        "uid": "u",
+                        "controller": True,
+                    }
+                ],
+            )
+        },
+        "job.metadata",
+        "ask about the object that it belongs to",
+    ),
     "the name of a job that is there": (
         {"job": changed("metadata.name", "a")},
         "job.metadata.name",
@@ -129,7 +156,23 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "shape.workers",
         "a whole number from 1 to 100000",
     ),
-    "a shape of no amount": ({"shape": {"workers": 1, "requests": {"cpu": "much"}}}, "job", "much"),
+    "a shape of no amount": (
+        {"shape": {"workers": 1, "requests": {"cpu": "much"}}},
+        "shape.requests.cpu",
+        "a Kubernetes quantity such as 500m or 8Gi",
+    ),
+    "a shape with a minimum above its maximum": (
+        {"shape": {"workers": 4, "requests": {}, "min_workers": 4, "max_workers": 2}},
+        "shape.max_workers",
+        "4 or more, which is min_workers",
+    ),
+    "a shape of too many workers": (
+        {"shape": {"workers": 20_000, "requests": {}}},
+        "shape.workers",
+        "a whole number from 0 to 10000",
+    ),
+    "a shape of too many members": ({"shape": {"workers": 6_000, "requests": {}}}, "shape", "at most 5000 members"),
+    "nothing": ({}, "body", "at least one of job, shape, cordon"),
     "an unknown field": ({"jobs": []}, "jobs", "job, shape, cordon"),
     "an unknown field of a part": ({"add_nodes": [{"like": "n1", "x": 1}]}, "add_nodes.0.x", "like, count"),
     "a part without its node": ({"add_nodes": [{}]}, "add_nodes.0.like", "text (the name of a node that there is)"),
@@ -149,6 +192,48 @@ async def test_a_wrong_question(question: dict[str, Any], field: str, allowed: s
     assert allowed in found["allowed"]
     assert found["detail"].startswith(f"{field}: ")
     assert found["detail"].count("not allowed") + found["detail"].count("not known") <= 1, "told once"
+
+
+VALUES: dict[str, tuple[dict[str, Any], object, str]] = {
+    "a number for a job": ({"job": 3}, 3, "job: 3 is not allowed"),
+    "a number below its bounds": ({"shape": {"workers": 0, "requests": {}}}, 0, "shape.workers: 0 is not allowed"),
+    "a truth": ({"policy": True}, True, "policy: true is not allowed"),
+    "a part of one": ({"shape": {"workers": 1.5, "requests": {}}}, 1.5, "shape.workers: 1.5 is not allowed"),
+    "a number that is too large for some": ({"job": 10**30}, str(10**30), f"job: '{10**30}' is not allowed"),
+    "text in a manifest": (
+        {"job": changed("spec.tfReplicaSpecs.Worker.replicas", "four")},
+        "four",
+        "job.spec.tfReplicaSpecs.Worker.replicas: 'four' is not allowed; allowed: a whole number from 0 to 10000",
+    ),
+    "no scheduler": (
+        {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},
+        "",
+        "job.spec.tfReplicaSpecs.*.template.spec.schedulerName: missing; allowed: kohort",
+    ),
+    "null for a list": ({"cordon": None}, "", "cordon: missing; allowed: a list of at most 500 entries"),
+}
+
+
+@pytest.mark.parametrize(("question", "value", "detail"), VALUES.values(), ids=VALUES.keys())
+async def test_a_value_is_told_as_it_was_given(question: dict[str, Any], value: object, detail: str) -> None:
+    found = await ask(running(), 422, **question)
+    assert (found["value"], type(found["value"])) == (value, type(value))
+    assert found["detail"].startswith(detail)
+
+
+async def test_a_number_that_json_has_none_for_is_told_as_text() -> None:
+    answer = await running().client.post(
+        "/v1/what-if", content='{"shape": {"workers": NaN}}', headers={"Content-Type": "application/json"}
+    )
+    assert (answer.status_code, answer.json()["value"]) == (422, "nan")
+
+
+async def test_nodes_that_would_be_added_are_named_plainly_and_counted_on() -> None:
+    more = [{"like": "n1", "count": 2}, {"like": "n1"}]
+    found = await ask(running(), job=changed("spec.tfReplicaSpecs.Worker.replicas", 40), add_nodes=more)
+    nodes = {name for job in found["jobs"] for name in job["after"]["nodes"] if "added" in name}
+    assert nodes <= {"n1 (added 1)", "n1 (added 2)", "n1 (added 3)"}
+    assert nodes, found
 
 
 @pytest.mark.parametrize(

@@ -15,5 +15,7 @@ class ProblemView(View):
     status: int = Field(description="The status.")
     detail: str = Field(description="What is wrong, and what is allowed.")
     field: str = Field("", description="What is wrong: a parameter, a key of the body, body, path or method.")
-    value: str = Field("", description="What was said there, at most 100 characters; empty where it is missing.")
+    value: str | bool | int | float = Field(
+        "", description="What was said there, text of at most 100 characters; empty where it is missing."
+    )
     allowed: str = Field("", description="What may be said there.")

@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
     """asked: what was asked. job: the one job. hurdles: statuses with which the next writes are refused.
 
     cluster: other objects, by path. forwards: the status for whoever wants a port of a pod forwarded.
+    refuses: the problem of whoever posts a question.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class Server(ThreadingHTTPServer):
         self.followers = 0
         self.cluster: Json = {NO_PODS: {"kind": "PodList", "items": []}}
         self.forwards = 404
+        self.refuses: Json = {}
 
     @property
     def url(self) -> str:
@@ -75,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.server.asked.append((self.path, self._body()))
-        self._say(200, WHAT_IF)
+        self._say(self.server.refuses.get("status", 200), self.server.refuses or WHAT_IF)
 
     def do_PATCH(self) -> None:
         body = self._body()

@@ -255,9 +255,22 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
 @pytest.mark.parametrize(
     ("args", "content", "told"),
     [
-        (("-f", "job.yaml"), "a: [", "job.yaml: cannot be read as YAML or JSON"),
+        (
+            ("-f", "job.yaml"),
+            "a:\n  - b: [",
+            "kohort: -f: job.yaml: neither YAML nor JSON: expected the node content, but found '<stream end>', "
+            "in line 2, column 9; give one job's manifest\n",
+        ),
+        (("-f", "job.yaml"), "a: 2024-13-45\n", "-f: job.yaml: neither YAML nor JSON: month must be in 1..12"),
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds 2 objects; allowed: one job's manifest"),
-        (("-f", "none.yaml"), "", "none.yaml: cannot be read"),
+        (
+            ("-f", "job.yaml"),
+            "just text\n",
+            "-f: job.yaml: holds a single value, no mapping; allowed: one job's manifest",
+        ),
+        (("-f", "job.yaml"), "- kind: A\n", "-f: job.yaml: holds a list, no mapping; allowed: one job's manifest"),
+        (("-f", "none.yaml"), "", "-f: none.yaml: No such file or directory; name a file with one job's manifest"),
+        (("-f", "."), "", "-f: .: Is a directory; name a file with one job's manifest"),
         (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
         ((), "", "nothing is asked; give -f FILE or --workers N for a job"),
         (("--workers", "2", "-f", "job.yaml"), "kind: A\n", "-f and --workers exclude one another; give one of them"),
@@ -282,6 +295,28 @@ def test_what_if_says_what_is_wrong_with_the_question(
     assert told in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("field", "args", "code", "told"),
+    [
+        ("cordon", ("--cordon", "nope"), 2, "--cordon: 'nope' is not allowed; allowed: n1"),
+        ("add_nodes.0.like", ("--add-nodes", "nope"), 2, "--add-nodes: 'nope' is not allowed; allowed: n1"),
+        ("job.kind", ("-f", "job.yaml"), 2, "-f: job.yaml: kind: 'nope' is not allowed; allowed: n1"),
+        ("new", ("--cordon", "n1"), 2, "new: 'nope' is not allowed; allowed: n1"),
+        ("namespace", ("--workers", "1"), 1, "namespace: 'nope' is not allowed; allowed: n1"),
+    ],
+)
+def test_what_the_service_refuses_of_a_question_is_told_by_its_option(
+    kohort: Callable[..., Result], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    field: str, args: tuple[str, ...], code: int, told: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text("kind: nope\n")
+    detail = f"{field}: 'nope' is not allowed; allowed: n1"
+    server.refuses = {"status": 422 if code == 2 else 403, "field": field, "detail": detail}
+    found = kohort("what-if", *args)
+    assert (found.exit_code, found.stderr) == (code, f"kohort: {told}\n")
+
+
 def test_what_keeps_the_queue_from_moving_is_a_warning_beside_the_answer(kohort: Callable[..., Result]) -> None:
     found = kohort("queue")
     assert found.stderr == "warning: controller: not heard of for 12 s\n"
@@ -291,6 +326,16 @@ def test_json_and_yaml_are_for_scripts(kohort: Callable[..., Result]) -> None:
     as_json, as_yaml = kohort("queue", "-o", "json"), kohort("-o", "yaml", "queue")
     assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout)
     assert json.loads(as_json.stdout)["jobs"][0]["needs"]["cpu"] == {"quantity": "1500m", "exact": 1500}
+
+
+@pytest.mark.parametrize("command", ["jobs", "queue", "nodes", "plans"])
+def test_scripts_read_the_keys_of_rest(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert {"continue", "remaining"} <= set(json.loads(kohort(command, "-o", "json").stdout))
+    assert "continue" in yaml.safe_load(kohort(command, "-o", "yaml").stdout)
+    after(1, monkeypatch)
+    assert "continue" in json.loads(kohort(command, "-w", "-o", "json").stdout)
 
 
 def test_options_may_stand_before_the_command_or_after_it(kohort: Callable[..., Result], server: Server) -> None:

@@ -65,15 +65,19 @@ def test_another_policy_is_asked_about_the_same_state(kohort: Run, journal: str)
 @pytest.mark.parametrize(
     ("file", "question", "told"),
     [
-        ("nowhere.jsonl", (), "nowhere.jsonl: No such file or directory; name a journal (setting journal.folder)"),
-        ("spoilt.jsonl", (), "spoilt.jsonl, line 1: this is no beginning of a journal"),
-        ("early/journal-000001.jsonl", (), "ends before every list was in; name a later file"),
-        ("journal-000001.jsonl", ("--cordon", "n9"), "cordon: 'n9' is not allowed; allowed: one of n1"),
-        ("journal-000001.jsonl", ("--policy", "magic"), "known are"),
+        (
+            "nowhere.jsonl",
+            ("--cordon", "n1"),
+            "nowhere.jsonl: No such file or directory; name a journal (setting journal.folder)",
+        ),
+        ("spoilt.jsonl", ("--cordon", "n1"), "spoilt.jsonl, line 1: this is no beginning of a journal"),
+        ("early/journal-000001.jsonl", ("--cordon", "n1"), "ends before every list was in; name a later file"),
+        ("journal-000001.jsonl", ("--cordon", "n9"), "kohort: --cordon: 'n9' is not allowed; allowed: one of n1"),
+        ("journal-000001.jsonl", ("--policy", "magic"), "kohort: --policy: 'magic' is not known; known are"),
         (
             "journal-000001.jsonl",
             ("--add-nodes", "n1=0"),
-            "add_nodes.0.count: '0' is not allowed; allowed: a whole number from 1",
+            "kohort: --add-nodes: 0 is not allowed; allowed: a whole number from 1 to 500",
         ),
     ],
 )
@@ -87,3 +91,63 @@ def test_what_cannot_be_asked_is_told(
     assert found.exit_code == 2
     assert told in found.stderr
     assert "Traceback" not in found.output
+
+
+def job(**changes: object) -> str:
+    """The manifest with other workers, or with annotations."""
+    worker = {"replicas": changes.pop("replicas", 2), "template": POD}
+    meta = {"name": "new", "namespace": "team", "annotations": changes}
+    return yaml.safe_dump({**TFJOB, "metadata": meta, "spec": {"tfReplicaSpecs": {"Worker": worker}}})
+
+
+@pytest.mark.parametrize(
+    ("question", "manifest", "told"),
+    [
+        (("--workers", "0"), "", "--workers: 0 is not allowed; allowed: a whole number from 1 to 100000"),
+        (("--workers", "-3"), "", "--workers: -3 is not allowed; allowed: a whole number from 1 to 100000"),
+        (("--workers", "2", "--ps", "-1"), "", "--ps: -1 is not allowed; allowed: a whole number from 0 to 100000"),
+        (
+            ("--workers", "4", "--min", "4", "--max", "2"),
+            "",
+            "--max: 2 is not allowed; allowed: 4 or more, which is --min",
+        ),
+        (
+            ("--workers", "2", "--requests", "cpu=banana"),
+            "",
+            "--requests: cpu: 'banana' is not allowed; allowed: a Kubernetes quantity such as 500m or 8Gi",
+        ),
+        (("--add-nodes", "nope=2"), "", "--add-nodes: 'nope' is not allowed; allowed: one of n1"),
+        (("--uncordon", "nope"), "", "--uncordon: 'nope' is not allowed; allowed: one of n1"),
+        (("--remove-node", "nope"), "", "--remove-node: 'nope' is not allowed; allowed: one of n1"),
+        (
+            ("-f", "job.yaml"),
+            "kind: Pod\nmetadata: {name: a}\n",
+            "-f: job.yaml: kind: 'Pod' is not allowed; allowed: one of",
+        ),
+        (
+            ("-f", "job.yaml"),
+            job(replicas="four"),
+            "-f: job.yaml: spec.tfReplicaSpecs.Worker.replicas: 'four' is not allowed; allowed: a whole number",
+        ),
+        (
+            ("-f", "job.yaml"),
+            job(**{"kohort.dev/min-workers": "4", "kohort.dev/max-workers": "2"}),
+            "-f: job.yaml: metadata.annotations.kohort.dev/max-workers: 2 is not allowed; allowed: 4 or more",
+        ),
+    ],
+)
+def test_what_was_given_wrong_is_told_by_its_option(
+    kohort: Run, journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    question: tuple[str, ...], manifest: str, told: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(manifest)
+    found = kohort("what-if", "--snapshot", journal, *question)
+    assert found.exit_code == 2
+    assert found.stderr.startswith(f"kohort: {told}")
+
+
+def test_a_journal_alone_asks_nothing(kohort: Run, journal: str) -> None:
+    found = kohort("what-if", "--snapshot", journal)
+    assert found.exit_code == 2
+    assert found.stderr.startswith("kohort: nothing is asked; give -f FILE")

@@ -94,6 +94,20 @@ def test_an_option_before_a_command_that_does_not_use_it_is_refused(
     assert told in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("queue", "Only jobs of this namespace; default: all"),
+        ("decisions", "Only jobs of this namespace; default: all"),
+        ("explain", "The namespace of the job; default: that of the kubeconfig's context"),
+        ("suspend", "The namespace of the job; default: that of the kubeconfig's context"),
+        ("what-if", "The namespace of the job; default: that of the kubeconfig's context"),
+    ],
+)
+def test_help_says_what_n_means_for_the_command(kohort: Run, command: str, told: str) -> None:
+    assert told in " ".join(kohort(command, "--help").stdout.split())
+
+
 @pytest.mark.parametrize("asks", ["-h", "--help"])
 def test_help_is_told_whatever_stands_before_the_command(kohort: Run, asks: str) -> None:
     found = kohort("-n", "team", "version", asks)
@@ -122,6 +136,19 @@ def test_a_kubeconfig_that_is_not_there_is_told_before_anything_is_asked(
         assert found.stderr == (
             f"kohort: --kubeconfig: {absent!r}: no such file; give one that is there, or leave it out for KUBECONFIG\n"
         )
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("command", ANY, ids=" ".join)
+def test_a_context_that_is_not_there_is_told_with_those_that_are(
+    by_kubeconfig: Run, server: Server, kubeconfig: Path, command: tuple[str, ...]
+) -> None:
+    without_current = {**yaml.safe_load(kubeconfig.read_text()), "current-context": ""}
+    for content in (kubeconfig.read_text(), yaml.safe_dump(without_current)):
+        kubeconfig.write_text(content)
+        found = by_kubeconfig(*command, "--context", "nope")
+        assert found.exit_code == 2
+        assert found.stderr == "kohort: --context: 'nope' is not allowed; allowed: here\n"
     assert server.asked == []
 
 
