@@ -112,7 +112,7 @@ TABLES = {
     ),
     "nodes of a namespace": (
         ("nodes", "-n", "other"),
-        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 -", *HELD_TABLE],
+        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 6 -", *HELD_TABLE],
     ),
 }  # fmt: skip
 
