@@ -17,7 +17,7 @@ from policy.placement.room import Room
 from policy.systems.base import Drift, Policy, drift_of
 
 MENDS: dict[Reason, str] = {
-    Reason.INVALID: "correct the field that is named: the job is taken up again at once; until then it keeps what it runs",
+    Reason.INVALID: "correct the field that is named: the job is taken up again at once; what runs stays until then",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
     Reason.SUSPENDED: "kohort resume lets it go on; kohort explain names the field",
     Reason.WAITING_FOR_PODS: "see the events of the job: a ResourceQuota or the operator may hold back its pods",

@@ -36,3 +36,15 @@ def test_a_decision_keeps_the_names_of_the_job_and_of_the_one_that_it_was_made_f
     assert {view.job.key for view in views if view.job is not None and view.action != "Remember"} >= {"team/light"}
     assert all(view.job is not None for view in views if view.action in ("Admit", "Bind", "Resize"))
     assert [view.on_behalf_of for view in views if view.action == "Resize"][-1] == "team/heavy"
+
+
+def test_a_start_after_a_suspension_tells_the_resume_in_the_same_manner() -> None:
+    world, journal, one = World().nodes(node("n1")), Journal(), job("a").workers(2, cpu=1)
+    world.start(one)
+    world.see(one.with_(suspended=True))
+    world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())))
+    world.start(one.with_(suspended=False))
+    told(world, journal)
+    said = [line for step in history_view(journal.since(), one.done()) for line in step.told]
+    assert "released: the job is suspended" in said
+    assert "resumed, and started with 2 workers on 1 node" in said
