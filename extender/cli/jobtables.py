@@ -10,11 +10,11 @@ from typing import Final
 from rich.console import Group, RenderableType
 
 from extender.cli.console import age, counted, short, table
-from extender.cli.tables import expected, inputs, text, weight
+from extender.cli.tables import bounded, expected, inputs, text, weight
 from extender.page.words import because
 from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView, NodeRoomView
-from extender.present.views.jobs import JobDetail
+from extender.present.views.jobs import JobDetail, JobView
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
@@ -28,18 +28,19 @@ def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
         ("ROLE", "REPLICAS", "EACH ASKS FOR"),
         ((role.role, str(role.replicas), short(role.requests)) for role in job.roles),
     )
-    return Group(*_lines(_facts(job)), text(""), roles, *_members(job), *_history(job.history, wide=wide))
+    mend = [("mend", here(job.mend))] if job.waits is not None else []
+    told = _lines((*_facts(job), *_reason(job), *mend))
+    return Group(*told, text(""), roles, *_members(job), *_history(job.history, wide=wide))
 
 
 def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
     """Where the job stands, why, what mends it; each member, and what each node lacks for the gang."""
     most = None if wide else CLOSEST_NODES
     rooms = (text(""), table(("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE"), _rooms(job.nodes, most)))
-    history = job.history if wide else job.history[-MOST_STEPS:]
     members = _members(job, None if wide else MOST_MEMBERS)
     return Group(
         *_lines((*_facts(job), *_why(job))), *members, *(rooms if job.nodes else ()),
-        *_history(history, wide=wide),
+        *_history(job.history, None if wide else MOST_STEPS, wide=wide),
     )  # fmt: skip
 
 
@@ -50,9 +51,11 @@ def _lines(told: Sequence[tuple[str, str]] | Iterator[tuple[str, str]]) -> Itera
 def _facts(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "job", f"{job.key} ({job.kind})"
     yield "state", job.state
-    if job.state != "invalid":  # what it asks for could not be read
+    if bounded(job):
         bounds = f"{job.min_workers} to {job.max_workers} allowed"
         yield "workers", f"{job.workers} given, {job.replicas} asked for, {bounds}"
+    elif job.workers:
+        yield "workers", f"{job.workers} given"
     yield "note", job.note
     yield "weight", "" if job.weight is None else weight(job.weight)
     yield "waited", "" if job.waited_seconds is None else age(job.waited_seconds)
@@ -60,10 +63,7 @@ def _facts(job: ExplainView) -> Iterator[tuple[str, str]]:
 
 def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "needs", ", ".join(f"{counted(need.members, need.role)} of {short(need.requests)}" for need in job.needs)
-    if job.waits is not None:
-        yield "reason", job.waits.reason
-        yield "", here(job.waits.text)
-        yield "detail", job.waits.detail
+    yield from _reason(job)
     yield "room", job.arithmetic
     if job.expected is not None:
         yield "expected", f"{expected(job.expected)}: {here(job.expected.basis)}"
@@ -84,6 +84,14 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "mend", here(job.mend)
     for change in job.unblock or ():
         yield "would do", change.text
+
+
+def _reason(job: JobView) -> Iterator[tuple[str, str]]:
+    """Why it is not simply running, with the figures."""
+    if job.waits is not None:
+        yield "reason", job.waits.reason
+        yield "", here(job.waits.text)
+        yield "detail", job.waits.detail
 
 
 def here(said: str) -> str:
@@ -117,12 +125,15 @@ def _lack(node: NodeRoomView) -> int:
     return node.missing["cpu"].exact if "cpu" in node.missing else 0
 
 
-def _history(steps: Sequence[StepView], *, wide: bool) -> Iterator[RenderableType]:
-    """One line a decision; STEP is what it shares with the others that were made together."""
+def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) -> Iterator[RenderableType]:
+    """One line a decision, the newest ``most``; STEP is what it shares with the others that were made together."""
+    older = 0 if most is None else max(0, len(steps) - most)
     if steps:
         yield text("")
         heads = ("STEP", "TIME", "BECAUSE", "WHAT", "INPUTS")
-        yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps)))
+        yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps[older:])))
+    if older:
+        yield text(f"and {older} older; kohort describe shows all")
 
 
 def _steps(steps: Sequence[StepView]) -> Iterator[tuple[str, ...]]:

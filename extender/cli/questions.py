@@ -18,6 +18,7 @@ from extender.cli.showing import show
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from extender.present.views.cluster import NodeView
     from extender.present.views.decisions import DecisionsView
 
 app = typer.Typer(rich_markup_mode=None)
@@ -67,7 +68,10 @@ def jobs(asked: Asked) -> None:
 )
 @shared(REACH, OUTPUT, LIST)
 def nodes(asked: Asked) -> None:
-    """Every node: what is free on it, and each ps and worker by job."""
+    """Every node: what is free on it, and each ps and worker by job.
+
+    With -n, members of other namespaces are counted with OTHERS, the pods that are not Kohort's.
+    """
     from extender.cli import tables
     from extender.present.views.cluster import NodesView
 
@@ -75,11 +79,7 @@ def nodes(asked: Asked) -> None:
         view = _ask(asked, "/v1/nodes", {}, NodesView)
         if not (within := asked.only):
             return view
-        kept = (
-            node.model_copy(update={"members": tuple(m for m in node.members if m.job.startswith(f"{within}/"))})
-            for node in view.nodes
-        )
-        return view.model_copy(update={"nodes": tuple(kept)})
+        return view.model_copy(update={"nodes": tuple(_guests_of(node, within) for node in view.nodes)})
 
     show(look, tables.nodes, asked)
 
@@ -290,6 +290,13 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
     from extender.cli.service import ask
 
     return ask(asked.reach, path, query, view)
+
+
+def _guests_of(node: NodeView, within: str) -> NodeView:
+    """The node with the members of one namespace; the others are counted with the pods that are nobody's here."""
+    kept = tuple(member for member in node.members if member.job.startswith(f"{within}/"))
+    others = node.other_pods + len(node.members) - len(kept)
+    return node.model_copy(update={"members": kept, "other_pods": others})
 
 
 def _only(view: _View, asked: Asked) -> _View:

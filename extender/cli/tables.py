@@ -46,9 +46,21 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
-    bounds = "-" if job.state == "invalid" else f"{job.workers} ({job.min_workers}-{job.max_workers})"
-    row = (job.namespace, job.name, job.kind, bounds, job.state, age(job.waited_seconds), why(job.waits))
-    return (*row, weight(job.weight), str(job.replicas), str(job.gated_pods), job.note or "-") if wide else row
+    row = (job.namespace, job.name, job.kind, _workers(job), job.state, age(job.waited_seconds), why(job.waits))
+    asked = "-" if job.state == "invalid" else str(job.replicas)
+    return (*row, weight(job.weight), asked, str(job.gated_pods), job.note or "-") if wide else row
+
+
+def bounded(job: JobView) -> bool:
+    """Whether its bounds are known: those of a malformed job and of one that is scaled to 0 cannot be read."""
+    return job.state != "invalid" and job.max_workers > 0
+
+
+def _workers(job: JobView) -> str:
+    """What it was given, and its bounds."""
+    if bounded(job):
+        return f"{job.workers} ({job.min_workers}-{job.max_workers})"
+    return str(job.workers) if job.workers else "-"
 
 
 def weight(value: float | None) -> str:

@@ -46,7 +46,7 @@ class Kod2(Section):
         description="Reading of Algorithm 1's admission gate: loose admits what fits, strict only the head.",
     )
     backfill: bool = Field(default=True, description="Let lighter jobs use room that the head of the queue cannot use.")
-    cooldown_seconds: Seconds = Field(default=60, description="A job that was resized is left alone for this long.")
+    cooldown_seconds: Seconds = Field(default=60, description="A job that was shrunk is not grown for this long.")
     weight_mode: Literal["paper", "small-first"] = Field(
         default="paper",
         description="How a job's weight follows from its requests: as the paper prints it, or small jobs first.",

@@ -140,12 +140,16 @@ class WaitingStory:
 
 
 def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
-    """The place in the queue, the reason with its figures, what helps, and what would admit the job now."""
+    """The place in the queue, the reason with its figures, and what helps.
+
+    That is what the policy has proved, what somebody can do at once before what only waits; else what the reason says.
+    """
     waits = job.waits
     mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
     said = [f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
-    said += [f"to mend it: {mend}"] if mend else []
-    said += [f"would start now: {' | '.join(one.text for one in changes[:NAMED_CHANGES])}"] if changes else []
+    proved = sorted(changes, key=lambda one: one.text.startswith("wait "))[:NAMED_CHANGES]
+    helps = " | ".join(one.text for one in proved) or mend
+    said += [f"what helps: {helps}"] if helps else []
     return "; ".join(part for part in said if part)
 
 

@@ -17,8 +17,10 @@ class Word:
 
 QUEUED: Final = Word(
     "Queued",
-    "The job waits: its place in the queue, the reason with its figures, what helps and, of the first five, what would "
-    "admit it now. Written after 20 s, when the reason changes (every ten minutes at most), and once an hour.",
+    "The job waits: its place in the queue, the reason with its figures, and what helps: of the first five what would "
+    "admit it, what can be done at once first and waiting last. Written after 20 s, when the reason changes (every ten "
+    "minutes at most), and once an hour. A place or a change that is another by then is not told by itself: "
+    "`kohort explain` has it as of now.",
 )
 STARVING: Final = Word("Starving", "The job has waited for longer than the starvation limit and goes first; told once.")
 ADMITTED: Final = Word("Admitted", "The gang has been given a node for every member.")

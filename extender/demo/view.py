@@ -19,7 +19,8 @@ from extender.app import Live as Service
 from extender.embedded.observer import Ending, Observer, computes
 from extender.present.decisions import decisions_view
 from extender.present.jobs import job_view, queue_view
-from policy.cluster.model import PS, Node
+from policy.cluster.gang import Gang
+from policy.cluster.model import PS, Job, Node
 from policy.sim.objects import JobObject, PodObject
 
 FRAMES_PER_SECOND: Final = 4
@@ -89,21 +90,41 @@ async def _lines(sides: Sequence[Side], to: Console) -> None:
         elapsed = max(side.observer.elapsed for side in sides)
         if elapsed >= following or ended:
             following = elapsed + LINE_EVERY
-            told = [await side.ask(partial(_line, side.observer)) for side in sides]
+            told = [await side.ask(partial(_line, side)) for side in sides]
             to.print(f"{_clock(elapsed)}  " + "   |   ".join(told), soft_wrap=True)
 
 
-def _line(observer: Observer) -> str:
+def _line(side: Side) -> str:
+    observer = side.observer
     jobs = observer.cluster.jobs
     running = sum(1 for job in jobs if computes(observer.cluster, job))
     ended = sum(1 for job in jobs if job.phase.ended)
     state = "done" if observer.ended else f"CPU at work {observer.at_work:4.0%}"
-    half = sum(1 for _ in observer.stuck())
+    half = sum(1 for _ in half_placed(side))
     waiting = len(jobs) - running - ended
     return (
         f"{observer.name}: {running} compute, {waiting} wait ({half} hold room half-placed), {ended} finished, "
         f"{'stands still' if observer.standstill else state}"
     )
+
+
+def half_placed(side: Side) -> Iterator[tuple[str, int, int]]:
+    """Jobs of which members hold room while others lack a node: (name, members bound, members asked for).
+
+    A gang that is being bound, or whose pods start, has its node for every member already.
+    """
+    planned: set[str] = set()
+    if side.service is not None:
+        snapshot = side.service.ledger.snapshot
+        planned = {job.name for job in snapshot.running() if has_room(job, snapshot.gang(job.uid))}
+    for name, held, asked in side.observer.stuck():
+        if held < asked and name not in planned:
+            yield name, held, asked
+
+
+def has_room(job: Job, gang: Gang) -> bool:
+    """Whether each member of the gang at its minimum has a node."""
+    return set(job.slots(min(gang.workers, job.min_workers), gang.ps)) <= set(gang.nodes)
 
 
 # -- one frame -----------------------------------------------------------------------------------
@@ -115,7 +136,7 @@ async def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableTy
     head = Text(f"kohort demo   {_clock(elapsed)} of the clusters' time, {speed:g} times real speed", style="bold")
     wide = sides if width >= NARROWEST else sides[:1]
     panels = [await side.ask(partial(_panel, side)) for side in wide]
-    lines = [Text(await side.ask(partial(_line, side.observer))) for side in sides[len(wide) :]]
+    lines = [Text(await side.ask(partial(_line, side))) for side in sides[len(wide) :]]
     return Group(head, Columns(panels, equal=True, expand=True) if len(panels) > 1 else panels[0], *lines)
 
 
@@ -125,7 +146,7 @@ def _panel(side: Side) -> Panel:
     if side.service is not None:
         parts += [Text(), _queue(side.service), Text(), _decisions(side.service, observer.cluster.started)]
     else:
-        parts += [Text(), _halves(observer)]
+        parts += [Text(), _halves(side)]
     finished = sum(1 for job in observer.cluster.jobs if job.phase.ended)
     title = f"{TITLES[observer.name]}: {finished} of {len(observer.cluster.trace.jobs)} finished"
     return Panel(Group(*parts), title=title, subtitle=f"CPU at work {observer.at_work:.0%}")
@@ -211,8 +232,8 @@ def _decisions(service: Service, started: float) -> Group:
     return Group(Text("decisions", "bold"), *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
 
 
-def _halves(observer: Observer) -> Group:
-    lines = [f"{name}: {held} of {asked} placed, computes nothing" for name, held, asked in observer.stuck()]
+def _halves(side: Side) -> Group:
+    lines = [f"{name}: {held} of {asked} placed, computes nothing" for name, held, asked in half_placed(side)]
     return Group(Text("half-placed", "bold"), *(Text(line, "red") for line in lines))
 
 

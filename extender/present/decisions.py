@@ -64,8 +64,10 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
         case Migrate():
             text = f"moved whole to {_count(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
-        case Reject() | Released():
-            return {"reason": effect.reason.value, "text": effect.reason.text}
+        case Reject():
+            return {"reason": effect.reason.value, "text": _plain(effect.reason)}
+        case Released():
+            return {"reason": effect.reason.value, "text": f"released: {_plain(effect.reason)}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case Edited():
@@ -73,11 +75,16 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
         case Bind():
             return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": f"bound to {effect.node}"}
         case RefuseBind():
-            return {"pod": subject.pod or effect.uid, "reason": effect.reason.value, "text": effect.reason.text}
+            return {"pod": subject.pod or effect.uid, "reason": effect.reason.value, "text": _plain(effect.reason)}
         case Remember():
             return {"text": f"remembered {effect.key}"}
         case _:
             assert_never(effect)
+
+
+def _plain(reason: Reason) -> str:
+    """The reason's sentence without the name that pods' conditions need: here everything is Kohort's."""
+    return reason.text.removeprefix("kohort: ")
 
 
 def _edited(edit: Edited) -> str:

@@ -92,9 +92,13 @@ def _story(told: Explanation, job: Job) -> dict[str, object]:
 
 
 def _resume(job: Job) -> str:
-    """What lets it go on: the field differs by kind."""
+    """What lets it go on: the field differs by kind, and one that has none is stopped by no replicas."""
     kind = KINDS.get(job.kind)
-    return f"set {kind.suspended_by} to false, as `kohort resume {job.key}` does" if kind is not None else ""
+    if kind is None:
+        return ""
+    if not kind.suspends:
+        return f"scale it up again: kubectl -n {job.namespace} scale {kind.kind.lower()} {job.name} --replicas=N"
+    return f"set {kind.suspended_by} to false, as `kohort resume {job.key}` does"
 
 
 def _drift(drift: Drift, now: float) -> DriftView:

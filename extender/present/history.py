@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from extender.present.decisions import decisions_view
 from extender.present.views.decisions import DecisionView, StepView
 from extender.state.journal import Entry
-from policy.cluster.actions import Bind, RefuseBind
+from policy.cluster.actions import Admit, Bind, RefuseBind, Released
 from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
 
 
 def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
     """The steps in which something was decided about the job, oldest first; bindings of one step as one line."""
     kept = list(entries)
     mine = {entry.sequence for entry in kept if _concerns(entry, job.uid)}
-    told = [one for one in decisions_view(kept, 0, len(kept)) if one.sequence in mine]
+    told = _with_resumes(one for one in decisions_view(kept, 0, len(kept)) if one.sequence in mine)
     return tuple(_step(list(found)) for _, found in groupby(told, key=lambda one: one.generation))
+
+
+def _with_resumes(told: Iterable[DecisionView]) -> Iterator[DecisionView]:
+    """A start after a suspension says so: nothing is decided at the resume itself, and so no entry tells it."""
+    stopped = False
+    for one in told:
+        if one.action == Released.__name__:
+            stopped = one.reason == Reason.SUSPENDED.value
+        resumed = stopped and one.action == Admit.__name__
+        stopped = stopped and not resumed
+        yield one.model_copy(update={"text": f"resumed, and {one.text}"}) if resumed else one
 
 
 def _concerns(entry: Entry, uid: str) -> bool:

@@ -71,7 +71,9 @@ def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobD
 
 
 def _in_queue(job: Job, gang: Gang) -> bool:
-    return not (job.invalid or job.finished) and gang.state in (State.WAITING, State.RELEASING, State.PAUSED)
+    """Whether it waits; one that its user has suspended does not, though it keeps its arrival."""
+    stopped = job.invalid or job.finished or job.suspended
+    return not stopped and gang.state in (State.WAITING, State.RELEASING, State.PAUSED)
 
 
 def _gated(snapshot: Snapshot, job: Job) -> int:

@@ -17,7 +17,7 @@ from policy.placement.room import Room
 from policy.systems.base import Drift, Policy, drift_of
 
 MENDS: dict[Reason, str] = {
-    Reason.INVALID: "correct the field that is named; the job is taken up again at once",
+    Reason.INVALID: "correct the field that is named: the job is taken up again at once; what runs stays until then",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
     Reason.SUSPENDED: "kohort resume lets it go on; kohort explain names the field",
     Reason.WAITING_FOR_PODS: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
@@ -115,7 +115,8 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     waits = gang.state not in ADMITTED and not completed
     held = held_room(snapshot, None if waits else job)
     asks = waits and (verdict is None or verdict.reason not in BARRED)
-    nodes = _nodes(snapshot, job) if asks else ()
+    sized = asks and job.size > 0  # one that is scaled to 0, or a group before its pods, lacks nothing anywhere
+    nodes = _nodes(snapshot, job) if sized else ()
     return Explanation(
         job=job.key,
         state=gang.state,
@@ -130,7 +131,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         missing_pods="" if completed else missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
-        arithmetic=_arithmetic(snapshot, job, nodes) if asks and job.roles else "",
+        arithmetic=_arithmetic(snapshot, job, nodes) if sized else "",
         drift=drift_of(policy, snapshot, job_uid, now),
     )
 
@@ -146,7 +147,7 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     gang = snapshot.gang(job.uid)
     if not snapshot.synced:
         return Verdict(Reason.NOT_SYNCED)
-    if gang.state not in ADMITTED:
+    if gang.state not in ADMITTED or job.invalid:
         return reason_of(snapshot, job)
     if gang.waits_for:
         return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
@@ -197,7 +198,7 @@ def _why(place: Place, own: Place) -> str:
 def _needs(job: Job) -> tuple[RoleNeed, ...]:
     rigid = [RoleNeed(role.name, role.replicas, role.requests) for role in job.rigid]
     worker = [RoleNeed(job.worker.name, job.min_workers, job.worker.requests)] if job.worker else []
-    return (*rigid, *worker)
+    return tuple(need for need in (*rigid, *worker) if need.members)
 
 
 def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:

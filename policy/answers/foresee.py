@@ -159,7 +159,8 @@ class Course:
         if reason_of(self._begun, job).reason not in WAITS_FOR_ROOM:
             return reason_of(self._begun, job).reason.text.removeprefix("kohort: ")
         if silent:
-            return f"{_names(silent)} {'does' if len(silent) == 1 else 'do'} not tell how long it trains"
+            does, they = ("does", "it trains") if len(silent) == 1 else ("do", "they train")
+            return f"{_names(silent)} {does} not tell how long {they}"
         return "no end of a running job gives it room"
 
 

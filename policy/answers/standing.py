@@ -17,6 +17,7 @@ from policy.placement.room import Room
 from policy.systems.base import Policy, grows_again
 
 ALL_GROWTH = "nothing: it has as many workers as it may have"
+MALFORMED = "its malformed field: it keeps what it runs, and gets nothing until that is corrected"
 RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
 
 
@@ -53,6 +54,8 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
+    if job.invalid:  # what it asks for cannot be read, so nobody knows where it would go now
+        return f"on {len(hosts)} nodes ({spread})"
     room = Room.of(snapshot)
     for slot, node in gang.nodes.items():
         pod = snapshot.member(job.uid, slot)
@@ -84,6 +87,8 @@ def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) ->
 def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
     """That without which the policy would give the job another worker."""
     gang = snapshot.gang(job.uid)
+    if job.invalid:
+        return MALFORMED
     if job.note:
         return job.note
     if not job.elastic or job.worker is None:

@@ -157,8 +157,8 @@ def tells_why(plane: ControlPlane, job: TFJob) -> None:
     wanted = (
         "the gang waits for room",
         "cpu",
-        "to mend it: wait for a job to end",
-        "would start now: wait for the end of team/stays",
+        "what helps: ",
+        "wait for the end of team/stays",
     )
     assert [text for text in wanted if text not in line] == [], line
 

@@ -702,7 +702,7 @@ def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_momen
     (event,) = queued(story, waiting(21), 1002.0)
     assert (event["reason"], event["type"], event["regarding"]["name"]) == ("Queued", "Normal", "mnist")
     assert event["note"].startswith(
-        "number 2 in the queue; the gang waits for room; cpu 3000; to mend it: wait for a job to end"
+        "number 2 in the queue; the gang waits for room; cpu 3000; what helps: wait for a job to end"
     )
     assert queued(story, waiting(30), 1011.0) == []
 
@@ -820,9 +820,12 @@ def test_a_job_that_starves_is_told_once() -> None:
 
 def test_what_would_admit_the_job_now_is_told() -> None:
     queue = waiting(100)
-    changes = [ChangeView(kind="nodes", size=1, text=f"add {n} nodes") for n in (1, 2, 3)]
+    texts = ("wait 575 s", "add 1 nodes", "wait for the end of team/a", "take 2 workers: 2 from team/a")
+    changes = [ChangeView(kind="nodes", size=1, text=text) for text in texts]
     event = WaitingStory("host-1", Quota()).queued(queue.jobs[0], changes, 1000.0)
-    assert event["note"].endswith("; would start now: add 1 nodes | add 2 nodes")
+    told = "; what helps: add 1 nodes | take 2 workers: 2 from team/a"
+    assert event["note"].endswith(told), "what can be done at once comes first, and it is the one part that helps"
+    assert event["note"].count("helps") == 1
 
 
 def test_a_note_is_never_longer_than_the_api_takes() -> None:

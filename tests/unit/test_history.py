@@ -3,7 +3,9 @@
 from extender.present.decisions import decisions_view
 from extender.present.history import history_view
 from extender.state.journal import Journal
+from policy.cluster.actions import Admit, Released
 from policy.cluster.events import JobGone, PodGone
+from policy.cluster.reasons import Reason
 from tests.builders import World, job, node
 
 
@@ -36,3 +38,15 @@ def test_a_decision_keeps_the_names_of_the_job_and_of_the_one_that_it_was_made_f
     assert {view.job.key for view in views if view.job is not None and view.action != "Remember"} >= {"team/light"}
     assert all(view.job is not None for view in views if view.action in ("Admit", "Bind", "Resize"))
     assert [view.on_behalf_of for view in views if view.action == "Resize"][-1] == "team/heavy"
+
+
+def test_a_start_after_a_suspension_tells_the_resume_in_the_same_manner() -> None:
+    world, journal, one = World().nodes(node("n1")), Journal(), job("a").workers(2, cpu=1)
+    world.start(one)
+    told(world, journal)
+    start = tuple(entry.effect for entry in journal.since() if isinstance(entry.effect, Admit))
+    for effects in ((Released(job_uid="job-a", plan="", reason=Reason.SUSPENDED),), start):
+        journal.write(world.now, world.snapshot.generation + 1, ["JobSeen"], effects, snapshots=[world.snapshot])
+    said = [line for step in history_view(journal.since(), one.done()) for line in step.told]
+    assert "released: the job is suspended" in said
+    assert said[-1].startswith("resumed, and started with 2 workers")

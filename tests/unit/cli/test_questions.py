@@ -74,7 +74,8 @@ TABLES = {
     "describe": (
         ("describe", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
-         "waited 3m12s", "", "ROLE REPLICAS EACH ASKS FOR", "worker 2 1.5 cpu 8Gi", "", "MEMBER POD NODE STATE",
+         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail [red]3?[2J cpu",
+         "mend add nodes", "", "ROLE REPLICAS EACH ASKS FOR", "worker 2 1.5 cpu 8Gi", "", "MEMBER POD NODE STATE",
          "ps-0 big-ps-0 - gated", *HISTORY],
     ),
     "top": (
@@ -112,7 +113,7 @@ TABLES = {
     ),
     "nodes of a namespace": (
         ("nodes", "-n", "other"),
-        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 -", *HELD_TABLE],
+        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 6 -", *HELD_TABLE],
     ),
 }  # fmt: skip
 
@@ -137,6 +138,27 @@ def test_explain_of_an_invalid_job_tells_no_numbers_that_nobody_could_read(
     assert "workers" not in told
     assert "kohort explain" not in told, "that is this answer"
     assert kohort("jobs").stdout.splitlines()[1].split()[3:5] == ["-", "invalid"]
+
+
+def test_a_job_without_bounds_tells_none(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    none = {**JOB, "state": "suspended", "workers": 0, "min_workers": 0, "max_workers": 0, "replicas": 0}
+    wrong = {**JOB, "state": "invalid", "workers": 4, "replicas": 0}
+    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", none)
+    monkeypatch.setitem(ANSWERS, "/v1/jobs", {"generation": 1, "jobs": [none, wrong]})
+    assert "workers" not in kohort("explain", "team/big").stdout
+    assert [line.split()[3] for line in kohort("jobs").stdout.splitlines()[1:]] == ["-", "4"]
+
+
+def test_explain_says_how_many_older_steps_it_leaves_out(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ANSWERS["/v1/explain/team/big"]
+    steps = [{**one["history"][0], "step": 700 + at} for at in range(13)]
+    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**one, "history": steps})
+    told = kohort("explain", "team/big").stdout
+    assert "702" not in told
+    assert "and 3 older; kohort describe shows all" in told
+    assert "702" in kohort("describe", "team/big").stdout
 
 
 def test_a_malformed_job_is_found_where_people_look_for_it(

@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -28,6 +29,7 @@ from policy.sim.pods.run import simulate
 from policy.sim.report import JobOutcome, Result
 from policy.sim.traces import kod2
 from policy.systems import make_policy
+from tests.builders import World, job, members
 
 SPEED = 120.0
 ROW = {"name", "jobs", "finished", "mean_jct_seconds", "makespan_seconds", "utilisation"}
@@ -174,3 +176,14 @@ async def test_a_thread_beside_a_paced_loop_may_ask_for_its_time() -> None:
 @asynccontextmanager
 async def asked_beside(clock: Clock) -> AsyncIterator[tuple[float, float, float]]:
     yield clock.now(), await asyncio.to_thread(clock.now), clock.now()
+
+
+def test_a_gang_with_a_node_for_every_member_is_not_half_placed() -> None:
+    world = World().nodes("n1")
+    one = job("a").ps().workers(2).done()
+    world.submit(one)
+    world.see(*members(one))
+    gang = world.gang("a")
+    assert gang.nodes
+    assert demo_view.has_room(one, gang)
+    assert not demo_view.has_room(one, replace(gang, nodes=dict(list(gang.nodes.items())[:1])))

@@ -1,7 +1,10 @@
 """What a job's page says of why the job stands where it stands."""
 
+from dataclasses import replace
+
 import pytest
 
+from extender.page.marks import Looks
 from extender.page.rows import Rows
 from extender.present.explain import deeper, explain_view
 from extender.present.views.explain import RunningView
@@ -41,3 +44,41 @@ def test_what_lets_a_rigid_gang_grow_is_told_by_its_kind(kind: str, told: str) -
     running = deeper(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now)["running"]
     assert isinstance(running, RunningView)
     assert running.growth == told
+
+
+def test_a_malformed_job_that_runs_names_its_field_and_says_nothing_of_what_cannot_be_read() -> None:
+    made = World().nodes("n1").start(job("a").ps().workers(1, 4))
+    said = "kohort.dev/min-workers: 'banana' is not allowed"
+    bare = replace(made.snapshot.jobs["job-a"], roles=(), min_workers=0, max_workers=0, elastic=False, invalid=said)
+    made.see(bare)
+    view = explain_view(made.snapshot, bare, made.policy, made.now)
+    assert view.waits is not None
+    assert (view.state, view.waits.reason, view.waits.detail) == ("invalid", "JobInvalid", said)
+    assert view.mend.startswith("correct the field")
+    assert "banana" in panel(made)
+    running = deeper(made.snapshot, bare, made.policy, made.now)["running"]
+    assert isinstance(running, RunningView)
+    assert running.growth.startswith("its malformed field")
+
+
+def stopped(**changes: object) -> World:
+    made = World().nodes("n1")
+    made.submit(job("a", suspended=True).workers(2).with_(**changes))
+    made.pass_time(30)
+    return made
+
+
+def test_one_that_is_scaled_to_0_is_scaled_up_again_and_lacks_nothing_that_could_be_told() -> None:
+    made = stopped(kind="StatefulSet", min_workers=0, max_workers=0, suspends=False)
+    one = made.snapshot.jobs["job-a"]
+    view = explain_view(made.snapshot, one, made.policy, made.now)
+    assert view.mend == "scale it up again: kubectl -n team scale statefulset a --replicas=N"
+    assert (view.arithmetic, view.nodes, view.needs) == ("", (), ())
+    assert "of 0" not in Rows("").html("jobhead", job=view, look=Looks().of("job-a"), now=made.now)
+
+
+def test_a_suspended_job_does_not_wait() -> None:
+    made = stopped()
+    view = explain_view(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now)
+    assert (view.state, view.waited_seconds) == ("suspended", None)
+    assert view.mend == "set spec.runPolicy.suspend to false, as `kohort resume team/a` does"

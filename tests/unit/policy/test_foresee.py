@@ -127,3 +127,11 @@ def test_pods_of_others_never_end() -> None:
     world.see(guest("other", "n1", cpu=8))
     world.submit(job("waits").workers(2, cpu=4, memory=1))
     assert foresee(world.snapshot, world.policy, world.now)["job-waits"].at is None
+
+
+def test_several_that_do_not_tell_are_several() -> None:
+    world = World().nodes(node("n1", cpu=4))
+    world.start(job("a").workers(1, cpu=2), job("b").workers(1, cpu=2))
+    world.submit(job("waits").workers(1, cpu=2).arrived(1))
+    start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
+    assert start.basis == "team/a, team/b do not tell how long they train"
