@@ -15,7 +15,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
 from policy.transitions.facts import land
 from policy.transitions.gangs import (
-    any_holds_room,
+    any_bound,
     bind,
     bound_slots,
     complete,
@@ -233,7 +233,7 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
         return []
     draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.misses))
     gang = replace(gang, misses=gang.misses + 1)
-    if gang.state is State.PLANNED and not any_holds_room(draft, gang.job_uid):
+    if gang.state is State.PLANNED and not any_bound(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     effects: list[Effect] = []
     if uid in gang.held:

@@ -61,6 +61,11 @@ def any_holds_room(draft: Draft, job_uid: str) -> bool:
     return any(pod.holds_room for pod in pods_of(draft, job_uid))
 
 
+def any_bound(draft: Draft, job_uid: str) -> bool:
+    """Whether a pod of the job holds room and is not going: it would have to be released."""
+    return any(pod.holds_room and not pod.terminating for pod in pods_of(draft, job_uid))
+
+
 def any_stays(draft: Draft, job_uid: str) -> bool:
     """Whether a pod of the job is bound and will stay: the job has started, or is being started."""
     nodes = draft.read("nodes")
@@ -166,13 +171,16 @@ def nobody_awaited(gang: Gang, now: float) -> dict[str, object]:
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
-    """Drop the plan: back to the queue where nothing is bound, else release the bound members first."""
+    """Drop the plan: back to the queue where nothing is bound, else release the bound members first.
+
+    What others have deleted is not released: on a node that is down it may be going for hours.
+    """
     effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
     rules = rules_of(draft)
     if back_off:
         attempts = gang.attempts + 1
         gang = replace(gang, attempts=attempts, not_before=now + _pause(rules, attempts))
-    if any_holds_room(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
+    if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
         deadline = now + LOST_BINDING_SECONDS
         move(draft, cleared(gang), Move.RELEASE, deadline=deadline)
     else:

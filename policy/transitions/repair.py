@@ -10,7 +10,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
-from policy.transitions.gangs import any_holds_room, forget, give_up, job_of, plan_name
+from policy.transitions.gangs import any_bound, forget, give_up, job_of, plan_name
 
 
 def repair(draft: Draft, now: float) -> list[Effect]:
@@ -27,7 +27,7 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     missing = holes(draft.view(), job, gang)
     if not missing:
         return []
-    if gang.state is State.PLANNED and not any_holds_room(draft, job.uid):
+    if gang.state is State.PLANNED and not any_bound(draft, job.uid):
         # Nothing is bound yet: the policy plans the gang anew, whole, in this very step.
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     gang, effects = forget(draft, gang, missing)

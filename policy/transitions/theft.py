@@ -15,7 +15,7 @@ from policy.cluster.model import Job, Node
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge
-from policy.transitions.gangs import any_holds_room, give_up, job_of
+from policy.transitions.gangs import any_bound, give_up, job_of
 
 
 def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
@@ -38,7 +38,7 @@ def _planned_on(draft: Draft, name: str) -> Iterator[Gang]:
         return
     for uid, gang in draft.read("gangs").items():
         planned = gang.state is State.PLANNED and gang.whole and not gang.waits_for and name in gang.nodes.values()
-        if planned and not any_holds_room(draft, uid):
+        if planned and not any_bound(draft, uid):
             yield gang
 
 
