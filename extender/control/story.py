@@ -147,7 +147,7 @@ def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
     waits = job.waits
     mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
     said = [f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
-    proved = sorted(changes, key=lambda one: one.text.startswith("wait "))[:NAMED_CHANGES]
+    proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
     helps = " | ".join(one.text for one in proved) or mend
     said += [f"what helps: {helps}"] if helps else []
     return "; ".join(part for part in said if part)

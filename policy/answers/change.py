@@ -23,8 +23,14 @@ class Kind(StrEnum):
     TARGET = "target"
     UNCORDON = "uncordon"
     WORKERS = "workers"
+    DELETE = "delete"
     END = "end"
     NODES = "nodes"
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether nobody does anything but wait."""
+        return self in (Kind.WAIT, Kind.END)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,8 +160,8 @@ def _ended(snapshot: Snapshot, job: Job) -> Iterator[Change]:
     holders = [one for one in snapshot.jobs.values() if one.uid != job.uid and _holds(snapshot, one)]
     whole = {one.uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(one.uid)) for one in holders}
     for other in sorted(holders, key=lambda one: (not one.finished, whole[one.uid], one.key)):
-        what = "delete finished job" if other.finished else "wait for the end of"
-        yield Change(Kind.END, f"{what} {other.key}", 1, partial(_without, other.uid))
+        kind, what = (Kind.DELETE, "delete finished job") if other.finished else (Kind.END, "wait for the end of")
+        yield Change(kind, f"{what} {other.key}", 1, partial(_without, other.uid))
 
 
 def _holds(snapshot: Snapshot, job: Job) -> bool:

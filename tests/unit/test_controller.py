@@ -36,6 +36,7 @@ from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from extender.present.views.orders import DesiredView
+from policy.answers.change import Kind
 from policy.cluster.orders import PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
 from tests.unasked import Unasked
@@ -820,8 +821,11 @@ def test_a_job_that_starves_is_told_once() -> None:
 
 def test_what_would_admit_the_job_now_is_told() -> None:
     queue = waiting(100)
-    texts = ("wait 575 s", "add 1 nodes", "wait for the end of team/a", "take 2 workers: 2 from team/a")
-    changes = [ChangeView(kind="nodes", size=1, text=text) for text in texts]
+    texts = {
+        Kind.WAIT: "wait 575 s", Kind.NODES: "add 1 nodes", Kind.END: "wait for the end of team/a",
+        Kind.WORKERS: "take 2 workers: 2 from team/a",
+    }  # fmt: skip
+    changes = [ChangeView(kind=kind, size=1, text=text) for kind, text in texts.items()]
     event = WaitingStory("host-1", Quota()).queued(queue.jobs[0], changes, 1000.0)
     told = "; what helps: add 1 nodes | take 2 workers: 2 from team/a"
     assert event["note"].endswith(told), "what can be done at once comes first, and it is the one part that helps"

@@ -26,9 +26,10 @@ def smaller(
     if change.kind is Kind.WAIT:
         yield from ((snapshot, change.size * tenth) for tenth in TENTHS)
         return
+    ends = partial(_smaller_ends, policy=policy, now=now)
     made: dict[Kind, Callable[[Snapshot, Job, Change], Iterator[Snapshot]]] = {
         Kind.MIN_WORKERS: _minima, Kind.REPLICAS: _replicas, Kind.UTILITY: _worths, Kind.TARGET: _targets,
-        Kind.UNCORDON: _nothing, Kind.END: partial(_smaller_ends, policy=policy, now=now), Kind.NODES: _nodes,
+        Kind.UNCORDON: _nothing, Kind.NODES: _nodes, Kind.DELETE: ends, Kind.END: ends,
     }  # fmt: skip
     if change.kind in made:
         yield from ((less, change.wait) for less in made[change.kind](snapshot, one, change))

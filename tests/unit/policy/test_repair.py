@@ -24,9 +24,11 @@ from tests.builders import (
     PodGone,
     PodSeen,
     RefuseBind,
+    Released,
     Synced,
     World,
     job,
+    members,
     node,
 )
 
@@ -77,6 +79,20 @@ def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_firs
     assert {o.name for o in orders} == {"a-ps-0", "a-worker-0"}
     world.do(*(PodGone(o.uid) for o in orders))
     assert (world.state("a"), world.snapshot.jobs["job-a"].arrival) == (State.WAITING, START)
+
+
+def test_a_plan_whose_only_bound_member_is_going_already_is_given_up_without_a_release() -> None:
+    """Its node is down, so it may be going for hours; the other worker has done its part (simulation seed 807)."""
+    gang = job("a", suspends=True).workers(1, 3).replicas(3).done()
+    lost, done, _ = members(gang)
+    found = (replace(lost, node="n1", terminating=True), replace(done, node="n2", phase=Phase.SUCCEEDED))
+    world = World()
+    world.do(NodeSeen(node("n1", ready=False)), NodeSeen(node("n2")), JobSeen(gang), *map(PodSeen, found), Synced())
+    assert (world.state("a"), world.plan("a")["worker-0"]) == (State.PLANNED, "n2")
+    effects = world.pass_time(31)
+    assert [e.reason for e in effects if isinstance(e, Released)] == [Reason.BARRIER_TIMEOUT]
+    orders = desired(world.snapshot, 500)
+    assert (world.state("a"), orders.suspend, orders.release) == (State.WAITING, (), ())
 
 
 def test_a_gang_of_pods_that_nobody_would_create_anew_is_not_released() -> None:

@@ -108,7 +108,7 @@ def test_a_finished_job_that_keeps_its_room_is_named_first() -> None:
     done = world.snapshot.jobs["job-a"]
     world.see(replace(done, finished=True))
     world.submit(job("b").workers(2, cpu=4).arrived(1))
-    assert asked(world, "b")[Kind.END].text == "delete finished job team/a"
+    assert asked(world, "b")[Kind.DELETE].text == "delete finished job team/a"
 
 
 def test_a_gang_that_no_wait_can_help_is_told_how_many_nodes_would() -> None:
