@@ -255,5 +255,11 @@ def _lasting(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))
     if job.size > snapshot.rules.largest_gang:
         return Verdict(Reason.WINDOW_TOO_SHORT, f"{job.size} members, largest gang {snapshot.rules.largest_gang}")
-    missing = missing_pods(snapshot, job)
+    missing = missing_pods(snapshot, job) or _none_to_bind(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
+
+
+def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
+    """A job whose pods have all succeeded, or are going, would hold a plan's room for nobody."""
+    free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
+    return "" if free else "none that is not done"

@@ -84,11 +84,13 @@ def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_firs
 def test_a_plan_whose_only_bound_member_is_going_already_is_given_up_without_a_release() -> None:
     """Its node is down, so it may be going for hours; the other worker has done its part (simulation seed 807)."""
     gang = job("a", suspends=True).workers(1, 3).replicas(3).done()
-    lost, done, _ = members(gang)
+    lost, done, comes = members(gang)
     found = (replace(lost, node="n1", terminating=True), replace(done, node="n2", phase=Phase.SUCCEEDED))
     world = World()
     world.do(NodeSeen(node("n1", ready=False)), NodeSeen(node("n2")), JobSeen(gang), *map(PodSeen, found), Synced())
-    assert (world.state("a"), world.plan("a")["worker-0"]) == (State.PLANNED, "n2")
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods"), "there is nobody to bind"
+    world.see(comes)
+    assert (world.state("a"), world.plan("a")["worker-2"]) == (State.PLANNED, "n2")
     effects = world.pass_time(31)
     assert [e.reason for e in effects if isinstance(e, Released)] == [Reason.BARRIER_TIMEOUT]
     orders = desired(world.snapshot, 500)
