@@ -6,6 +6,7 @@ it says is found again from the API after a restart: a bound pod's place stands 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -180,17 +181,23 @@ def _role(kin: Kin) -> str:
 
 
 def _settle(family: Family, uids: list[str], roles: Mapping[str, str]) -> None:
-    """A place for each that has none: the one in which it was bound, else the first that is free."""
+    """A place for each that has none: the one in which it was bound, else the first that is free.
+
+    Whoever is there without having been bound in it gives way, as it would after a restart.
+    """
     wanted = {uid: family.kin[uid].wish for uid in uids if family.kin[uid].pod.node and family.kin[uid].wish}
     taken = {slot: uid for uid in uids if (slot := family.places.get(uid)) is not None}
-    for uid in uids:
+    homeless = deque(uid for uid in uids if uid not in family.places)
+    while homeless:
+        uid = homeless.popleft()
         wish = wanted.get(uid)
-        if uid in family.places or wish is None or wish.role != roles[uid]:
+        if wish is None or wish.role != roles[uid]:
             continue
         holder = taken.get(wish)
-        if holder is None or not family.kin[holder].pod.node:
+        if holder is None or wanted.get(holder) != wish:
             if holder is not None:
                 del family.places[holder]
+                homeless.append(holder)
             family.places[uid], taken[wish] = wish, uid
     for uid in uids:
         if uid not in family.places:

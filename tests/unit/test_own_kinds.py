@@ -287,6 +287,27 @@ def test_a_follower_takes_the_number_with_which_the_leader_has_bound_a_pod() -> 
     assert deployed.written == {}
 
 
+def test_whoever_was_bound_without_a_number_gives_way_to_the_pod_that_was_bound_with_it() -> None:
+    """By another scheduler, while a follower had other numbers than the leader (simulation seed 1222)."""
+    deployed = Deployed()
+    for name in "abc":
+        deployed.sees(replica(name))
+    deployed.sees(replica("c", "n1"))
+    for name, slot in (("b", "worker-2"), ("a", "worker-1")):
+        deployed.sees(replica(name, "n1", slot))
+    assert deployed.slots == {"a": 1, "b": 2, "c": 0}
+
+
+def test_who_gives_way_goes_back_to_the_number_with_which_it_was_bound() -> None:
+    """The last has taken the place of one that is gone, and the pod that comes was bound in that very place."""
+    deployed = Deployed(workers=2)
+    deployed.sees(replica("a", "n1", "worker-0"))
+    deployed.sees(replica("b", "n1", "worker-2"))
+    assert deployed.slots == {"a": 0, "b": 1}
+    deployed.sees(replica("c", "n1", "worker-1"))
+    assert deployed.slots == {"a": 0, "b": 2, "c": 1}
+
+
 def test_where_another_than_the_last_was_removed_the_last_one_takes_its_place() -> None:
     deployed = Deployed(workers=3)
     for index, name in enumerate("abcd"):
