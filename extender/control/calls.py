@@ -196,8 +196,8 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or kind.scale:
         return Refused(0, "NoObject", f"jobs of kind {order.kind} hold no notes")
-    written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
-    notes = {"metadata": {"annotations": written | _by(leader)}}
+    told = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
+    notes = {"metadata": {"annotations": {**told, **_by(leader)}}}
     ref = Ref(kind.resource, order.namespace, order.name)
     return await api.patch(ref, notes, uid=order.uid, resource_version=str(order.version))
 
@@ -220,16 +220,17 @@ async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
     patch = kind.workers_patch(order.workers)
     bounds = {MIN_WORKERS: order.min_workers, MAX_WORKERS: order.max_workers}
     notes = {name: str(bound) for name, bound in bounds.items() if bound is not None}
-    if notes := {} if kind.scale else notes | _by(leader):
-        patch["metadata"] = {"annotations": notes}
+    if not kind.scale:
+        patch["metadata"] = {"annotations": {**notes, **_by(leader)}}
     ref = Ref(kind.resource, order.namespace, order.name)
     subresource = "scale" if kind.scale else ""
     version = str(order.version)
     return await api.patch(ref, patch, subresource=subresource, uid=order.uid, resource_version=version)
 
 
-def _by(leader: str) -> dict[str, str]:
-    return {LEADER: leader} if leader else {}
+def _by(leader: str) -> dict[str, str | None]:
+    """Who leads. Where no Lease says so, a name from the time when one did goes: the API server would compare it."""
+    return {LEADER: leader or None}
 
 
 async def _ungate(api: Api, order: PodOrder) -> Outcome:

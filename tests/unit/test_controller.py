@@ -14,6 +14,7 @@ from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.calls import (
     Nominate,
+    Note,
     Release,
     Renumber,
     SetGate,
@@ -30,14 +31,14 @@ from extender.control.quota import Quota
 from extender.control.source import SourceError
 from extender.control.story import DecisionStory, WaitingStory
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused
-from extender.kube.jobkinds import GATE, RELEASED
+from extender.kube.jobkinds import GATE, LEADER, RELEASED
 from extender.present.views.base import JobName, Waits
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from extender.present.views.orders import DesiredView
 from policy.answers.change import Kind
-from policy.cluster.orders import PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
 from tests.unasked import Unasked
 
@@ -225,7 +226,7 @@ WRITES = {
         (
             "patch", Ref(TFJOBS, "team", "j"),
             {
-                "metadata": {"annotations": {RELEASED: None}},
+                "metadata": {"annotations": {RELEASED: None, LEADER: None}},
                 "spec": {"runPolicy": {"suspend": False}, "tfReplicaSpecs": {"PS": {"replicas": 3}}},
             }, "", "u", "42",
         ),
@@ -234,21 +235,24 @@ WRITES = {
         Suspend(SuspendOrder("u", "team", "j", "TFJob", True, 42)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
-            {"metadata": {"annotations": {RELEASED: "true"}}, "spec": {"runPolicy": {"suspend": True}}}, "", "u", "42",
+            {"metadata": {"annotations": {RELEASED: "true", LEADER: None}}, "spec": {"runPolicy": {"suspend": True}}},
+            "", "u", "42",
         ),
     ),
     "go on: the mark goes with the suspension": (
         Suspend(SuspendOrder("u", "team", "j", "TFJob", False, 42)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
-            {"metadata": {"annotations": {RELEASED: None}}, "spec": {"runPolicy": {"suspend": False}}}, "", "u", "42",
+            {"metadata": {"annotations": {RELEASED: None, LEADER: None}}, "spec": {"runPolicy": {"suspend": False}}},
+            "", "u", "42",
         ),
     ),
     "replicas: only worker, with uid and resourceVersion": (
         SetReplicas(ReplicaOrder("u", "team", "j", "TFJob", 3, 2, 42)),
         (
             "patch", Ref(TFJOBS, "team", "j"),
-            {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}}, "", "u", "42",
+            {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}, "metadata": {"annotations": {LEADER: None}}},
+            "", "u", "42",
         ),
     ),
     "replicas: with them the bounds that nobody states": (
@@ -257,7 +261,9 @@ WRITES = {
             "patch", Ref(TFJOBS, "team", "j"),
             {
                 "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}},
-                "metadata": {"annotations": {"kohort.dev/min-workers": "2", "kohort.dev/max-workers": "4"}},
+                "metadata": {
+                    "annotations": {"kohort.dev/min-workers": "2", "kohort.dev/max-workers": "4", LEADER: None},
+                },
             },
             "", "u", "42",
         ),
@@ -297,6 +303,23 @@ async def test_a_call_is_one_write_with_its_precondition(call: Any, want: Any) -
     api.objects[GATE_MAP] = {"data": {"gate": "off", "other": "kept"}}
     assert await perform(api, call, GATE_MAP) == Done({})
     assert api.written == [want]
+
+
+BY_LEADER = {
+    "notes": Note(NoteOrder("u", "team", "j", "TFJob", 42, memory="m")),
+    "suspension": Suspend(SuspendOrder("u", "team", "j", "TFJob", True, 42)),
+    "replicas": SetReplicas(ReplicaOrder("u", "team", "j", "TFJob", 3, 2, 42)),
+}
+
+
+@pytest.mark.parametrize("leader", ["replica-a", ""])
+@pytest.mark.parametrize("call", BY_LEADER.values(), ids=BY_LEADER.keys())
+async def test_a_job_bears_who_leads_and_nobodys_name_where_no_lease_says_so(call: Any, leader: str) -> None:
+    """The API server compares the name with the Lease; one from before it was given up would bar every write."""
+    api = FakeApi()
+    await perform(api, call, GATE_MAP, leader=leader)
+    (written,) = api.written
+    assert written[2]["metadata"]["annotations"][LEADER] == (leader or None)
 
 
 async def test_a_gate_that_is_right_is_not_written() -> None:
