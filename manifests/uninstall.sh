@@ -39,7 +39,7 @@ kubectl delete mutatingadmissionpolicybinding kohort-gate --ignore-not-found
 
 step "Kohort stops: nothing is bound, resized or suspended any more"
 kubectl -n kohort-system delete deployment kohort --ignore-not-found --cascade=foreground --timeout=120s
-kubectl -n kohort-system delete lease kohort-scheduler --ignore-not-found
+kubectl -n kohort-system delete lease kohort-scheduler kohort-extender --ignore-not-found
 sleep 3
 
 step "jobs that Kohort has suspended go on"

@@ -94,6 +94,7 @@ class Controller:
         self._failures = 0
         self._announcer = Announcer(api, fetch, settings.controller, clock, lease, self._pace, self.metrics)
         self.metrics.wants(self._to_do, KINDS_OF_CALLS)
+        self.metrics.leads(lease.leading)
 
     async def run(self) -> None:
         """Follow, work and announce until cancelled; then let the calls on their way end."""
@@ -157,7 +158,6 @@ class Controller:
         self._failures = 0
         self.extender.beat()
         self.metrics.reached(True)
-        self.metrics.leads(self._lease.leading())
 
     def take(self, desired: DesiredView) -> None:
         """Want exactly this from now on."""

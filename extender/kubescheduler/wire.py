@@ -19,6 +19,7 @@ from extender.http.strict import RequestError, check_text, decode, refuse_duplic
 from extender.kubescheduler import shapes
 
 VERBS_PATH: Final = "/scheduler/v1"  # Kohort's; a verb's name follows
+VERBS: Final = ("filter", "prioritize", "bind", "preempt")
 
 
 class PodHead(Struct, frozen=True, gc=False):

@@ -41,6 +41,6 @@ class ControllerMetrics:
         """Show whether the extender answers."""
         self._reachable.set(reachable)
 
-    def leads(self, leading: bool) -> None:
-        """Show whether this replica leads."""
-        self._leader.set(leading)
+    def leads(self, leading: Callable[[], bool]) -> None:
+        """Ask at every scrape whether this replica leads."""
+        self._leader.set_function(leading)

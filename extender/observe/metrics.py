@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 
 from extender import logs
 from extender.clock import Clock
+from extender.kubescheduler.wire import VERBS
 from extender.observe.figures import figures, gauge
 from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, probes
 from extender.observe.passage import Passage
@@ -24,6 +25,7 @@ from extender.observe.registry import new_registry
 from extender.state.resizes import Workers, cause_of
 from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
 from policy.cluster.events import Event
+from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
@@ -118,12 +120,22 @@ class Metrics(Collector):
         self._resizes = Counter("kohort_resizes", text, ["direction", "cause"], **make)
         text = "Growths of running jobs of which workers did not come in their time, by outcome."
         self._stalled = Counter("kohort_stalled_growths", text, ["outcome"], **make)
-        for outcome in ("awaited", "given-back"):
-            self._stalled.labels(outcome)  # a rate needs a series from the beginning
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
         self.pulse = Pulse(self.registry)
+        self._begin()
         self.registry.register(self)
+
+    def _begin(self) -> None:
+        """A rate needs a series from the beginning: else an alert does not see the first burst."""
+        for verb in VERBS:
+            for result in ("granted", "refused", "error"):
+                self._requests.labels(verb, result)
+        for outcome in ("done", "refused", "unknown"):
+            self._bindings.labels(outcome)
+        for outcome in ("awaited", "given-back"):
+            self._stalled.labels(outcome)
+        self._releases.labels(Reason.BARRIER_TIMEOUT.value)
 
     def watch(
         self, ledger: Holds, watches: Sequence[Watch], barrier: HoldsBinds, lease: Leads, must_lead: bool = False

@@ -55,10 +55,7 @@ def refusal(verb: str, why: str) -> bytes:
 def too_long(path: str) -> tuple[int, bytes]:
     """What to answer at that path when the body is beyond the limit (``server.Endpoint.refuse``)."""
     verb = path.rsplit("/", 1)[-1]
-    return (200, refusal(verb, TOO_LONG)) if verb in VERBS else (413, b"{}")
-
-
-VERBS: Final = ("filter", "prioritize", "bind", "preempt")
+    return (200, refusal(verb, TOO_LONG)) if verb in wire.VERBS else (413, b"{}")
 
 
 class VerbsFirst:
@@ -69,7 +66,7 @@ class VerbsFirst:
     """
 
     def __init__(self, verbs: Verbs, prefix: str, others: App) -> None:
-        self._verbs = {f"{prefix}/{verb}": getattr(verbs, verb) for verb in VERBS}
+        self._verbs = {f"{prefix}/{verb}": getattr(verbs, verb) for verb in wire.VERBS}
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

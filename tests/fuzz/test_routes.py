@@ -19,8 +19,9 @@ from extender.config.sections import Progress as ProgressSettings
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Outcome
+from extender.kubescheduler.wire import VERBS
 from extender.routes.progress import Progress
-from extender.routes.verbs import VERBS, too_long
+from extender.routes.verbs import too_long
 from policy.cluster.invariants import violations
 from tests.fuzz.mutations import JUNK, hurt, spoilt, written
 from tests.fuzz.service import RUNNING, Service, stranger

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -452,6 +453,17 @@ async def test_what_a_follower_found_wanted_is_done_as_soon_as_it_leads() -> Non
         bench.controller.led(True)
         await bench.pass_time(0.01)
         assert bench.deletes("a")
+
+
+@virtual
+async def test_who_leads_no_more_shows_it_though_its_extender_is_silent() -> None:
+    async with Bench() as bench:
+        bench.extender.down = True
+        await bench.pass_time(5)
+        shown = partial(bench.controller.metrics.registry.get_sample_value, "kohort_leader")
+        assert shown() == 1
+        bench.lease.leads = False
+        assert shown() == 0
 
 
 @virtual

@@ -1,9 +1,11 @@
 """Probes and metrics: what makes a process unready, what only warns, and what is counted."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -27,6 +29,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems import make_policy
 
+ALERTS = Path(__file__).parents[2] / "manifests" / "components" / "monitoring" / "alerts.yaml"
 ONE = Resources({"cpu": 1000})
 LONE = Job("team/u", "team", "j", "TFJob", 0.0, (Role("worker", 1, ONE),), 1, 1)
 MEMBER = Pod("p", "team", "j-worker-0", ONE, job_uid="team/u", slot=Slot("worker", 0), opted_in=True)
@@ -295,8 +298,21 @@ async def test_metrics_are_made_beside_the_loop_and_once_a_second_however_many_a
     assert len(counting.threads) == 2
 
 
+def test_what_alerts_count_is_there_before_it_is_counted() -> None:
+    """Prometheus counts an increase from the first sample on: a series that begins with a burst has none."""
+    counted = re.findall(r"increase\(\(?(\w+)(?:{([^}]*)})?", ALERTS.read_text())
+    assert len(counted) >= 3
+    there = {(sample.name, *sample.labels.values()) for one in Metrics().registry.collect() for sample in one.samples}
+    for name, chosen in counted:
+        values = {got for series, *values in there if series == name for got in values}
+        assert values, f"{name} has no series in a fresh process"
+        assert set(re.findall(r'\w+="([^"]*)"', chosen)) <= values, f"{name}{{{chosen}}} comes later"
+    verbs = {labels[0] for name, *labels in there if name == "kohort_verb_requests_total" and "error" in labels}
+    assert verbs == {"filter", "prioritize", "bind", "preempt"}
+
+
 def test_every_process_has_metrics_of_its_own() -> None:
     one, other = Metrics(), Metrics()
     one.observe_verb("bind", 1.0, "")
-    assert value(other, "kohort_verb_requests_total", verb="bind", result="granted") is None
+    assert value(other, "kohort_verb_requests_total", verb="bind", result="granted") == 0
     assert value(ControllerMetrics(), "kohort_leader") == 0

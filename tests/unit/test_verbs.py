@@ -16,7 +16,8 @@ from extender.barrier import UNKNOWN_OUTCOME
 from extender.http.bodies import BodyLimit
 from extender.kube.api import Refused, Unknown
 from extender.kube.translate import Translator
-from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, VERBS, Verbs, VerbsFirst, refusal, too_long
+from extender.kubescheduler.wire import VERBS
+from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, Verbs, VerbsFirst, refusal, too_long
 from policy.cluster.events import JobSeen, Led, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations

@@ -11,8 +11,7 @@ import pytest
 
 from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
 from extender.http.headers import FORWARDED_HEADER
-from extender.kubescheduler.wire import VERBS_PATH
-from extender.routes.verbs import VERBS
+from extender.kubescheduler.wire import VERBS, VERBS_PATH
 from policy.cluster.events import Led
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, HandClock, Server, client, cluster, job
 
