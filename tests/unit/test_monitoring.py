@@ -72,8 +72,18 @@ def test_where_an_alert_sends_its_reader_there_is_something() -> None:
         assert f"\n## {heading}\n" in (FOLDER.parents[2] / page).read_text()
 
 
+CASES: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parents[1] / "e2e/monitoring/alerts_test.yaml").read_text()
+)["tests"]
+
+
+def test_what_promtool_is_asked_besides_is_what_panels_show() -> None:
+    asked = {case["expr"] for test in CASES for case in test.get("promql_expr_test", ())}
+    assert asked
+    assert asked <= set(expressions())
+
+
 def test_every_alert_has_cases() -> None:
-    cases = yaml.safe_load((Path(__file__).parents[1] / "e2e/monitoring/alerts_test.yaml").read_text())["tests"]
-    fires = {case["alertname"] for test in cases for case in test["alert_rule_test"] if case.get("exp_alerts")}
-    silent = {case["alertname"] for test in cases for case in test["alert_rule_test"] if not case.get("exp_alerts")}
+    fires = {case["alertname"] for test in CASES for case in test["alert_rule_test"] if case.get("exp_alerts")}
+    silent = {case["alertname"] for test in CASES for case in test["alert_rule_test"] if not case.get("exp_alerts")}
     assert fires == silent == {rule["alert"] for rule in RULES}
