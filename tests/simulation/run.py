@@ -279,6 +279,7 @@ class Simulation:
         self.story.tell("calm")
         try:
             await self._calm(calm)
+            self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if self._refused(job))
         finally:
             for process in self.processes:
                 process.restart_in(1e9)
@@ -291,7 +292,6 @@ class Simulation:
         self.did["report"] = self.training.taken
         self.did["schedule"] = self.witness.memory.schedules
         self.did["other-ps"] = self.witness.other_ps
-        self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if self._refused(job))
         self.did.update({what: len(jobs) for what, jobs in self.witness.resized.items()})
         return self._report(began, calm)
 
