@@ -231,10 +231,14 @@ def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOr
     """
     for job, gang in concerned:
         if releasing(job):
-            if not any(pod.slot or pod.holds_room for pod in _pods_of(snapshot, job.uid)):
+            if not any(_has_to_go(job, pod) for pod in _pods_of(snapshot, job.uid)):
                 yield _suspend_order(job, suspend=False, servers=_other_ps(job, gang))
         elif queued(job) and job.suspends and (_has_room_to_give_up(snapshot, gang) or _other_ps(job, gang)):
             yield _suspend_order(job, suspend=True)
+
+
+def _has_to_go(job: Job, pod: Pod) -> bool:
+    return pod.holds_room or (pod.slot is not None and not (job.keeps_ended and pod.ended))
 
 
 def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:

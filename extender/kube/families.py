@@ -86,6 +86,10 @@ class Families:
         family.told.pop(uid, None)
         return list(_tell(family))
 
+    def leave(self, uid: str, claim: Claim | None) -> list[Event]:
+        """The pod names that job now, or none: what changes where it was until now."""
+        return self.lose_pod(uid) if self._claims.get(uid, claim) != claim else []
+
     def lose_pod(self, uid: str) -> list[Event]:
         """A pod is gone; what that changes for the others."""
         claim = self._claims.pop(uid, None)
@@ -113,15 +117,30 @@ def _tell(family: Family) -> Iterator[Event]:
     """What has changed: the gang, then its pods."""
     job = family.job
     if job is not None and family.least is not None:
-        _allot_group(family, family.least)
-        job = _gang_of(family, job, family.least)
-        if family.least and job != family.gang:
-            family.gang = job
-            yield JobSeen(job)
+        # All pods of a malformed group are its members: none is bound by itself.
+        least = max(1, len(_live(family))) if job.invalid else family.least
+        if least:
+            _allot_group(family, least)
+        else:
+            family.places.clear()
+        job = _gang_of(family, job, least)
+        yield from _tell_gang(family, job if least else None)
     elif job is not None and family.allots:
         _allot(family, job.worker.replicas if job.worker else 0)
     for uid, kin in family.kin.items():
         yield from _tell_pod(family, uid, kin, job)
+
+
+def _tell_gang(family: Family, gang: Job | None) -> Iterator[Event]:
+    """A group that had finished, and has pods again, is a new gang of the same name."""
+    before = family.gang
+    if gang == before:
+        return
+    family.gang = gang
+    if before is not None and (gang is None or (before.finished and not gang.finished)):
+        yield JobGone(before.uid)
+    if gang is not None:
+        yield JobSeen(gang)
 
 
 def _tell_pod(family: Family, uid: str, kin: Kin, job: Job | None) -> Iterator[Event]:
@@ -159,9 +178,16 @@ def _allot(family: Family, count: int) -> None:
 
 
 def _allot_group(family: Family, least: int) -> None:
-    """Members until there are so many; who is one stays one. The others are gangs of one."""
+    """Members until there are so many; who is one stays one, but where fewer are needed than before it began.
+
+    The others are gangs of one.
+    """
     live = _live(family)
     members = [uid for uid in live if uid in family.places]
+    spare = [uid for uid in members if not family.kin[uid].pod.node]
+    for uid in spare[::-1][: max(0, len(members) - least)]:
+        members.remove(uid)
+        del family.places[uid]
     members += [uid for uid in live if uid not in family.places][: max(0, least - len(members))]
     roles = {uid: _role(family.kin[uid]) for uid in members}
     _settle(family, members, roles)
@@ -230,16 +256,18 @@ def _gang_of(family: Family, group: Job, least: int) -> Job:
     missing = 0 if started else max(0, least - len(members))
     roles, invalid = _roles(members, missing)
     workers = next((role.replicas for role in roles if role.name == WORKER), 0)
-    ended = started and all(kin.pod.ended for kin in family.kin.values())
+    over = all(kin.pod.ended for kin in family.kin.values())
+    had = family.gang
     return replace(
         group,
         roles=roles,
         min_workers=workers,
         max_workers=workers,
         invalid=group.invalid or next((kin.invalid for kin in members if kin.invalid), invalid),
-        finished=ended or (family.gang is not None and family.gang.finished),
+        finished=over and (started or (had is not None and had.finished)),
         replaced=all(kin.replaced for kin in members),
-        version=max([group.version, *(kin.pod.version for kin in family.kin.values())]),
+        # Never less than was told, though the newest pod is gone: the ledger would take it for old news.
+        version=max([group.version, had.version if had else 0, *(kin.pod.version for kin in family.kin.values())]),
     )
 
 

@@ -78,6 +78,7 @@ class JobKind:
     and a user stops such a job by no replicas.
     ps_restarts: the number of ps may change while the job is suspended. While it runs no kind allows it: the operator
     takes a running ps that is removed for a failure, and its processes are told all ps when they start.
+    keeps_ended: on a suspension its controller deletes the pods that run, and leaves those that have ended.
     ends: the conditions that tell that it has ended. cost: its controller removes pods by their deletion cost.
     """
 
@@ -99,6 +100,7 @@ class JobKind:
     scale: bool = False
     suspend_at: tuple[str, ...] = ()
     ps_restarts: bool = False
+    keeps_ended: bool = False
     ends: tuple[str, ...] = ()
     cost: bool = False
 
@@ -195,6 +197,7 @@ INDEXED_JOB: Final = JobKind(
     slots="indexed",
     groups_first=True,
     suspend_at=SPEC,
+    keeps_ended=True,
     ends=("Complete", "Failed"),
 )
 
@@ -226,6 +229,7 @@ JOBSET: Final = JobKind(
     slots="child",
     groups_first=True,
     suspend_at=SPEC,
+    keeps_ended=True,
     ends=("Completed", "Failed"),
 )
 

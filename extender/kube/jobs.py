@@ -6,6 +6,7 @@ A job is known by ``namespace/uid``, so that no object of one namespace can name
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -42,10 +43,12 @@ from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.progress import noted
 from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of
 from extender.kube.training import read_training
-from policy.cluster.model import PS, WORKER, Job, Role
+from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000
+SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})  # owners that set ``suspend`` of what they made back to their own
+INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # of an Indexed Job's status: 1,3-5,7
 
 
 def identity(namespace: str, uid: str) -> str:
@@ -91,8 +94,10 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         roles=(),
         finished=any(condition(status, name).get("status") == "True" for name in kind.ends),
         suspended=suspended and not released,
-        suspends=kind.suspends and not controller(meta),
+        suspends=kind.suspends and text(controller(meta), "kind") not in SUSPENDS_ITSELF,
         one_by_one=kind.one_by_one,
+        keeps_ended=kind.keeps_ended,
+        over=_over(status) if kind.slots == "indexed" else (),
         unnumbered=kind.slots == "allotted",
         released=released,
         deleting=bool(meta.get("deletionTimestamp")),
@@ -101,6 +106,15 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         keeps_pods=bool(kind.roles) and (text(run, "cleanPodPolicy") or text(spec, "cleanPodPolicy")) in ("", "None"),
         version=whole(meta, "resourceVersion"),
     )
+
+
+def _over(status: Json) -> tuple[Slot, ...]:
+    """The indices of an Indexed Job that are done, or have failed for good: nobody makes a pod for them again."""
+    told = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
+    found = (INDICES.fullmatch(one) for one in told.split(","))
+    spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)
+    indices = {index for first, last in spans for index in range(first, min(last + 1, MOST_REPLICAS))}
+    return tuple(Slot(WORKER, index) for index in sorted(indices))
 
 
 def _is_suspended(spec: Json, kind: JobKind) -> bool:
@@ -209,11 +223,12 @@ def _role(one: Asked, scheduler_name: str) -> Role:
 
 def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
     """A group of pods as a job, without its roles, which its pods tell; and how many of them it needs."""
-    meta, invalid, least, utility = part(item, "metadata"), "", 0, 1.0
+    meta, invalid, least, utility = part(item, "metadata"), "", 1, 1.0
     try:
-        least, utility = _least_of(item, kind), _utility(part(meta, "annotations").get(UTILITY))
+        least = _least_of(item, kind)
+        utility = _utility(part(meta, "annotations").get(UTILITY))
     except ObjectError as error:
-        invalid = str(error)
+        invalid, least = str(error), max(1, least)  # a gang that is told, and not pods that are bound one by one
     group = Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),
         namespace=text(meta, "namespace"),

@@ -35,6 +35,7 @@ class Translator:
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
         self._families = Families()
+        self._lone: set[str] = set()  # pods that are gangs of one, and so jobs
         self._jobs: set[str] = set()  # told of and not gone: most objects of Kubernetes' own kinds are not ours
 
     def events(self, resource: Resource, change: Json) -> list[Event]:
@@ -63,15 +64,19 @@ class Translator:
         opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
         of = membership(item) if opted_in else NOBODY
         pod = read_pod(item, self._scheduler_name, of)
+        was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         if gone:
-            # A list that lacks the pod tells its name and uid only; whether it was a gang of one cannot be seen then.
-            lone = is_lone(pod) or "spec" not in item
-            freed = self._families.lose_pod(uid)
-            return [PodGone(uid), *([JobGone(identity(namespace, uid))] if lone else []), *freed]
-        if of.claim is not None:
-            group = GROUP_NAMED.get(of.claim.resource)
-            return self._families.see_pod(of.claim, read_kin(item, pod, of, group))
-        return [*([JobSeen(lone_job(item, pod))] if is_lone(pod) else []), PodSeen(pod)]
+            self._lone.discard(uid)
+            return [PodGone(uid), *was_lone, *self._families.lose_pod(uid)]
+        left = self._families.leave(uid, of.claim)
+        if is_lone(pod):
+            self._lone.add(uid)
+            return [*left, JobSeen(lone_job(item, pod)), PodSeen(pod)]
+        self._lone.discard(uid)
+        if of.claim is None:
+            return [*was_lone, *left, PodSeen(pod)]
+        group = GROUP_NAMED.get(of.claim.resource)
+        return [*was_lone, *left, *self._families.see_pod(of.claim, read_kin(item, pod, of, group))]
 
     def _job_events(self, item: Json, kind: JobKind, gone: bool) -> list[Event]:
         meta = part(item, "metadata")

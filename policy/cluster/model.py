@@ -128,7 +128,9 @@ class Job:
     ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
     ``one_by_one``: its operator can remove only one running worker at a time. ``replaced``: its pods are created anew
     when they are deleted; a gang of others is not released for a member that it lacks. ``unnumbered``: its pods have no
-    numbers before they are bound, and its controller takes any of these.
+    numbers before they are bound, and its controller takes any of these. ``keeps_ended``: its controller leaves pods
+    that have ended where they are when it is suspended. ``over``: slots for which no pod will ever come again, as its
+    status tells: each has done its part, or failed for good.
     """
 
     uid: str
@@ -151,6 +153,8 @@ class Job:
     one_by_one: bool = True
     replaced: bool = True
     unnumbered: bool = False
+    keeps_ended: bool = False
+    over: tuple[Slot, ...] = ()
     reported: float = 0.0
     memory: str = ""
     holds_notes: bool = False

@@ -171,6 +171,7 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
     """Which of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
     pods = snapshot.pods
     living = [slot.role for slot, uid in snapshot.members.get(job.uid, {}).items() if _living(pods[uid])]
+    living += [slot.role for slot in job.over if slot not in snapshot.members.get(job.uid, {})]
     wanted = {role.name: role.replicas for role in job.rigid} | ({WORKER: job.min_workers} if job.worker else {})
     servers = snapshot.gang(job.uid).ps
     wanted |= {PS: servers} if servers is not None else {}

@@ -31,6 +31,8 @@ def _usable(snapshot: Snapshot, name: str | None) -> bool:
 def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
     """Bound to a node that exists (ready or not: the pod is there), or done."""
     pod = snapshot.member(job.uid, slot)
+    if slot in job.over:
+        return True
     if pod is None:
         return False
     return pod.phase is Phase.SUCCEEDED or (pod.holds_room and not pod.terminating and pod.node in snapshot.nodes)

@@ -38,10 +38,11 @@ def pod_of(draft: Draft, uid: str) -> Pod | None:
 
 
 def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
-    """Slots whose pod sits on a node that exists and is not going, or has succeeded."""
+    """Slots whose pod sits on a node that exists and is not going, or has succeeded, or will never come again."""
     pods, nodes = draft.read("pods"), draft.read("nodes")
-    members = draft.read("members").get(job_uid, {})
-    return {slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED or stays(pods[uid], nodes)}
+    members, job = draft.read("members").get(job_uid, {}), job_of(draft, job_uid)
+    there = {slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED or stays(pods[uid], nodes)}
+    return there.union(job.over) if job is not None and job.over else there
 
 
 def stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:

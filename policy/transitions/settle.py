@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import WORKER, Job, Slot, queued, releasing
+from policy.cluster.model import WORKER, Job, Pod, Slot, queued, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
 from policy.transitions.arrivals import await_rest, follow_arrivals
@@ -25,7 +27,6 @@ from policy.transitions.gangs import (
     job_of,
     least_workers,
     move,
-    pod_of,
     refuse_held,
     retarget,
     rules_of,
@@ -139,14 +140,19 @@ def _keep_to_job(draft: Draft, job: Job, gang: Gang) -> tuple[Gang, list[Effect]
 
 def _keep_to_pods(draft: Draft, job: Job, gang: Gang, bound: set[Slot]) -> Gang:
     """A node that comes back has its pods on it, whatever place their slots were given meanwhile."""
-    members = draft.read("members").get(gang.job_uid, {})
-    there = {slot: pod.node for slot in bound if (pod := pod_of(draft, members[slot])) is not None and pod.holds_room}
+    there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, bound) if pod.holds_room}
     given = {slot: node for slot, node in there.items() if gang.gives(slot) and job.has(slot, gang.ps)}
     if given.items() <= gang.nodes.items():
         return gang
     gang = replace(gang, nodes={**gang.nodes, **given})
     draft.put_gang(gang)
     return gang
+
+
+def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[Slot, Pod]]:
+    """The pods in these slots; one for which none will come again has perhaps none."""
+    pods, members = draft.read("pods"), draft.read("members").get(uid, {})
+    return ((slot, pods[members[slot]]) for slot in slots if slot in members)
 
 
 def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
@@ -213,7 +219,7 @@ def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, no
     workers = min(max([job.min_workers, *indices]), most) if whole else job.min_workers
     given = sorted(slot for slot in bound if job.has(slot) and (slot.role != WORKER or slot.index < workers))
     members = draft.read("members").get(job.uid, {})
-    nodes = {slot: pod.node for slot in given if (pod := pod_of(draft, members[slot])) is not None and pod.node}
+    nodes = {slot: pod.node for slot, pod in _pods_in(draft, job.uid, given) if pod.node}
     how = Move.COMPLETE if whole else Move.LOSE
     deadline = None if whole else now + rules_of(draft).repair_seconds
     move(

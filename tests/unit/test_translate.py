@@ -520,6 +520,7 @@ def test_a_pod_without_an_owner_is_a_gang_of_one_and_goes_with_it() -> None:
 
 
 def test_a_gang_of_one_goes_also_when_only_its_name_is_left() -> None:
+    pods(lone())
     vanished = {"metadata": {"namespace": "team-a", "name": "solo", "uid": "p1"}}
     assert pods(vanished, "DELETED") == [PodGone("p1"), JobGone("team-a/p1")]
 
