@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
-from policy.cluster.model import ANYWHERE, WORKER, Job, Phase, Slot
+from policy.cluster.model import ANYWHERE, WORKER, Job, Phase, Pod, Slot
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask, ask_of, barred
@@ -14,13 +14,24 @@ from policy.placement.room import Room
 
 
 def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
-    """Slots of the gang without a usable node; a bound pod or a binding in flight is none."""
+    """Slots of the gang without a usable node; a bound pod or a binding in flight is none.
+
+    Nor is one whose pod is gone for good: nobody would come for a node that is found for it.
+    """
     flying = {snapshot.pods[uid].slot for uid in gang.in_flight if uid in snapshot.pods}
     return [
         slot
         for slot in job.slots(gang.workers, gang.ps)
-        if slot not in flying and not _usable(snapshot, gang.nodes.get(slot)) and not _bound(snapshot, job, slot)
+        if slot not in flying
+        and not _usable(snapshot, gang.nodes.get(slot))
+        and not _bound(snapshot, job, slot)
+        and (job.replaced or is_there(snapshot.member(job.uid, slot)))
     ]
+
+
+def is_there(pod: Pod | None) -> bool:
+    """Whether there is a pod that runs or is still to run."""
+    return pod is not None and not pod.ended
 
 
 def _usable(snapshot: Snapshot, name: str | None) -> bool:

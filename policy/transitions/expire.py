@@ -6,9 +6,11 @@ from policy.cluster.actions import Effect
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
+from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
+from policy.placement.holes import is_there
 from policy.transitions.arrivals import end_waiting
-from policy.transitions.gangs import give_up, job_of, refuse_held, rules_of
+from policy.transitions.gangs import forget, give_up, job_of, refuse_held, rules_of
 from policy.transitions.migrate import leave, stay
 
 
@@ -49,8 +51,7 @@ def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list
     if job is not None and (job.invalid or (gang.state is State.REPAIRING and not job.replaced)):
         # What cannot be read any more is not judged: its pods are left alone until the object is mended. Pods that
         # nobody would create anew are not deleted.
-        draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
-        return []
+        return _wait_on(draft, job, gang, now)
     if job is not None and gang.state is State.RUNNING:
         return end_waiting(draft, job, gang, now, gives_back=gives_back)
     if job is not None and gang.state is State.MIGRATING:
@@ -60,3 +61,14 @@ def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list
             stay(draft, job, gang, now)
         return []
     return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)
+
+
+def _wait_on(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
+    """The gang stays as it is; where lost members never come again, their room is promised no longer."""
+    effects: list[Effect] = []
+    if not job.replaced and not job.invalid:
+        view = draft.view()
+        lost = [slot for slot in gang.nodes if not is_there(view.member(job.uid, slot))]
+        gang, effects = forget(draft, gang, lost)
+    draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+    return effects

@@ -91,7 +91,7 @@ class Plans:
         """A new plan from now on, whether or not it pays: who was admitted is never refused (payoff test off).
 
         Where there is not room enough, as much of the work as there is room for; the rest is planned in later slots.
-        One that holds on goes on at once, where it is if there is no room for all of its work: others make room for it.
+        One that holds on goes on at once and where it is, unless it is offered as much there: others make room for it.
         ``freed``: the old plan's room has been given back.
         """
         old = self.by_uid.get(job.uid)
@@ -102,11 +102,19 @@ class Plans:
         refused = barred(self.snapshot, job)
         quote = self.planner.quote(work, refused, whatever=True, part=not stays, at_once=stays)
         made = quote.plan or Plan(work, ())
-        if stays and quote.plan is None:
+        if stays and not self._stays_put(job, quote.plan):
             made, self._crowds = self._as_it_is(job, work, self.window.first, self.window.slots), True
         plan = replace(made, work=old.work if old else work, shifts=(*kept, *made.shifts))
         self.by_uid[job.uid] = plan
         self.planner.book(plan)
+
+    def _stays_put(self, job: Job, plan: Plan | None) -> bool:
+        """Whether the plan leaves its members where they are, or must be taken because its user wants other bounds."""
+        if plan is None:
+            return False
+        as_it_is = self._as_it_is(job, plan.work, plan.shifts[0].slot, 1).shifts[0]
+        there, offered = (Counter({part[:2]: part[2] for part in one.layout}) for one in (as_it_is, plan.shifts[0]))
+        return there <= offered or offered <= there or not within(job, as_it_is)
 
     def make_room(self) -> None:
         """Where one that holds on was planned over others' plans, these are made anew."""
@@ -173,6 +181,7 @@ class Plans:
             if need > planned * (1.0 + drift):
                 job = self.snapshot.jobs[uid]
                 self.works[uid] = replace(plan.work, work=max(1, math.ceil(need - 1e-6)))
+                self._go_on(job)
                 self._force(job, self.works[uid])
             else:
                 self._trim(uid, plan, need)
@@ -201,6 +210,13 @@ class Plans:
             return 1.0  # it keeps its room whatever others were promised
         late = plan.last < self.slot - 1 or self.window.first > self.slot
         return 1.0 if late else None
+
+    def _go_on(self, job: Job) -> None:
+        """What runs past its plan, in a slot that is planned no more, stays where it is for the rest of that slot."""
+        plan, gang = self.by_uid[job.uid], self.snapshot.gang(job.uid)
+        if gang.admitted and self.window.first > self.slot and plan.at(self.slot) is None:
+            rest = self._as_it_is(job, plan.work, self.slot, 1)
+            self.by_uid[job.uid] = replace(plan, shifts=(*plan.shifts, *rest.shifts))
 
     def _trim(self, uid: str, plan: Plan, need: float) -> None:
         shifts = list(plan.shifts)

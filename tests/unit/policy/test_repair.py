@@ -105,6 +105,26 @@ def test_a_gang_of_pods_that_nobody_would_create_anew_is_not_released() -> None:
     assert (world.state("a"), desired(world.snapshot, 500).release) == (State.REPAIRING, ())
 
 
+@pytest.mark.parametrize("failed", [True, False], ids=["failed", "deleted"])
+def test_a_member_that_nobody_would_create_anew_holds_room_no_longer_than_a_repair_takes(failed: bool) -> None:
+    gang = job("a", replaced=False, elastic=False).workers(3, cpu=3)
+    world = World().nodes("n1").start(gang)
+    lost = world.pod("a-worker-1")
+    world.do(PodSeen(replace(lost, phase=Phase.FAILED)) if failed else PodGone(lost.uid))
+    world.submit(waits := job("b").workers(1, cpu=3))
+    assert world.state("b") is State.WAITING
+    world.pass_time(31)
+    assert world.state("b") is State.PLANNED
+    world.bind(waits)
+    assert (world.state("a"), world.state("b")) == (State.REPAIRING, State.RUNNING)
+    comes = world.fresh(replace(lost, node="", phase=Phase.PENDING))
+    world.see(comes)
+    assert "worker-1" not in world.plan("a"), "its room is another's now"
+    world.end(waits)
+    world.bind(gang)
+    assert world.state("a") is State.RUNNING
+
+
 def test_a_pod_of_nobodys_whose_node_comes_back_has_run_all_the_while() -> None:
     world = World().nodes("n1").start(job("a", replaced=False, elastic=False).workers(1))
     world.do(NodeGone("n1"))
