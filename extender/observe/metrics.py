@@ -22,7 +22,7 @@ from extender.observe.health import Heartbeat, Readiness, Watch, extender_readin
 from extender.observe.passage import Passage
 from extender.observe.pulse import Pulse
 from extender.observe.registry import new_registry
-from extender.state.resizes import Workers, cause_of
+from extender.state.resizes import cause_of, ways
 from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
 from policy.cluster.events import Event
 from policy.cluster.reasons import Reason
@@ -92,7 +92,7 @@ class Metrics(Collector):
         self._lease: Leads | None = None
         self._must_lead = False
         self._reload: Reloads | None = None
-        self._workers = Workers()
+        self._before: Snapshot | None = None  # of the step that comes
         self._passage = Passage(self)
         make: Any = {"registry": self.registry}
         self._requests = Counter(
@@ -169,8 +169,7 @@ class Metrics(Collector):
         """Count what one step saw and decided. Call it for every step (`Ledger.record_with`)."""
         if self._ledger is not None and not error:
             self._steps.observe(self._ledger.took)
-        for effect in effects:
-            way = self._workers.follow(effect)
+        for effect, way in zip(effects, ways(effects, self._before), strict=True):
             self._decisions.labels(type(effect).__name__).inc()
             match effect:
                 case Admit():
@@ -183,6 +182,7 @@ class Metrics(Collector):
                     self._stalled.labels("given-back" if effect.given_back else "awaited").inc()
                 case _:
                     pass
+        self._before = after
         self._passage.follow(at, events, effects, after)
 
     # What Passage tells.

@@ -9,7 +9,6 @@ from typing import Final
 
 from extender.present.decisions import decision_view
 from extender.state.journal import Entry, Journal
-from extender.state.resizes import Workers
 from policy.cluster.actions import Remember
 
 KEPT: Final = 2_000  # lines
@@ -40,7 +39,6 @@ class Story:
         """Read nothing yet."""
         self._journal = journal
         self._seen = 0
-        self._workers = Workers()
         self._lines: deque[Line] = deque(maxlen=KEPT)
 
     def lines(self, uid: str = "") -> Iterator[Line]:
@@ -55,12 +53,11 @@ class Story:
             self._seen = entry.sequence
 
     def _take(self, entry: Entry) -> None:
-        way = self._workers.follow(entry.effect)
         if isinstance(entry.effect, Remember):
             return  # what a policy notes for itself is no decision about anybody
-        view, named = decision_view(entry, way), entry.subject.job
+        view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
-        kind = f"{view.action.lower()}{way}"
+        kind = f"{view.action.lower()}{entry.way}"
         line = Line(
             entry.sequence, entry.at, kind, uid, job.namespace if job else "", job.name if job else view.pod,
             view.text, entry.cause, tuple(entry.inputs.items())[:MOST_INPUTS],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import assert_never
 
 from extender.present.names import named, rigid_first
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
 from extender.state.journal import Entry
-from extender.state.resizes import Direction, Workers
+from extender.state.resizes import Direction
 from extender.state.subjects import Named, Subject
 from policy.cluster.actions import (
     Admit,
@@ -28,17 +29,12 @@ from policy.cluster.reasons import Reason
 
 
 def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
-    """The entries after ``since`` in words; the earlier ones tell which way a resize goes."""
-    workers, views = Workers(), list[DecisionView]()
-    for entry in entries:
-        way = workers.follow(entry.effect)
-        if entry.sequence > since and len(views) < most:
-            views.append(decision_view(entry, way))
-    return tuple(views)
+    """At most so many of the entries after ``since``, in words."""
+    return tuple(decision_view(entry) for entry in islice((one for one in entries if one.sequence > since), most))
 
 
-def decision_view(entry: Entry, way: Direction) -> DecisionView:
-    """One entry. way: of a resize, as `Workers` followed it."""
+def decision_view(entry: Entry) -> DecisionView:
+    """One entry."""
     job = entry.subject.job
     base = DecisionView(
         sequence=entry.sequence,
@@ -50,7 +46,7 @@ def decision_view(entry: Entry, way: Direction) -> DecisionView:
         inputs=dict(entry.inputs),
         text="",
     )
-    return base.model_copy(update=_told(entry.effect, entry.subject, way))
+    return base.model_copy(update=_told(entry.effect, entry.subject, entry.way))
 
 
 def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:

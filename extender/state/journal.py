@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from extender.state.resizes import Direction, ways
 from extender.state.subjects import NOBODY, Subject, subject_of
 from policy.cluster.actions import Effect
 from policy.cluster.snapshot import Snapshot
@@ -19,7 +20,7 @@ class Entry:
     """One effect of one step. ``cause``: the kinds of events that made the step; ``at``: seconds since the epoch.
 
     generation: the step, the same for all that was decided together. inputs: what it was decided from, in figures.
-    subject: whom it is about.
+    subject: whom it is about. way: of a resize.
     """
 
     sequence: int
@@ -29,6 +30,7 @@ class Entry:
     effect: Effect
     inputs: Mapping[str, str] = field(default_factory=dict)
     subject: Subject = NOBODY
+    way: Direction = ""
 
 
 class Journal:
@@ -49,9 +51,10 @@ class Journal:
     ) -> None:
         """Append the effects of one step; ``inputs`` by their place among them. ``snapshots``: after and before it."""
         kinds = tuple(dict.fromkeys(cause))
-        for place, effect in enumerate(effects):
+        before = snapshots[1] if len(snapshots) > 1 else None
+        for place, (effect, way) in enumerate(zip(effects, ways(effects, before), strict=True)):
             subject, figures = subject_of(effect, snapshots), inputs.get(place, {})
-            self._entries.append(Entry(self._next, at, generation, kinds, effect, figures, subject))
+            self._entries.append(Entry(self._next, at, generation, kinds, effect, figures, subject, way))
             self._next += 1
 
     @property

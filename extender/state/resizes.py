@@ -1,40 +1,37 @@
-"""Which way a resize goes. The effect names the new number of workers only, so the old one is followed here."""
+"""Which way a resize goes, and why. The effect names the new number of workers only: the old one is the snapshot's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from policy.cluster.actions import Admit, Effect, Released, Resize
+from policy.cluster.actions import Admit, Effect, Resize
+from policy.cluster.snapshot import Snapshot
 
 Direction = Literal["", "in", "out"]
 Cause = Literal["rival", "pause", "room", "plan", "repair"]
 
 
-class Workers:
-    """How many workers each job was given, as far as the effects told."""
+def ways(effects: Iterable[Effect], before: Snapshot | None) -> Iterator[Direction]:
+    """Of each effect of one step: ``in`` or ``out`` for a resize, empty for all else and where members only move.
 
-    def __init__(self) -> None:
-        """Know nothing yet."""
-        self._workers: dict[str, int] = {}
-
-    def follow(self, effect: Effect) -> Direction:
-        """Note the effect; ``in`` or ``out`` for a resize, empty for all else and where members only move."""
-        match effect:
-            case Admit():
-                self._workers[effect.job_uid] = effect.workers
-            case Released():
-                self._workers.pop(effect.job_uid, None)
-            case Resize():
-                before = self._workers.get(effect.job_uid)
-                self._workers[effect.job_uid] = effect.workers
-                return _direction(effect, before)
-            case _:
-                pass
-        return ""
+    before: the snapshot that the step began with.
+    """
+    given: dict[str, int] = {}
+    for effect in effects:
+        way: Direction = ""
+        if isinstance(effect, Resize):
+            had = before.gangs.get(effect.job_uid) if before is not None else None
+            way = _direction(
+                effect, given.get(effect.job_uid, had.workers if had is not None and had.admitted else None)
+            )
+        if isinstance(effect, Admit | Resize):
+            given[effect.job_uid] = effect.workers
+        yield way
 
 
 def _direction(resize: Resize, before: int | None) -> Direction:
-    """A gang from before our start is told by its nodes: only what is added is given any."""
+    """A gang that was found in this very step is told by its nodes: only what is added is given any."""
     if before is None:
         return "out" if resize.nodes else "in"
     if before == resize.workers:

@@ -20,9 +20,10 @@ from extender.observe.health import Check, Heartbeat, Readiness, extender_readin
 from extender.observe.metrics import Metrics, health_app
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
-from extender.state.resizes import Workers
+from extender.state.resizes import ways
 from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
 from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
+from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Node, Pod, Role, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
@@ -188,22 +189,21 @@ def test_decisions_are_counted_by_action_direction_and_reason() -> None:
 
 
 NODE = {Slot("worker", 2): "n1"}
-WAYS: dict[str, tuple[list[Effect], list[str]]] = {
-    "fewer": ([Admit("j", 4, {}), Resize("j", 2)], ["", "in"]),
-    "more": ([Admit("j", 2, {}), Resize("j", 3, NODE)], ["", "out"]),
-    "as many, elsewhere": ([Admit("j", 3, {}), Resize("j", 3, NODE)], ["", ""]),
-    "before our start: no nodes are given": ([Resize("j", 2), Resize("j", 3)], ["in", "out"]),
-    "before our start: nodes are given": ([Resize("j", 3, NODE)], ["out"]),
-    "what was released is forgotten": (
-        [Admit("j", 4, {}), Released("j", "p", Reason.BIND_FAILED), Resize("j", 5)], ["", "", "in"],
-    ),
+RUNS = Snapshot(gangs={"j": Gang("j", State.RUNNING, workers=3)})
+WAYS: dict[str, tuple[Snapshot | None, list[Effect], list[str]]] = {
+    "fewer": (RUNS, [Resize("j", 2)], ["in"]),
+    "more, for which no nodes are given: its user has raised a bound": (RUNS, [Resize("j", 4)], ["out"]),
+    "as many, elsewhere": (RUNS, [Resize("j", 3, NODE)], [""]),
+    "twice in one step": (RUNS, [Resize("j", 5), Resize("j", 4)], ["out", "in"]),
+    "admitted in this step": (RUNS, [Admit("k", 4, {}), Resize("k", 2)], ["", "in"]),
+    "found in this step, no nodes are given": (None, [Resize("j", 2)], ["in"]),
+    "found in this step, nodes are given": (RUNS, [Resize("k", 3, NODE)], ["out"]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("effects", "want"), WAYS.values(), ids=WAYS.keys())
-def test_which_way_a_resize_goes(effects: list[Effect], want: list[str]) -> None:
-    workers = Workers()
-    assert [workers.follow(effect) for effect in effects] == want
+@pytest.mark.parametrize(("before", "effects", "want"), WAYS.values(), ids=WAYS.keys())
+def test_which_way_a_resize_goes(before: Snapshot | None, effects: list[Effect], want: list[str]) -> None:
+    assert list(ways(effects, before)) == want
 
 
 def live(clock: HandClock) -> tuple[Metrics, Ledger, Part]:

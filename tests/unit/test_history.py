@@ -3,7 +3,7 @@
 from extender.present.decisions import decisions_view
 from extender.present.history import history_view
 from extender.state.journal import Journal
-from policy.cluster.actions import Admit, Released
+from policy.cluster.actions import Admit, Released, Resize
 from policy.cluster.events import JobGone, PodGone
 from policy.cluster.reasons import Reason
 from tests.builders import World, job, node
@@ -50,3 +50,11 @@ def test_a_start_after_a_suspension_tells_the_resume_in_the_same_manner() -> Non
     said = [line for step in history_view(journal.since(), one.done()) for line in step.told]
     assert "released: the job is suspended" in said
     assert said[-1].startswith("resumed, and started with 2 workers")
+
+
+def test_a_growth_is_told_as_one_also_where_the_start_is_not_in_the_journal() -> None:
+    """After a restart, or once the ring has gone on; its user has raised the minimum, so no nodes are named with it."""
+    world, journal = World().nodes(node("n1")).start(job("a").workers(3, cpu=1)), Journal()
+    journal.write(world.now, 7, [], [Resize("job-a", 4)], snapshots=(world.snapshot, world.snapshot))
+    (view,) = decisions_view(journal.since(), 0, 100)
+    assert (view.action, view.direction, view.text) == ("Resize", "out", "scaled out to 4 workers")
