@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -33,6 +33,7 @@ class Asked:
     """What the shared options say. None: not given.
 
     namespace: empty for all of them, or for that of the context where one job is named. watch: show it again and again.
+    warned: of what this call has warned already.
     """
 
     server: str | None = None
@@ -45,6 +46,7 @@ class Asked:
     namespace: str | None = None
     all_namespaces: bool | None = None
     watch: bool | None = None
+    warned: set[str] = field(default_factory=set, init=False)
 
     def over(self, given: dict[str, Any]) -> Asked:
         """The same with what was given later."""
@@ -188,4 +190,4 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 
 
-assert {*REACH, *OUTPUT, *LIST} == {field.name for field in fields(Asked)}
+assert {*REACH, *OUTPUT, *LIST} == {field.name for field in fields(Asked) if field.init}

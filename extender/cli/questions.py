@@ -37,14 +37,11 @@ _View = TypeVar("_View", bound="BaseModel")
 @shared(REACH, OUTPUT, LIST)
 def queue(asked: Asked) -> None:
     """Which jobs wait, in which order, for what, why and until when; and what keeps the whole queue from moving."""
-    from extender.cli import console, tables
+    from extender.cli import tables
     from extender.present.views.jobs import QueueView
 
     def look() -> QueueView:
-        view = _ask(asked, "/v1/queue", {"expected": "true"}, QueueView)
-        for warning in view.warnings:
-            console.err().print(f"warning: {console.clean(warning)}", style="yellow")
-        return _only(view, asked)
+        return _only(_ask(asked, "/v1/queue", {"expected": "true"}, QueueView), asked)
 
     show(look, partial(tables.queue, within=asked.only), asked)
 
@@ -110,12 +107,13 @@ def top(
     from sys import stdout
 
     from extender.cli import overview
+    from extender.cli.service import ask
     from extender.present.views.cluster import NodesView
     from extender.present.views.jobs import JobsView, QueueView
 
     def look() -> overview.Overview:
         found = (
-            _ask(asked, path, {}, view) for path, view in
+            ask(asked.reach, path, {}, view) for path, view in
             (("/v1/nodes", NodesView), ("/v1/jobs", JobsView), ("/v1/queue", QueueView))
         )  # fmt: skip
         return overview.overview(*found, within=asked.only)  # type: ignore[arg-type]
@@ -287,9 +285,15 @@ def what_if(
 
 
 def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -> _View:
+    from extender.cli import console
     from extender.cli.service import ask
 
-    return ask(asked.reach, path, query, view)
+    found = ask(asked.reach, path, query, view)
+    for warning in getattr(found, "warnings", ()):
+        if warning not in asked.warned:
+            asked.warned.add(warning)
+            console.err().print(f"warning: {console.clean(warning)}", style="yellow")
+    return found
 
 
 def _guests_of(node: NodeView, within: str) -> NodeView:

@@ -126,7 +126,7 @@ async def _leader(api: UserApi) -> str:
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}
         except ClusterError:
-            continue  # a pod that follows says so itself
+            continue  # a pod that follows warns of it
         holder = str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
         if holder in names:
             return holder

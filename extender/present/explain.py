@@ -47,7 +47,7 @@ def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str
 
     What would admit the job and when it may start, or why it runs where it does.
     """
-    start = foresee(snapshot, policy, now).get(job.uid)
+    start = foresee(snapshot, policy, now).get(job.uid) if snapshot.leading else None
     found = grounds(snapshot, job, policy, now)
     if found is not None and found.growth == RIGID:
         found = replace(found, growth=_rigid(job))

@@ -104,12 +104,12 @@ class Rest:
 
     async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Every job that opted in, by arrival."""
-        ledger, snapshot = self._ledger, self._ledger.snapshot
+        ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warned(caller)
 
         def make() -> JobsView:
             found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
             page = piece([job.uid for job in found], parameters)
-            return JobsView(generation=snapshot.generation, jobs=page.of(found), **page.fields)
+            return JobsView(generation=snapshot.generation, warnings=warnings, jobs=page.of(found), **page.fields)
 
         return await self._beside(make)
 
@@ -126,7 +126,7 @@ class Rest:
         snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected else {}
-        warnings = veil.warnings(self._warnings())
+        warnings = self._warned(caller)
 
         def make() -> QueueView:
             found = veil.entries(queue_view(*asked, starts))
@@ -152,23 +152,25 @@ class Rest:
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Every node, what is free on it, and each ps and worker by job."""
-        snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
+        snapshot, veil, warnings = self._ledger.snapshot, Veil(caller.sight), self._warned(caller)
 
         def make() -> NodesView:
             found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
             page = piece([node.name for node in found], parameters)
-            return NodesView(generation=snapshot.generation, nodes=page.of(found), held=held, **page.fields)
+            return NodesView(
+                generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
+            )
 
         return await self._beside(make)
 
     async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """The plans of admitted gangs."""
-        snapshot, now = self._ledger.snapshot, self._ledger.now()
+        snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warned(caller)
 
         def make() -> PlansView:
             found = Veil(caller.sight).entries(plans_view(snapshot, now))
             page = piece([plan.uid for plan in found], parameters)
-            return PlansView(generation=snapshot.generation, plans=page.of(found), **page.fields)
+            return PlansView(generation=snapshot.generation, warnings=warnings, plans=page.of(found), **page.fields)
 
         return await self._beside(make)
 
@@ -201,13 +203,13 @@ class Rest:
         entries = tuple(self._ledger.journal.since())
         older = entries[: -parameters.limit]
         newest = older[-1].sequence if older else 0
-        since = newest if parameters.since is None else parameters.since
+        since, warnings = newest if parameters.since is None else parameters.since, self._warned(caller)
 
         def make() -> DecisionsView:
             found = decisions_view(entries, since, parameters.limit)
             latest = found[-1].sequence if found else since
             seen = Veil(caller.sight).decisions(entries, found)
-            return DecisionsView(instance=self.instance, latest=latest, decisions=seen)
+            return DecisionsView(instance=self.instance, warnings=warnings, latest=latest, decisions=seen)
 
         return await self._beside(make)
 
@@ -231,6 +233,8 @@ class Rest:
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
         """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
         ledger, name = self._ledger, self._settings().scheduler_name
+        if not ledger.snapshot.synced:
+            raise ProblemError(503, "the ledger is still being rebuilt: nothing can be said yet; ask again in a moment")
         if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
             if not caller.sight.sees(namespace):
@@ -272,6 +276,9 @@ class Rest:
         if not self._ledger.snapshot.synced:
             message += "; the ledger is still being rebuilt: ask again in a moment"
         raise ProblemError(404, message, "name", name, allowed)
+
+    def _warned(self, caller: Caller) -> tuple[str, ...]:
+        return Veil(caller.sight).warnings(self._warnings())
 
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()

@@ -310,11 +310,19 @@ async def test_an_admitted_job_whose_room_is_being_freed_says_so_and_for_whom_it
     assert (await service.ask("/plans"))["plans"][0]["waits_for"] == ["team/big-ps-0"]
 
 
+@pytest.mark.parametrize("path", ["/queue", "/jobs", "/nodes", "/plans", "/decisions"])
+async def test_every_list_says_that_it_may_not_be_all(path: str) -> None:
+    service = running()
+    assert (await service.ask(path))["warnings"] == []
+    service.step(Led(False))
+    assert (await service.ask(path))["warnings"] == [rest.FOLLOWS]
+
+
 async def test_a_follower_says_whom_to_ask() -> None:
     service = running()
     service.step(Led(False))
     found = await service.ask("/queue")
-    assert found["warnings"] == [rest.FOLLOWS]
+    assert (await service.ask("/explain/team/big?unblock=true"))["expected"] is None
     assert {waiting["waits"]["reason"] for waiting in found["jobs"]} == {"NotLeading"}
     assert (await service.ask("/desired"))["gate"] is None
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from policy.cluster.events import Led
-from tests.unit.test_rest import Service, running
+from tests.unit.test_rest import CLUSTER, Service, running
 
 POD = {
     "spec": {
@@ -81,6 +81,13 @@ async def test_a_replica_that_follows_answers_as_if_it_led() -> None:
     service = running()
     service.step(Led(False))
     assert (await ask(service, job=TFJOB))["jobs"][-1]["after"]["state"] == "planned"
+
+
+async def test_nothing_is_said_before_the_ledger_knows_the_cluster() -> None:
+    """Else a node that is there would be told as unknown."""
+    answer = await Service(*CLUSTER).client.post("/v1/what-if", json={"cordon": ["n1"]})
+    assert answer.status_code == 503
+    assert "ask again in a moment" in answer.json()["detail"]
 
 
 def changed(path: str, value: object) -> dict[str, Any]:

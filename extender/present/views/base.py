@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -11,12 +13,16 @@ class View(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+WARNINGS: Final = "Why this may not be all, or why nothing moves: the service starts, follows, or lacks something."
+
+
 class ListView(View):
     """A list of one revision of the ledger. With ``limit``, ``continue`` is what to ask the next page with."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     generation: int
+    warnings: tuple[str, ...] = Field((), description=WARNINGS)
     continues: str = Field("", alias="continue", description="Empty at the end of the list.")
     remaining: int = Field(0, description="Entries behind this page.")
 

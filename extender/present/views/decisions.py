@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from extender.present.views.base import JobName, View
+from extender.present.views.base import WARNINGS, JobName, View
 
 
 class DecisionView(View):
@@ -32,6 +32,7 @@ class DecisionsView(View):
     """GET /v1/decisions. ``latest`` is what to give as ``since`` next time."""
 
     instance: str
+    warnings: tuple[str, ...] = Field((), description=WARNINGS)
     latest: int
     decisions: tuple[DecisionView, ...]
 

@@ -94,13 +94,12 @@ class InvalidJob(JobName):
 
 
 class QueueView(ListView):
-    """GET /v1/queue. ``warnings`` say what keeps the whole queue from moving, ``held`` what finished jobs hold.
+    """GET /v1/queue. ``held``: what finished jobs hold.
 
     ``invalid``: who would wait if the job were well formed; on every page of the list.
     """
 
     gated_pods: int
-    warnings: tuple[str, ...] = ()
     jobs: tuple[QueuedJob, ...]
     held: tuple[HeldView, ...] = ()
     invalid: tuple[InvalidJob, ...] = ()

@@ -344,6 +344,15 @@ def test_what_keeps_the_queue_from_moving_is_a_warning_beside_the_answer(kohort:
     assert found.stderr == "warning: controller: not heard of for 12 s\n"
 
 
+@pytest.mark.parametrize("command", ["jobs", "nodes", "plans", "decisions"])
+def test_a_list_that_may_not_be_all_says_so(kohort: Callable[..., Result], server: Server, command: str) -> None:
+    server.cluster[f"/v1/{command}"] = {
+        **ANSWERS[f"/v1/{command}"],
+        "warnings": ["leading: this replica does not lead"],
+    }
+    assert kohort(command).stderr == "warning: leading: this replica does not lead\n"
+
+
 def test_json_and_yaml_are_for_scripts(kohort: Callable[..., Result]) -> None:
     as_json, as_yaml = kohort("queue", "-o", "json"), kohort("-o", "yaml", "queue")
     assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout)
