@@ -80,7 +80,8 @@ class Announcer:
             if instance != found.instance:
                 story = DecisionStory(found.instance, self._host, self._quota)
             instance, since = found.instance, found.latest
-            fresh = [decision for decision in found.decisions if decision.at >= self._started]
+            ahead = found.at - self._clock.now() if found.at else 0.0  # of our clock: theirs may have been set anew
+            fresh = [decision for decision in found.decisions if decision.at >= self._started + ahead]
             await self._write(story.tell(fresh))
 
     async def _queue(self) -> None:

@@ -24,6 +24,7 @@ from extender.kube.api import Resource
 from policy.cluster.snapshot import Snapshot
 
 STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s and lists anew
+CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "such jobs are not scheduled; apply the ClusterRole of this version (manifests/base)"
 CONTROLLER_SECONDS: Final = 10.0  # the controller asks at least every few seconds
@@ -124,10 +125,11 @@ def extender_readiness(
     clock: Clock,
     must_lead: bool = False,
     settings: str = "",
+    ahead: float = 0.0,
 ) -> Readiness:
     """The checks of ``kohort serve``. ``must_lead``: a follower is not ready, for a Service must not send it calls.
 
-    ``settings``: what of the settings' file is not in force.
+    ``settings``: what of the settings' file is not in force. ``ahead``: seconds that the wall clock has of the ledger.
     """
     watches = tuple(watches)
     now = clock.monotonic()
@@ -147,8 +149,17 @@ def extender_readiness(
             ),
             controller_check(snapshot, controller),
             Check("settings", not settings, settings, fatal=False),
+            _clock_check(ahead),
         )
     )
+
+
+def _clock_check(ahead: float) -> Check:
+    """The ledger's time goes on from the wall clock of the start; jobs' creations are by the API server's."""
+    way = "forward" if ahead > 0 else "back"
+    detail = f"set {way} by {abs(ahead):.0f} s since the start: waiting times are that much off; restart this replica"
+    wrong = abs(ahead) > CLOCK_SECONDS
+    return Check("clock", not wrong, detail if wrong else "", fatal=False)
 
 
 def _stalled(watch: Watch, now: float) -> bool:

@@ -216,7 +216,7 @@ class Metrics(Collector):
         ledger = self._ledger
         return extender_readiness(
             ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock, self._must_lead,
-            self._reload.problem if self._reload is not None else "",
+            self._reload.problem if self._reload is not None else "", ledger.clock.now() - ledger.now(),
         )  # fmt: skip
 
     def _leads(self) -> bool:

@@ -702,6 +702,18 @@ async def test_events_begin_anew_with_a_new_extender() -> None:
         assert bench.api.written[-1] == ("event", "team", "Shrunk", "mnist")
 
 
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+@virtual
+async def test_events_are_told_also_where_the_extenders_clock_is_another(ahead: float) -> None:
+    """It goes on from its own start, and ours from ours: between the two the machine's clock may have been set anew."""
+    async with Bench() as bench:
+        now = bench.clock.now() + ahead
+        told = (decision(1, now - 100), decision(2, now + 1, "Released"))
+        bench.extender.decisions = DecisionsView(instance="one", at=now + 1, latest=2, decisions=told)
+        await bench.until(lambda: bench.api.written)
+        assert bench.api.written == [("event", "team", "Released", "mnist")]
+
+
 def test_an_event_is_what_the_api_asks_for() -> None:
     (event,) = DecisionStory("abcd", "host-1", Quota()).tell([decision(26, 1_700_000_000.5, "Released")])
     assert event == {

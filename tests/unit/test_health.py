@@ -40,9 +40,10 @@ OTHERS = Pod("o", "x", "of-another-scheduler", gated=True)
 
 class HandClock(Clock):
     time = 100.0
+    ahead = 0.0
 
     def now(self) -> float:
-        return self.time
+        return self.time + self.ahead
 
     def monotonic(self) -> float:
         return self.time
@@ -123,6 +124,15 @@ def test_a_dead_controller_warns_with_the_number_of_gated_pods_and_keeps_the_ext
     assert found.warnings == (
         "controller: not heard of for 11 s: gated pods are not released (1 now), nothing is woken or resized",
     )
+
+
+def test_a_clock_that_was_set_anew_is_a_warning(clock: HandClock) -> None:
+    metrics, ledger, _ = live(clock)
+    assert not any(one.startswith("clock: ") for one in metrics.readiness().warnings)
+    clock.ahead = -3600.0
+    assert clock.now() - ledger.now() == -3600.0
+    (told,) = (one for one in metrics.readiness().warnings if one.startswith("clock: "))
+    assert "set back by 3600 s since the start" in told
 
 
 def test_a_controller_that_never_came_is_given_time_and_then_missed(clock: HandClock) -> None:
