@@ -53,7 +53,6 @@ class Announcer:
         self._lease = lease
         self._pace = pace
         self._metrics = metrics
-        self._started = clock.now()
         self._host = socket.gethostname()
         self._quota = Quota()
 
@@ -64,8 +63,9 @@ class Announcer:
             tasks.create_task(self._queue())
 
     async def _decisions(self) -> None:
-        """What was decided since our start."""
-        instance, since, story = "", 0, DecisionStory("", self._host, self._quota)
+        """What was decided since our first look: by number, for the extender's clock need not be ours."""
+        instance, since = await self._first_look()
+        story = DecisionStory(instance, self._host, self._quota)
         while True:
             await self._clock.sleep(self._settings.interval_seconds)
             if not self._lease.leading():
@@ -74,15 +74,22 @@ class Announcer:
                 found = read(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
             except SourceError:
                 continue
-            if instance not in ("", found.instance):
-                instance, since = "", 0
+            if instance != found.instance:  # its numbers begin anew, and all of them came after our start
+                instance, since = found.instance, 0
+                story = DecisionStory(instance, self._host, self._quota)
                 continue
-            if instance != found.instance:
-                story = DecisionStory(found.instance, self._host, self._quota)
-            instance, since = found.instance, found.latest
-            ahead = found.at - self._clock.now() if found.at else 0.0  # of our clock: theirs may have been set anew
-            fresh = [decision for decision in found.decisions if decision.at >= self._started + ahead]
-            await self._write(story.tell(fresh))
+            since = found.latest
+            await self._write(story.tell(found.decisions))
+
+    async def _first_look(self) -> tuple[str, int]:
+        """Which extender there is, and its newest decision. Also while we follow: a new leader decides at once."""
+        while True:
+            try:
+                found = read(DecisionsView, await self._ask("/v1/decisions", {"limit": "1"}))
+            except SourceError:
+                await self._clock.sleep(self._settings.interval_seconds)
+            else:
+                return found.instance, found.latest
 
     async def _queue(self) -> None:
         """Why each job waits."""

@@ -128,7 +128,8 @@ class FakeExtender:
         if self.down:
             raise SourceError("connection refused")
         if path == "/v1/decisions":
-            found = [entry for entry in self.decisions.decisions if entry.sequence > int(query["since"])]
+            since = int(query.get("since", max(0, self.decisions.latest - int(query.get("limit", 0)))))
+            found = [entry for entry in self.decisions.decisions if entry.sequence > since]
             return self.decisions.model_copy(update={"decisions": tuple(found)}).model_dump_json().encode()
         if path == "/v1/queue":
             return self.queue.model_dump_json().encode()
@@ -676,12 +677,20 @@ def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> 
     return DecisionView(**{**base, **others})
 
 
+def decided(*told: DecisionView, instance: str = "one") -> DecisionsView:
+    return DecisionsView(instance=instance, latest=max((one.sequence for one in told), default=0), decisions=told)
+
+
 @virtual
-async def test_decisions_since_the_start_become_events_once() -> None:
+@pytest.mark.parametrize("off", [0.0, -3600.0, 3600.0])
+async def test_decisions_since_the_start_become_events_once_whatever_the_extenders_clock_says(off: float) -> None:
     async with Bench() as bench:
-        now = bench.clock.now()
-        told = (decision(1, now - 100), decision(2, now + 1), decision(3, now + 1, "Bind"))
-        bench.extender.decisions = DecisionsView(instance="one", latest=3, decisions=told)
+        at = bench.clock.now() + off
+        old = (decision(1, at, "Released"), decision(2, at, "Migrate"))
+        bench.extender.decisions = decided(*old)
+        await bench.pass_time(3)
+        assert bench.api.written == []
+        bench.extender.decisions = decided(*old, decision(3, at + 3), decision(4, at + 3, "Bind"))
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
         assert bench.api.written == [
@@ -691,27 +700,53 @@ async def test_decisions_since_the_start_become_events_once() -> None:
 
 
 @virtual
+async def test_events_go_on_where_the_wall_clock_is_set_back_while_both_processes_run() -> None:
+    async with Bench() as bench:
+        await bench.pass_time(1)
+        theirs = bench.clock.now  # an extender counts on from the clock of its start
+        bench.clock.now = lambda: theirs() - 3600  # type: ignore[method-assign]
+        bench.extender.decisions = decided(decision(1, theirs(), "Released"))
+        await bench.until(lambda: bench.api.written)
+
+
+@virtual
+async def test_a_controller_that_comes_to_lead_tells_what_was_decided_since_it_began_to_follow() -> None:
+    """The new leader's extender decides before its controller looks."""
+    async with Bench() as bench:
+        bench.lease.leads = False
+        bench.extender.decisions = decided(decision(1, 0.0, "Released"))
+        await bench.pass_time(3)
+        bench.extender.decisions = decided(decision(1, 0.0, "Released"), decision(2, 0.0))
+        await bench.pass_time(3)
+        assert bench.api.written == []
+        bench.lease.leads = True
+        await bench.until(lambda: bench.api.written)
+        await bench.pass_time(3)
+        assert bench.api.written == [("event", "team", "Admitted", "mnist")]
+
+
+@virtual
+async def test_the_first_look_is_made_again_until_the_extender_answers() -> None:
+    async with Bench() as bench:
+        bench.extender.down = True
+        bench.extender.decisions = decided(decision(1, 0.0))
+        await bench.pass_time(3)
+        bench.extender.down = False
+        await bench.pass_time(3)
+        assert bench.api.written == []
+        bench.extender.decisions = decided(decision(1, 0.0), decision(2, 0.0))
+        await bench.until(lambda: bench.api.written)
+
+
+@virtual
 async def test_events_begin_anew_with_a_new_extender() -> None:
     async with Bench() as bench:
-        now = bench.clock.now() + 1
-        bench.extender.decisions = DecisionsView(instance="one", latest=1, decisions=(decision(1, now),))
+        await bench.pass_time(1)
+        bench.extender.decisions = decided(decision(1, 0.0))
         await bench.until(lambda: len(bench.api.written) == 1)
-        again = decision(1, now, "Resize", direction="in")
-        bench.extender.decisions = DecisionsView(instance="two", latest=1, decisions=(again,))
+        bench.extender.decisions = decided(decision(1, 0.0, "Resize", direction="in"), instance="two")
         await bench.until(lambda: len(bench.api.written) == 2)
         assert bench.api.written[-1] == ("event", "team", "Shrunk", "mnist")
-
-
-@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
-@virtual
-async def test_events_are_told_also_where_the_extenders_clock_is_another(ahead: float) -> None:
-    """It goes on from its own start, and ours from ours: between the two the machine's clock may have been set anew."""
-    async with Bench() as bench:
-        now = bench.clock.now() + ahead
-        told = (decision(1, now - 100), decision(2, now + 1, "Released"))
-        bench.extender.decisions = DecisionsView(instance="one", at=now + 1, latest=2, decisions=told)
-        await bench.until(lambda: bench.api.written)
-        assert bench.api.written == [("event", "team", "Released", "mnist")]
 
 
 def test_an_event_is_what_the_api_asks_for() -> None:

@@ -33,7 +33,6 @@ class DecisionsView(View):
 
     instance: str
     warnings: tuple[str, ...] = Field((), description=WARNINGS)
-    at: float = Field(0.0, description="When it was answered, by the service's clock, as the decisions' times are.")
     latest: int
     decisions: tuple[DecisionView, ...]
 
