@@ -216,7 +216,7 @@ class Metrics(Collector):
         ledger = self._ledger
         return extender_readiness(
             ledger.snapshot, self._watches, self._leads(), self.controller, ledger.clock, self._must_lead,
-            self._reload.problem if self._reload is not None else "", ledger.clock.now() - ledger.now(),
+            self._reload.problem if self._reload is not None else "", _ahead(ledger),
         )  # fmt: skip
 
     def _leads(self) -> bool:
@@ -239,9 +239,16 @@ class Metrics(Collector):
             self._barrier.held if self._barrier else 0,
         )
         yield from _watch_metrics(self._watches, self._ledger.clock.monotonic())
+        text = "The wall clock less the ledger's time: not 0 where it was set anew since the start, until a restart."
+        yield gauge("kohort_clock_ahead_seconds", text, _ahead(self._ledger))
         if self.controller is not None:
             text = "Time since the controller last asked what to do; gated pods wait for it."
             yield gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
+
+
+def _ahead(ledger: Holds) -> float:
+    """Seconds that the wall clock has of the ledger."""
+    return ledger.clock.now() - ledger.now()
 
 
 def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:

@@ -133,6 +133,9 @@ def test_a_clock_that_was_set_anew_is_a_warning(clock: HandClock) -> None:
     assert clock.now() - ledger.now() == -3600.0
     (told,) = (one for one in metrics.readiness().warnings if one.startswith("clock: "))
     assert "set back by 3600 s since the start" in told
+    assert value(metrics, "kohort_clock_ahead_seconds") == -3600.0
+    again, _, _ = live(clock)
+    assert value(again, "kohort_clock_ahead_seconds") == 0.0  # after a restart
 
 
 def test_a_controller_that_never_came_is_given_time_and_then_missed(clock: HandClock) -> None:
