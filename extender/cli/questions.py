@@ -290,8 +290,8 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
 
     found = ask(asked.reach, path, query, view)
     for warning in getattr(found, "warnings", ()):
-        if warning not in asked.warned:
-            asked.warned.add(warning)
+        if (about := warning.partition(":")[0]) not in asked.warned:  # its figures change from look to look
+            asked.warned.add(about)
             console.err().print(f"warning: {console.clean(warning)}", style="yellow")
     return found
 

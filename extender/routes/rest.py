@@ -125,7 +125,7 @@ class Rest:
         """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
         snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
-        starts = await self._foreseen(*asked) if parameters.expected else {}
+        starts = await self._foreseen(*asked) if parameters.expected and snapshot.leading else {}
         warnings = self._warned(caller)
 
         def make() -> QueueView:

@@ -321,7 +321,8 @@ async def test_every_list_says_that_it_may_not_be_all(path: str) -> None:
 async def test_a_follower_says_whom_to_ask() -> None:
     service = running()
     service.step(Led(False))
-    found = await service.ask("/queue")
+    found = await service.ask("/queue?expected=true")
+    assert {waiting["expected"] for waiting in found["jobs"]} == {None}
     assert (await service.ask("/explain/team/big?unblock=true"))["expected"] is None
     assert {waiting["waits"]["reason"] for waiting in found["jobs"]} == {"NotLeading"}
     assert (await service.ask("/desired"))["gate"] is None

@@ -134,20 +134,30 @@ class Pricing:
         with np.errstate(divide="ignore"):
             ln_each = np.where(demands > 0, np.log(best)[:, None] - np.log(demands), -np.inf)
         ln_u: Array = ln_each.max(axis=0) + math.log(self.u_scale)
+        offered = _offered(ground, role, slots)
+        if self.floor is not Floor.RATIO and not offered:
+            return None  # the pool is gone, or time is over: nothing can be bought
         if self.floor is Floor.RATIO:
             ln_l = float(ln_u[np.isfinite(ln_u)].min()) - math.log(self.ratio)
         else:
-            ln_l = self._paper(ground, [job for job, some in zip(seen, takes, strict=True) if some],
-                               demands[takes].sum(axis=1), role, slots)  # fmt: skip
+            ln_l = self._paper([job for job, some in zip(seen, takes, strict=True) if some],
+                               demands[takes].sum(axis=1), offered)  # fmt: skip
         return Bounds(ln_u, ln_l + math.log(self.l_scale))
 
-    def _paper(self, ground: Ground, seen: Sequence[Seen], sums: Array, role: str, slots: int) -> float:
-        """By (25), (26), ln L: min f(T - a) / (4 eta W sum w), and 1/eta the least of W sum w / (T sum c)."""
+    def _paper(self, seen: Sequence[Seen], sums: Array, offered: float) -> float:
+        """By (25), (26), ln L: min f(T - a) / (4 eta W sum w), and 1/eta the least of W sum w / (T sum c).
+
+        offered: T sum c, as a share of the cluster.
+        """
         ln_taken = np.log(np.array([float(job.work) for job in seen]) * sums)
-        capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
-        ln_all = math.log(slots * float(capacity[ground.hosts[role]][:, ground.priced].sum()))
-        ln_eta = ln_all - float(ln_taken.min())
+        ln_eta = math.log(offered) - float(ln_taken.min())
         return float((np.array([job.ln_worst for job in seen]) - ln_taken).min()) - math.log(4.0) - ln_eta
+
+
+def _offered(ground: Ground, role: str, slots: int) -> float:
+    """T sum c of the pool that hosts the role, as a share of the cluster; 0 without a node or a slot that is left."""
+    capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
+    return max(0, slots) * float(capacity[ground.hosts[role]][:, ground.priced].sum())
 
 
 class Prices:

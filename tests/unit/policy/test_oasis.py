@@ -562,3 +562,19 @@ def test_a_refusal_by_a_clock_that_was_ahead_ends_with_it_and_one_by_the_right_c
     assert made.reason("cheap") == "JobRejected"
     told = [effect for _ in range(3) for effect in made.pass_time(SLOT) if isinstance(effect, Reject)]
     assert (made.reason("cheap"), told) == ("JobRejected", [])
+
+
+def test_a_pool_that_is_gone_has_no_price_and_stops_nobody() -> None:
+    """By the paper's floor, which divides by what the pool offers; the end of time is alike: no slot is left."""
+    apart = [node("n1", labels={POOL: "worker"}), node("n2", labels={POOL: "ps"})]
+    made = world(*apart, floor=Floor.PAPER)
+    run(made, trains("a", 4))
+    assert made.snapshot.gang("job-a").admitted
+    made.see(replace(made.snapshot.nodes["n2"], ready=False))
+    assert "cpu" in made.policy.prices(made.snapshot, made.now)
+    made.do(NodeGone("n1"), NodeGone("n2"))
+    over = World(Oasis(slot_seconds=SLOT, horizon=10, floor=Floor.PAPER, end=START + 3 * SLOT)).nodes("n1")
+    run(over, trains("a", 4))
+    over.pass_time(5 * SLOT)
+    over.submit(trains("b", 4))
+    assert not over.snapshot.gang("job-b").admitted
