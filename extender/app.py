@@ -51,7 +51,7 @@ from extender.routes.verbs import Verbs, VerbsFirst, too_long
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of, recorder_of, rules_of
-from policy.cluster.events import Event, PodGone, Synced
+from policy.cluster.events import Event, Synced
 from policy.systems.base import prices_of
 
 NEEDED: Final = (NODES, PODS)
@@ -132,8 +132,8 @@ class Live:
 
         One that is newer than the list was created while the list was on its way: it is not gone.
         """
-        known = self.ledger.snapshot.pods
-        return [PodGone(uid) for uid, pod in known.items() if self.ledger.lacks(uid, pod.version)]
+        known, lacks, gone = self.ledger.snapshot.pods, self.ledger.lacks, self.translator.pod_gone
+        return [e for uid, pod in known.items() if lacks(uid, pod.version) for e in gone(uid, pod.namespace)]
 
     def rest(self) -> FastAPI:
         """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""

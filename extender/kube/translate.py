@@ -64,10 +64,9 @@ class Translator:
         opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
         of = membership(item) if opted_in else NOBODY
         pod = read_pod(item, self._scheduler_name, of)
-        was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         if gone:
-            self._lone.discard(uid)
-            return [PodGone(uid), *was_lone, *self._families.lose_pod(uid)]
+            return self.pod_gone(uid, namespace)
+        was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         left = self._families.leave(uid, of.claim)
         if is_lone(pod):
             self._lone.add(uid)
@@ -77,6 +76,12 @@ class Translator:
             return [*was_lone, *left, PodSeen(pod)]
         group = GROUP_NAMED.get(of.claim.resource)
         return [*was_lone, *left, *self._families.see_pod(of.claim, read_kin(item, pod, of, group))]
+
+    def pod_gone(self, uid: str, namespace: str) -> list[Event]:
+        """That pod is no more: what goes with it, and what that changes for the other pods of its job."""
+        was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
+        self._lone.discard(uid)
+        return [PodGone(uid), *was_lone, *self._families.lose_pod(uid)]
 
     def _job_events(self, item: Json, kind: JobKind, gone: bool) -> list[Event]:
         meta = part(item, "metadata")

@@ -11,9 +11,10 @@ import pytest
 from extender.app import Live, resources
 from extender.config.sections import Journal
 from extender.config.settings import Settings
-from extender.kube.api import JOBSETS, NODES, PODS, ClusterError, Json, Resource
+from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
 from extender.kube.reflector import Batch
 from tests.stage import FakeApi, LoopClock, virtual
+from tests.unit.test_own_kinds import deployment, replica
 
 
 def pod(name: str, version: int) -> dict[str, Any]:
@@ -40,6 +41,32 @@ async def test_a_list_does_not_end_a_pod_that_was_created_while_it_was_on_its_wa
     service.deliver(Batch(PODS, "changes", [{"type": "ADDED", "object": pod("new", 30)}], "30"))
     service.ledger.step()
     assert sorted(service.ledger.snapshot.pods) == ["uid-new"]
+
+
+@virtual
+async def test_a_pod_that_only_filter_has_shown_leaves_its_place_when_a_list_lacks_it() -> None:
+    """Seed 638: its Deployment counted it for ever, and so no plan had a place for each of the others."""
+    service = live()
+    first, second, third = (replica(f"train-abc-{end}") for end in "abc")
+    for item in (first, second, third):
+        item["metadata"]["resourceVersion"] = "12"
+    service.deliver(Batch(DEPLOYMENTS, "changes", [{"type": "ADDED", "object": deployment(2)}], "11"))
+    for item in (first, second):  # as filter calls showed them
+        service.ledger.step(*service.translator.pod_events(item))
+    for item in (second, third):
+        service.deliver(Batch(PODS, "page", [{"type": "ADDED", "object": item}], "20"))
+    service.deliver(Batch(PODS, "end", [], "20", frozenset(item["metadata"]["uid"] for item in (second, third))))
+    slots = {found.name: str(found.slot) for found in service.ledger.snapshot.pods.values()}
+    assert slots == {"train-abc-b": "worker-1", "train-abc-c": "worker-0"}
+
+
+@virtual
+async def test_a_lone_pod_that_only_filter_has_shown_is_no_job_when_a_list_lacks_it() -> None:
+    service = live()
+    service.ledger.step(*service.translator.pod_events(pod("lone", 12)))
+    assert len(service.ledger.snapshot.jobs) == 1
+    service.deliver(Batch(PODS, "end", [], "20"))
+    assert not service.ledger.snapshot.jobs
 
 
 class Forbidding(FakeApi):
