@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from policy.cluster.actions import Decision
+from policy.cluster.actions import Action, Decision
 from policy.cluster.snapshot import Snapshot
 
 
@@ -94,6 +94,37 @@ def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, fl
     """The prices of the policy, or of the one that decides beneath a rebalancer; none where it has no prices."""
     deciding = getattr(policy, "base", policy)
     return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}
+
+
+class Promised:
+    """What a system has promised of the time to come, to one who moves jobs beneath its decisions: nothing, unless it
+    says otherwise.
+    """
+
+    def leaves(self, job_uid: str, node: str) -> bool:
+        """Whether it leaves that job the room to sit on that node from now on."""
+        return True
+
+    def moved(self, job_uid: str, node: str) -> None:
+        """The job sits there from now on."""
+
+    def actions(self) -> tuple[Action, ...]:
+        """What it remembers of these moves."""
+        return ()
+
+
+@runtime_checkable
+class Promises(Protocol):
+    """A system that promises room before it gives it."""
+
+    def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
+        """What stands promised once ``decided`` is carried out."""
+        ...
+
+
+def promised_by(policy: Policy, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
+    """What that system has promised; nothing where it makes no promises."""
+    return policy.promised(snapshot, decided, now) if isinstance(policy, Promises) else Promised()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.after import room_after
 from policy.placement.gang import ask_of, takes_all
+from policy.systems.base import Promised
 from policy.systems.growth import Category
 
 FOR_ROOM = frozenset({Reason.NO_ROOM, Reason.ROOM_BEING_FREED, Reason.BEHIND})
@@ -41,11 +42,13 @@ class Movable:
 class Fleet:
     """Nodes with what runs there, by category; free room; and the nodes to which somebody is on the way.
 
-    ``decided``: what this step has decided before, so that its admissions are counted.
+    ``decided``: what this step has decided before, so that its admissions are counted. ``promised``: for later.
     """
 
-    def __init__(self, snapshot: Snapshot, decided: Decision, categories: Mapping[str, Category]) -> None:
-        self.snapshot = snapshot
+    def __init__(
+        self, snapshot: Snapshot, decided: Decision, categories: Mapping[str, Category], promised: Promised | None
+    ) -> None:
+        self.snapshot, self._promised = snapshot, promised or Promised()
         self.room = room_after(snapshot, decided.actions)
         self.on: dict[str, Counter[Category]] = {name: Counter() for name in self.room}
         self.expected: set[str] = set()
@@ -84,9 +87,10 @@ class Fleet:
         return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
-        """Whether the job, as large as it is, fits there beside what is there now."""
+        """Whether the job, as large as it is, fits there beside what is there now, and what is promised."""
         ask = ask_of(self.snapshot, one.job, one.gang.workers)
-        return node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
+        fits = node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
+        return fits and self._promised.leaves(one.job.uid, node)
 
     def move(self, one: Movable, node: str) -> Migrate:
         """Count the job on its new node; both rooms are charged until the old pods are gone."""
@@ -94,6 +98,7 @@ class Fleet:
         self.on[node][one.category] += one.size
         self.room.take(node, ask_of(self.snapshot, one.job, one.gang.workers).whole)
         self.expected.add(node)
+        self._promised.moved(one.job.uid, node)
         return Migrate(one.job.uid, dict.fromkeys(one.gang.nodes, node))
 
 

@@ -86,6 +86,13 @@ class Progress:
         """Whether it has told nothing new for three intervals."""
         return now - self.since > SILENT_INTERVALS * interval
 
+    def by(self, now: float) -> Progress:
+        """As it can be known by now: a clock that was ahead has written later times, and nothing would be news."""
+        if max(self.since, self.at or now, self.converged or now, self.restart or now) <= now:
+            return self
+        converged, restart = (None if at is None else min(at, now) for at in (self.converged, self.restart))
+        return replace(self, since=now, value=None, at=None, growth=None, converged=converged, restart=restart)
+
     def restarted(self, now: float, *, moved: bool = False, balanced: bool = False) -> Progress:
         """As it is moved, by Algorithm 2 or 3: its next growth is between two samples of the restarted job."""
         moved, balanced = self.moved or moved, self.balanced or balanced

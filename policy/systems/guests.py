@@ -15,7 +15,7 @@ from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Parts
+from policy.systems.base import Parts, Promised
 from policy.systems.bounds import from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
@@ -52,16 +52,18 @@ class Guests:
         homes = {KEY + uid: part[self.name] for uid, part in parts.items() if self.name in part}
         return {key: home for key, home in homes.items() if isinstance(home, str) and home in snapshot.nodes}
 
-    def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
+    def moves(
+        self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
+    ) -> tuple[Action, ...]:
         """Guests go from nodes that have a job of their own again; then idle nodes invite, the oldest jobs first."""
         homes = {key.removeprefix(KEY): str(node) for key, node in snapshot.memory.items() if key.startswith(KEY)}
         actions = [Remember(KEY + uid, None) for uid in homes if _gone(snapshot, uid)]
         if not at_rest(snapshot, decided):
             return tuple(actions)
-        house = House(snapshot, decided, homes)
+        house = House(snapshot, decided, homes, promised)
         moves = list(house.give_way())
         last = snapshot.memory.get(CLOCK)
-        if not isinstance(last, float) or now - last >= self.interval:
+        if not isinstance(last, float) or not 0.0 <= now - last < self.interval:
             invited = list(house.invite())
             moves += [*invited, Remember(CLOCK, now)] if invited else []
         return (*actions, *moves)
@@ -75,8 +77,8 @@ def _gone(snapshot: Snapshot, uid: str) -> bool:
 class House:
     """Who is at home where, and who is a guest."""
 
-    def __init__(self, snapshot: Snapshot, decided: Decision, homes: dict[str, str]) -> None:
-        self.fleet, self.homes = Fleet(snapshot, decided, {}), homes
+    def __init__(self, snapshot: Snapshot, decided: Decision, homes: dict[str, str], promised: Promised | None) -> None:
+        self.fleet, self.homes = Fleet(snapshot, decided, {}, promised), homes
         self.left = sorted(movable(snapshot, decided), key=lambda one: (one.job.arrival, one.job.key))
         gangs = [snapshot.gang(job.uid) for job in snapshot.running()]
         settled = {node for gang in gangs for node in gang.nodes.values() if homes.get(gang.job_uid, node) == node}

@@ -9,7 +9,7 @@ from typing import Protocol
 from policy.cluster.actions import Action, Decision
 from policy.cluster.frozen import replace
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Keeps, Parts, Policy, next_moment
+from policy.systems.base import Keeps, Parts, Policy, Promised, next_moment, promised_by
 
 
 class Rebalancer(Protocol):
@@ -20,8 +20,12 @@ class Rebalancer(Protocol):
         """The name under which the configuration selects it."""
         ...
 
-    def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
-        """Moves, and what it remembers. It touches no job of ``decided`` and no room that ``decided`` gives away."""
+    def moves(
+        self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
+    ) -> tuple[Action, ...]:
+        """Moves, and what it remembers. It touches no job of ``decided``, and no room that ``decided`` gives away or
+        that is ``promised``.
+        """
         ...
 
 
@@ -55,6 +59,8 @@ class Rebalanced:
         return {key: value for system in keeping for key, value in system.recalled(snapshot, parts).items()}
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """What the base decides, and then the moves."""
+        """What the base decides, then the moves, and what the base makes of them."""
         decided = self.base.decide(snapshot, now)
-        return replace(decided, actions=(*decided.actions, *self.rebalancer.moves(snapshot, decided, now)))
+        promised = promised_by(self.base, snapshot, decided, now)
+        moves = self.rebalancer.moves(snapshot, decided, now, promised)
+        return replace(decided, actions=(*decided.actions, *moves, *promised.actions()))

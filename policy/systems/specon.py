@@ -16,7 +16,7 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
-from policy.systems.base import Parts
+from policy.systems.base import Parts, Promised
 from policy.systems.bounds import above_0, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
@@ -92,15 +92,17 @@ class SpeCon:
         admitted = admit_evenly(snapshot, now)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
 
-    def moves(self, snapshot: Snapshot, decided: Decision, now: float) -> tuple[Action, ...]:
+    def moves(
+        self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
+    ) -> tuple[Action, ...]:
         """One round at each interval: categories, requests, balance. ``decided``: what this step has decided before.
 
-        Nothing is moved while somebody waits for room.
+        Nothing is moved while somebody waits for room. A last round after now is a clock's that was ahead.
         """
         last = snapshot.memory.get(CLOCK)
-        if isinstance(last, float) and now // self.interval <= last // self.interval:
+        if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
             return ()
-        return tuple(Round(self, snapshot, decided, now).run())
+        return tuple(Round(self, snapshot, decided, now, promised).run())
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """What each job's growth is, and whether it has been moved."""
@@ -129,8 +131,10 @@ class SpeCon:
 class Round:
     """One round of all three algorithms; what is remembered is changed by the actions alone."""
 
-    def __init__(self, policy: SpeCon, snapshot: Snapshot, decided: Decision, now: float) -> None:
-        self.policy, self.snapshot, self.decided, self.now = policy, snapshot, decided, now
+    def __init__(
+        self, policy: SpeCon, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None
+    ) -> None:
+        self.policy, self.snapshot, self.decided, self.now, self.promised = policy, snapshot, decided, now, promised
         self.known = {job.uid: self._remembered(job) for job in snapshot.running()}
         self.told = dict(self.known)
         counts = snapshot.memory.get(COUNTS)
@@ -138,13 +142,14 @@ class Round:
 
     def _remembered(self, job: Job) -> Progress:
         known = self.snapshot.memory.get(KEY + job.uid)
-        return known if isinstance(known, Progress) else Progress(since=self.now)
+        return known.by(self.now) if isinstance(known, Progress) else Progress(since=self.now)
 
     def run(self) -> Iterator[Action]:
         """The moves first, then what is to be remembered."""
         self._watch()
         if at_rest(self.snapshot, self.decided):
-            fleet = Fleet(self.snapshot, self.decided, {uid: self._category(uid) for uid in self.told})
+            categories = {uid: self._category(uid) for uid in self.told}
+            fleet = Fleet(self.snapshot, self.decided, categories, self.promised)
             yield from self._reallocate(fleet)
             yield from self._rebalance(fleet)
         yield from self._remember()

@@ -21,7 +21,7 @@ from policy.placement.fit import accepts
 from policy.placement.gang import barred
 from policy.placement.grow import leaving
 from policy.placement.room import Room
-from policy.systems.oasis.schedule import Plan, Shift, taken
+from policy.systems.oasis.schedule import Plan, Shift, sizes, taken
 from policy.systems.oasis.workload import POOL
 from policy.systems.queue import Feasible, bar
 
@@ -145,22 +145,22 @@ class Slotwork:
         for node, requests in taken(plan, shift):
             if node in free:
                 free[node] = free[node] + requests
-        sizes = {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
+        each = sizes(plan)
         placed: Counter[tuple[str, str]] = Counter()
         refused = barred(self.snapshot, job)
 
         def put(role: str, node: str) -> bool:
             if node in free:
-                if not self._fits(node, sizes[role], free[node]):
+                if not fits(self.ground[node][0], each[role], free[node]):
                     return False
-                free[node] = free[node] - sizes[role]
+                free[node] = free[node] - each[role]
             placed[role, node] += 1
             return True
 
         # On a node that takes nobody new, who is there stays.
         if not all(put(slot.role, node) for slot, node in kept.items()):
             return None
-        for role in sizes:
+        for role in each:
             wanted = [node for node, count in sorted(shift.on(role).items()) for _ in range(count)]
             there = sum(1 for slot in kept if slot.role == role)
             places = [node for node in (*wanted, *self._open(job, role)) if node in free and node not in refused]
@@ -182,13 +182,6 @@ class Slotwork:
             for name, (node, _) in self.ground.items()
             if name not in refused and node.labels.get(POOL, pool) == pool and accepts(node, constraints)
         ]
-
-    def _fits(self, node: str, requests: Resources, free: Resources) -> bool:
-        """A node that does not state its bandwidth has enough of it."""
-        stated = self.ground[node][0].allocatable.amounts
-        if BANDWIDTH not in stated and requests[BANDWIDTH]:
-            requests = Resources({name: amount for name, amount in requests.amounts.items() if name != BANDWIDTH})
-        return requests.fits(free)
 
     # -- jobs that have none ---------------------------------------------------------------------
 
@@ -268,6 +261,13 @@ class Slotwork:
             trial.take(node, requests)
         self._room = trial
         return True
+
+
+def fits(node: Node, requests: Resources, free: Resources) -> bool:
+    """Whether they fit into what is free there; a node that does not state its bandwidth has enough of it."""
+    if BANDWIDTH not in node.allocatable.amounts and requests[BANDWIDTH]:
+        requests = Resources({name: amount for name, amount in requests.amounts.items() if name != BANDWIDTH})
+    return requests.fits(free)
 
 
 def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:

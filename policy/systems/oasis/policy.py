@@ -16,8 +16,9 @@ from policy.cluster.model import Job, lives
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import barred
-from policy.systems.base import Drift, Parts
+from policy.systems.base import Drift, Parts, Promised
 from policy.systems.bounds import above_0, from_0, share
+from policy.systems.oasis.ahead import Ahead
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
 from policy.systems.oasis.keep import read_book, write_book
@@ -95,6 +96,13 @@ class Oasis:
         """How the job stands against its plan, by its own reports."""
         return drift_of(snapshot, job_uid, self.slot_seconds, self.drift, now)
 
+    def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
+        """The plans that stand after ``decided``."""
+        told = [one.value for one in decided.actions if isinstance(one, Remember) and one.key == MEMORY]
+        book = told[-1] if told else snapshot.memory.get(MEMORY)
+        slot = math.floor(now / self.slot_seconds)
+        return Ahead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
+
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Each job's part of the book."""
         book = memory.get(MEMORY)
@@ -132,14 +140,15 @@ class Pass:
         self.book = remembered if isinstance(remembered, Book) else Book()
         self.slot = math.floor(now / policy.slot_seconds)
         self.window = policy.window(now)
+        oldest = self.slot - policy.horizon
+        self.seen = {uid: one for uid, one in self.book.seen.items() if one.slot > oldest}
         self.plans = Plans(
-            snapshot, policy.pricing, usable(snapshot), (*policy.known, *self.book.seen.values()), self.slot,
+            snapshot, policy.pricing, usable(snapshot), (*policy.known, *self.seen.values()), self.slot,
             policy.slot_seconds, self.window,
             {uid: plan for uid, plan in self.book.plans_at(self.slot).items() if self._lives(uid)},
         )  # fmt: skip
         self.shelved = self._shelved()
         self.rejected = {uid: one for uid, one in self.book.rejected_by(self.slot).items() if self._lives(uid)}
-        self.seen = self.book.seen
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
 
@@ -225,9 +234,7 @@ class Pass:
             best = work.worth(max(work.arrival, self.window.first) + work.shortest)
             self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")
             return
-        oldest = self.slot - self.policy.horizon
-        kept = {uid: one for uid, one in self.seen.items() if one.slot > oldest}
-        self.seen = {**kept, job.uid: seen_of(work, self.window)}
+        self.seen = {**self.seen, job.uid: seen_of(work, self.window)}
         planner = self.plans.planner
         planner.see((*self.policy.known, *self.seen.values()))
         quote = planner.quote(work, barred(self.snapshot, job))

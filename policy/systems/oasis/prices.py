@@ -65,8 +65,9 @@ class Ground:
 
     @property
     def priced(self) -> NDArray[np.bool_]:
-        """Which resources have a price."""
-        return np.array([name != UNPRICED for name in self.names], dtype=bool)
+        """Which resources have a price. What every node has enough of is not scarce, and would set the floor of all."""
+        scarce = np.isfinite(self.capacity).any(axis=0) if self.nodes else np.ones(len(self.names), dtype=bool)
+        return np.array([name != UNPRICED for name in self.names], dtype=bool) & scarce
 
     def usage(self, plans: Iterable[Plan], first: int, slots: int) -> Array:
         """What the plans take in each slot from ``first`` on (g and v); other nodes are left out."""

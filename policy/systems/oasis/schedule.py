@@ -86,9 +86,14 @@ class Plan:
         return replace(self, shifts=tuple(replace(shift, slot=shift.slot + slots) for shift in self.shifts))
 
 
+def sizes(plan: Plan) -> dict[str, Resources]:
+    """What a member of each role takes."""
+    return {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
+
+
 def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
     """Node and resources of each part of a slot."""
-    requests = {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
+    requests = sizes(plan)
     for role, node, count in shift.layout:
         yield node, requests[role].times(count)
 

@@ -94,6 +94,18 @@ def test_a_decision_is_made_once() -> None:
     assert book(made) is before
 
 
+def test_a_job_sets_prices_for_as_many_slots_as_are_planned() -> None:
+    made = world()
+    run(made, one := trains("a", 4))
+    made.end(one)
+    made.pass_time(9 * SLOT)
+    assert set(book(made).seen) == {"job-a"}
+    assert made.policy.prices(made.snapshot, made.now)  # type: ignore[attr-defined]
+    made.pass_time(SLOT)
+    assert not book(made).seen
+    assert not made.policy.prices(made.snapshot, made.now)  # type: ignore[attr-defined]
+
+
 def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
     made = world(node("n1", cpu=20))
     run(made, trains("a", 40))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.cluster.model import PS, WORKER, Job, Node, Role
-from policy.cluster.resources import Resources
+from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Training, Utility
 from policy.systems.oasis.prices import Bounds, Floor, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Seen
@@ -127,6 +127,23 @@ def test_an_idle_resource_costs_l_and_a_full_one_u() -> None:
     assert full[0, gpu] == pytest.approx(64.0)
     assert idle[0, cpu] == idle[0, gpu] == pytest.approx(64.0 / 100.0)
     assert bounds.alpha == pytest.approx(math.log(120.0 / 0.64))
+
+
+def test_what_every_node_has_enough_of_has_no_price_and_does_not_set_the_floor() -> None:
+    """Jobs say their bandwidth, no node does: as if nobody had said anything."""
+    room, job = Resources({"cpu": 10}), Seen(0, 8.0, Resources({"cpu": 2, BANDWIDTH: 5000}), Resources({}), 5, 0.0)
+    stated = Resources({"cpu": 10, BANDWIDTH: 10**9})
+
+    def priced(*rooms: Resources) -> tuple[list[float], Bounds]:
+        here = Ground.of([(Node(f"n{at}", one), one) for at, one in enumerate(rooms)], {"cpu", BANDWIDTH})
+        bounds = Pricing().bounds(here, [job], WORKER, 10)
+        assert bounds is not None
+        return list(Prices(here, bounds, None).units(np.zeros_like(here.capacity))[0] * here.totals), bounds
+
+    cpu, bounds = 8.0 / (2 / 20), priced(room, room)[1]
+    assert bounds.ln_l == pytest.approx(math.log(cpu / 1e4))
+    assert priced(room, room)[0] == pytest.approx([cpu / 1e4, 0.0])
+    assert min(priced(room, stated)[0]) > 0  # one that states it sells it
 
 
 def test_half_way_the_price_is_the_geometric_mean() -> None:

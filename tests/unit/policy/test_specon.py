@@ -15,7 +15,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.training import Goal, Report, Training
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
-from policy.systems.specon import COUNTS, KEY, Counts, Gate, SpeCon
+from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, Gate, SpeCon
 from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, ps, w
 
 PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
@@ -538,3 +538,29 @@ def test_a_decision_changes_nothing_but_by_its_actions() -> None:
     one, two = policy.decide(world.snapshot, world.now), policy.decide(world.snapshot, world.now)
     assert one == two
     assert any(isinstance(action, Migrate) for action in list[Action](one.actions))
+
+
+# -- clocks --------------------------------------------------------------------------------------------
+
+
+def test_what_a_clock_that_was_ahead_has_written_does_not_hold_the_rounds_up() -> None:
+    """The replica that led before was an hour ahead, and its notes stand on the objects."""
+    world = scene(PLAIN, ["n1", "n2"], "a", "b", "c")
+    rounds(world, a=CONVERGING[:3], b=GROWING[:3], c=GROWING[:3])
+    before = known(world, "a")
+    later = replace(before, since=before.since + 3600, at=(before.at or 0.0) + 3600)
+    world.snapshot = replace(
+        world.snapshot, memory={**world.snapshot.memory, CLOCK: world.now + 3600, KEY + "job-a": later}
+    )
+    rounds(world, a=CONVERGING[3:4], b=GROWING[3:4], c=GROWING[3:4])
+    assert world.snapshot.memory[CLOCK] == world.now
+    assert (known(world, "a").since, known(world, "a").at, known(world, "a").growth) == (world.now, world.now, None)
+    assert known(world, "b").growth is not None  # what was written in time stands
+    rounds(world, a=CONVERGING[4:5], b=GROWING[4:5], c=GROWING[4:5])
+    assert known(world, "a").growth is not None
+
+
+def test_times_after_now_are_not_believed() -> None:
+    told = Progress(since=90.0, category=CC, first=9.0, best=1.0, value=1.0, at=90.0, converged=200.0, restart=150.0)
+    assert told.by(200.0) is told
+    assert told.by(100.0) == replace(told, since=100.0, value=None, at=None, converged=100.0, restart=100.0)

@@ -1,0 +1,82 @@
+"""What the plans promise of the slots to come, to one who moves jobs beneath them (``oasis+specon``).
+
+The paper moves nobody: a member sits where its slot has it. Here a job that is moved takes its plan along.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from policy.cluster.actions import Action, Remember
+from policy.cluster.frozen import replace
+from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Promised
+from policy.systems.oasis.execute import fits
+from policy.systems.oasis.schedule import MEMORY, Book, Shift, sizes
+from policy.systems.oasis.workload import POOL
+
+
+class Ahead(Promised):
+    """The plans as the moves leave them. ``nodes``: the usable ones, and what jobs may take of each."""
+
+    def __init__(self, snapshot: Snapshot, book: Book, slot: int, nodes: Iterable[tuple[Node, Resources]]) -> None:
+        self._snapshot, self._book, self._slot = snapshot, book, slot
+        self._nodes = {node.name: (node, room) for node, room in nodes}
+        self._plans = dict(book.plans)
+
+    def leaves(self, job_uid: str, node: str) -> bool:
+        """Whether all plans leave the job's members there what they take where it sits now, in every slot to come."""
+        if job_uid not in self._plans:
+            return True
+        if node not in self._nodes:
+            return False
+        here, (host, room) = self._here(job_uid), self._nodes[node]
+        for shift in self._to_come(job_uid):
+            roles = {role for role, name, _ in shift.layout if name in here}
+            asked = self._taken(job_uid, shift, here)
+            others = sum((self._at(uid, shift.slot, node) for uid in self._plans), start=NOTHING)
+            if not (all(_hosts(host, role) for role in roles) and fits(host, asked, room - others)):
+                return False
+        return True
+
+    def moved(self, job_uid: str, node: str) -> None:
+        """Its plan has that node for the one on which it sits now."""
+        if job_uid in self._plans:
+            here, plan = self._here(job_uid), self._plans[job_uid]
+            for shift in self._to_come(job_uid):
+                plan = plan.put(_moved(shift, here, node))
+            self._plans[job_uid] = plan
+
+    def actions(self) -> tuple[Action, ...]:
+        """The book, where a plan has changed."""
+        changed = self._plans != self._book.plans
+        return (Remember(MEMORY, replace(self._book, plans=self._plans)),) if changed else ()
+
+    def _here(self, job_uid: str) -> set[str]:
+        return set(self._snapshot.gang(job_uid).nodes.values())
+
+    def _to_come(self, job_uid: str) -> list[Shift]:
+        return [shift for shift in self._plans[job_uid].shifts if shift.slot >= self._slot]
+
+    def _taken(self, job_uid: str, shift: Shift, names: set[str]) -> Resources:
+        each = sizes(self._plans[job_uid])
+        parts = (each[role].times(count) for role, name, count in shift.layout if name in names)
+        return sum(parts, start=NOTHING)
+
+    def _at(self, job_uid: str, slot: int, node: str) -> Resources:
+        shift = self._plans[job_uid].at(slot)
+        return self._taken(job_uid, shift, {node}) if shift else NOTHING
+
+
+def _hosts(node: Node, role: str) -> bool:
+    return node.labels.get(POOL, "") in ("", PS if role == PS else WORKER)
+
+
+def _moved(shift: Shift, here: set[str], node: str) -> Shift:
+    counts = Counter[tuple[str, str]]()
+    for role, name, count in shift.layout:
+        counts[role, node if name in here else name] += count
+    return Shift(shift.slot, tuple((role, name, count) for (role, name), count in sorted(counts.items())))
