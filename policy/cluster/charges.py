@@ -36,7 +36,8 @@ def _slots_charge(facts: Facts, job: Job, gang: Gang) -> dict[object, tuple[str,
     for slot, node in gang.nodes.items():
         uid = members.get(slot)
         pod = pods[uid] if uid is not None else None
-        if not (_takes_itself(pod, node) or (slot, node) in handed_on):
+        over = pod is None and slot in job.over
+        if not (over or _takes_itself(pod, node) or (slot, node) in handed_on):
             charge[slot] = (node, demand(job, slot, pod))
     return charge
 

@@ -10,8 +10,8 @@ from policy.cluster.arranged import Place
 from policy.cluster.filing import is_filed
 from policy.cluster.gang import Gang
 from policy.cluster.kinds import leaves
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Slot
-from policy.cluster.resources import Resources
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Phase, Slot
+from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, barred, takes_all, worker_demand
@@ -42,14 +42,19 @@ class Shed:
 
 
 def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
-    """The job's workers in the order in which its operator removes them: highest index first, down to the minimum."""
+    """The job's workers in the order in which its operator removes them: highest index first, down to the minimum.
+
+    One that has succeeded gives nothing: its room is free already.
+    """
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     for index in range(gang.workers - 1, job.min_workers - 1, -1):
         slot = Slot(WORKER, index)
         pod = pods.get(members.get(slot, ""))
-        holds = pod is not None and pod.holds_room
-        node = pod.node if pod is not None and holds else gang.nodes.get(slot, "")
-        yield Shed(node, demand(job, slot, pod), pod.uid if pod is not None and holds else "")
+        if pod is None or not pod.holds_room:
+            gone = pod.phase is Phase.SUCCEEDED if pod is not None else slot in job.over
+            yield Shed(gang.nodes.get(slot, ""), NOTHING if gone else demand(job, slot, pod))
+        else:
+            yield Shed(pod.node, pod.requests, pod.uid)
 
 
 def leaving(snapshot: Snapshot) -> list[Shed]:

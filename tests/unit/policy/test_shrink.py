@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.model import ANYWHERE
+from policy.cluster.model import ANYWHERE, Phase
+from policy.cluster.resources import NOTHING
 from policy.placement import shrink
 from policy.placement.gang import Ask, fits
 from policy.placement.grow import Shed
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, one_by_one
-from tests.builders import World, node, res
+from policy.placement.shrink import NOBODY, Offer, offer_of, one_by_one
+from tests.builders import PodGone, World, job, node, res, w
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -79,3 +81,18 @@ def test_a_room_that_is_gathered_by_kind_is_the_one_that_is_made_anew() -> None:
     assert dict(new.free) == dict(made.free)
     assert dict(new.kinds) == dict(made.kinds)
     assert all(room == old.nodes[name].allocatable for name, room in old.free.items())  # the old one is as it was
+
+
+def test_a_worker_that_is_done_gives_no_room_back() -> None:
+    """Its pod has succeeded, or is gone and no other one will come for its index."""
+    world = World().nodes(node("n1", cpu=12)).start(job("a").workers(1, 4, asked=4, cpu=3))
+    before = world.snapshot.free("n1")
+    world.see(replace(world.pod("a-worker-3"), phase=Phase.SUCCEEDED))
+    world.see(replace(world.pod("a-worker-2"), phase=Phase.SUCCEEDED))
+    done = world.snapshot.jobs["job-a"]
+    world.see(replace(done, over=(w(2),), version=done.version + 1))
+    world.do(PodGone(world.pod("a-worker-2").uid))
+    each = world.pod("a-worker-1").requests
+    assert world.snapshot.free("n1") == before + each + each
+    offered = offer_of(world.snapshot, world.snapshot.jobs["job-a"]).sheds
+    assert [shed.requests for shed in offered] == [NOTHING, NOTHING, each]
