@@ -239,6 +239,7 @@ class Simulation:
                 self.witness.violated("ledger", broken_rule)
             self.witness.check_order(extender)
         self.witness.check_ledger(extender)
+        self.witness.check_translator(extender)
         self.witness.check_deadlines(extender)
         if self.witness.policy == "oasis":
             self.witness.memory.stepped(extender)

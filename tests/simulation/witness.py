@@ -539,6 +539,15 @@ class Witness(Watcher):
                     continue  # its job is gone: whatever is left of it goes too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
 
+    def check_translator(self, extender: Extender) -> None:
+        """S16: it counts nobody as a member, or as a job of its own, whom the ledger has not."""
+        ledger, translator = extender.live.ledger, extender.live.translator
+        if ledger.dirty:
+            return  # what it has told is not applied yet
+        ghosts = (translator._families._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
+        for uid in sorted(ghosts):
+            self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
+
     def check_deadlines(self, extender: Extender) -> None:
         """S14: no window and no plan outlives the step after its end."""
         ledger = extender.live.ledger
