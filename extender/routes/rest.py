@@ -119,7 +119,7 @@ class Rest:
         """One job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
-        return Veil(caller.sight).view(found)
+        return Veil(caller.sight).view(found.model_copy(update={"warnings": self._warned(caller)}))
 
     async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
         """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
@@ -219,14 +219,14 @@ class Rest:
         """Why the job is where it is, and what would mend it."""
         ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
-        more: Mapping[str, object] = {}
+        more: dict[str, object] = {"warnings": self._warned(caller)}
         if parameters.unblock:
             async with self._one_at_a_time:  # never more than one long answer beside the loop
-                more = await asyncio.to_thread(deeper, *asked)
+                more |= await asyncio.to_thread(deeper, *asked)
 
         def make() -> ExplainView:
             view = explain_view(*asked, veil.journal(entries))
-            return veil.view(view.model_copy(update=dict(more)))
+            return veil.view(view.model_copy(update=more))
 
         return await self._beside(make)
 

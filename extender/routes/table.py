@@ -37,6 +37,7 @@ EVERYWHERE: Final = {
 """What every route may answer; on api.port, where tokens are asked for, also what the guard says."""
 NO_JOB: Final = {404: "No job of that name."}
 NO_JOURNAL: Final = {404: "No journal is kept to ask about.", 503: f"There is no comparison. Or: {FOLLOWS}"}
+UNKNOWN: Final = {503: f"The ledger is still being rebuilt. Or: {FOLLOWS}"}
 MANY: Final = {503: f"Too many streams. Or: {FOLLOWS}"}
 REVISION: Final[dict[str, Any]] = {
     "name": "If-None-Match",
@@ -61,7 +62,7 @@ def router(rest: Rest) -> APIRouter:
         ("GET", "/decisions", rest.decisions, DecisionsView, {}),
         ("GET", "/explain/{namespace}/{name}", rest.explain, ExplainView, NO_JOB),
         ("GET", "/comparison", rest.comparison, ComparisonView, NO_JOURNAL),
-        ("POST", "/what-if", rest.what_if, WhatIfView, {}),
+        ("POST", "/what-if", rest.what_if, WhatIfView, UNKNOWN),
     ):
         shown: Responses = {
             200: {"content": {"application/json": {"example": examples[path]}}},

@@ -310,8 +310,10 @@ async def test_an_admitted_job_whose_room_is_being_freed_says_so_and_for_whom_it
     assert (await service.ask("/plans"))["plans"][0]["waits_for"] == ["team/big-ps-0"]
 
 
-@pytest.mark.parametrize("path", ["/queue", "/jobs", "/nodes", "/plans", "/decisions"])
-async def test_every_list_says_that_it_may_not_be_all(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/queue", "/jobs", "/nodes", "/plans", "/decisions", "/jobs/team/a", "/explain/team/a"]
+)
+async def test_an_answer_says_why_it_may_not_be_all(path: str) -> None:
     service = running()
     assert (await service.ask(path))["warnings"] == []
     service.step(Led(False))

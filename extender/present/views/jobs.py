@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from extender.present.views.amounts import Amounts
-from extender.present.views.base import JobName, ListView, View, Waits
+from extender.present.views.base import WARNINGS, JobName, ListView, View, Waits
 from extender.present.views.cluster import HeldView
 
 
@@ -55,6 +55,7 @@ class JobDetail(JobView):
 
     roles: tuple[RoleView, ...]
     members: tuple[MemberView, ...]
+    warnings: tuple[str, ...] = Field((), description=WARNINGS)
 
 
 class JobsView(ListView):
