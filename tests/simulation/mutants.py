@@ -211,6 +211,15 @@ def cleanup_on_stale_cache() -> list[Patch]:
     return [(app.Live, "_unlisted", unlisted)]
 
 
+def unlisted_pod_stays_a_member() -> list[Patch]:
+    """A pod that only filter has shown, and that is gone by the next list, still counts in its gang. It was ours."""
+
+    def unlisted(self: app.Live) -> list[Any]:
+        return [PodGone(uid) for uid, pod in self.ledger.snapshot.pods.items() if self.ledger.lacks(uid, pod.version)]
+
+    return [(app.Live, "_unlisted", unlisted)]
+
+
 def success_after_failure() -> list[Patch]:
     """15 (KAI PR 2155): a binding that failed is answered with success."""
 
@@ -421,7 +430,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         plan_of_a_hopeless_gang_kept, hold_and_wait, stale_spec_while_scaling, stale_decision_lands,
         repaired_gang_starves,
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
-        cleanup_on_stale_cache, success_after_failure, key_is_the_name, wall_clock_in_a_timeout, force_bind,
+        cleanup_on_stale_cache, unlisted_pod_stays_a_member, success_after_failure, key_is_the_name,
+        wall_clock_in_a_timeout, force_bind,
         swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
         lease_taken_too_early, lease_written_blindly, binds_without_asking_who_leads, follower_decides,
