@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 from extender import app, barrier
 from extender.control import calls, controller
 from extender.kube import jobs, reflector, templates, translate
-from extender.kube.api import Done, Refused
+from extender.kube.api import ClusterError, Done, Refused
 from extender.leading import election, lease
 from extender.routes import verbs
 from extender.state import ledger
@@ -144,9 +144,10 @@ class _Newest:
         self._api = api
 
     async def patch(self, ref: Any, patch: Any, *, resource_version: str = "", **others: Any) -> Any:
-        found = await self._api.get(ref)
-        version = found["metadata"]["resourceVersion"] if found else resource_version
-        return await self._api.patch(ref, patch, resource_version=version, **others)
+        with suppress(ClusterError):  # which is not the defect
+            if (found := await self._api.get(ref)) is not None:
+                resource_version = found["metadata"]["resourceVersion"]
+        return await self._api.patch(ref, patch, resource_version=resource_version, **others)
 
 
 def repaired_gang_starves() -> list[Patch]:

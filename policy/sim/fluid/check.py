@@ -26,7 +26,8 @@ class Checker:
     def __init__(self, policy: Policy | None = None) -> None:
         self.broken: list[str] = []
         self.markets = 0  # that were looked at
-        self._oasis = policy if isinstance(policy, Oasis) else None
+        base = getattr(policy, "base", policy)  # beneath a rebalancer
+        self._oasis = base if isinstance(base, Oasis) else None
         self._book: object = None
 
     def __call__(self, step: Step) -> None:
