@@ -23,11 +23,11 @@ from extender.http.server import disconnected
 from extender.http.strict import RequestError
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused
 from extender.kube.fields import digits, part, text
-from extender.kube.translate import Translator
+from extender.kube.translate import Translator, identity
 from extender.kubescheduler import wire
 from extender.state.ledger import Ledger
 from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
-from policy.cluster.events import Event, JobSeen, NodeNotOffered
+from policy.cluster.events import NodeNotOffered
 from policy.cluster.reasons import Reason
 
 REPLANS: Final = 4
@@ -181,15 +181,11 @@ class Verbs:
         known = self._ledger.snapshot.pods.get(args.pod.uid)
         if known is None:
             item = args.pod_dict()
-            if not text(part(item, "spec"), "nodeName"):
-                self._add(self._translator.pod_events(item))
+            placed = text(part(item, "spec"), "nodeName")
+            if not placed and identity(args.pod.namespace, args.pod.uid) not in self._ledger.snapshot.jobs:
+                self._ledger.step(*self._translator.pod_events(item))
         elif self._ledger.tells_of(known.job_uid):
             self._ledger.step()
-
-    def _add(self, facts: list[Event]) -> None:
-        jobs = self._ledger.snapshot.jobs
-        if not any(isinstance(fact, JobSeen) and fact.job.uid in jobs for fact in facts):
-            self._ledger.step(*facts)
 
     def _says_nothing(self, args: wire.ExtenderArgs) -> bool:
         """kube-scheduler tries a nominated node alone first: that the plan is not there says nothing of the plan.

@@ -1,20 +1,24 @@
 """How the service takes in what its watches bring."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from extender.app import Live, resources
 from extender.config.sections import Journal
 from extender.config.settings import Settings
 from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
+from extender.kube.groups import COSCHEDULING
 from extender.kube.reflector import Batch
 from tests.stage import FakeApi, LoopClock, virtual
-from tests.unit.test_own_kinds import deployment, replica
+from tests.unit.test_own_kinds import deployment, group, in_group, replica
+from tests.unit.test_own_kinds_in_time import OTHERS_JOB, owned
 
 
 def pod(name: str, version: int) -> dict[str, Any]:
@@ -67,6 +71,31 @@ async def test_a_lone_pod_that_only_filter_has_shown_is_no_job_when_a_list_lacks
     assert len(service.ledger.snapshot.jobs) == 1
     service.deliver(Batch(PODS, "end", [], "20"))
     assert not service.ledger.snapshot.jobs
+
+
+@virtual
+async def test_a_member_of_a_group_that_filter_shows_first_completes_its_gang() -> None:
+    service = live()
+    first, second = (owned(in_group(COSCHEDULING, name), OTHERS_JOB) for name in ("a", "b"))
+    second["metadata"]["resourceVersion"] = "12"
+    service.deliver(
+        Batch(COSCHEDULING.resource, "changes", [{"type": "ADDED", "object": group(COSCHEDULING, 2)}], "11")
+    )
+    service.deliver(Batch(PODS, "changes", [{"type": "ADDED", "object": first}], "12"))
+    service.ledger.step()
+    (before,) = service.ledger.snapshot.jobs
+    await service.verbs.filter(asked(second))
+    assert sorted(found.name for found in service.ledger.snapshot.pods_of(before)) == ["a", "b"]
+
+
+def asked(item: Json) -> Request:
+    """kube-scheduler's question about that pod."""
+    body = json.dumps({"Pod": item, "Nodes": None, "NodeNames": ["n1"]}).encode()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    return Request({"type": "http", "method": "POST", "headers": []}, receive)
 
 
 class Forbidding(FakeApi):
