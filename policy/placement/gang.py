@@ -9,13 +9,13 @@ costs most traffic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import islice
 from operator import itemgetter
 
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Slot, worker_slots
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Slot, worker_slots
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand
 from policy.cluster.words import in_words
@@ -86,12 +86,27 @@ def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
 
 
 def _ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
-    rigid = tuple(
-        (slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in job.slots(0)
-    )
+    """Nobody asks for those that are done. Where some workers are, the others have their indices, as rigid members."""
+    done = _done(snapshot, job)
+    slots, equal = job.slots(0), workers
+    if not done.isdisjoint(worker_slots(workers)):
+        slots, equal = job.slots(workers), 0
+    return ask_for(snapshot, job, [slot for slot in slots if slot not in done], equal, workers)
+
+
+def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, workers: int) -> Ask:
+    """The demand of these members and of ``equal`` workers, by which the job has ``workers`` of them."""
+    asked = tuple((slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in rigid)
     constraints = _constraints(job, Slot(WORKER, 0))
     later = max(0, job.max_workers - workers) if job.elastic else 0
-    return Ask(rigid, worker_demand(snapshot, job), constraints, workers, barred(snapshot, job), later)
+    return Ask(asked, worker_demand(snapshot, job), constraints, equal, barred(snapshot, job), later)
+
+
+def _done(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
+    """Members that have succeeded, and those for which no pod will come again."""
+    members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
+    over = (slot for slot in job.over if slot not in members)
+    return frozenset((*over, *(slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED)))
 
 
 def worker_demand(snapshot: Snapshot, job: Job) -> Resources:

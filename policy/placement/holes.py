@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
 from policy.cluster.model import ANYWHERE, WORKER, Job, Phase, Pod, Slot
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
-from policy.placement.gang import Ask, ask_of, barred
+from policy.placement.gang import Ask, ask_for, barred
 from policy.placement.room import Room
 
 
@@ -77,8 +76,7 @@ def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot])
     workers = max(0, min(gang.least, job.min_workers) - (gang.workers - len(lacking)))
     if not (rigid or workers):
         return None
-    whole = ask_of(snapshot, job, workers)
-    return replace(whole, rigid=tuple(member for member in whole.rigid if member[0] in rigid))
+    return ask_for(snapshot, job, [slot for slot in job.slots(0) if slot in rigid], workers, workers)
 
 
 def into_holes(nodes: Mapping[Slot, str], missing: list[Slot]) -> dict[Slot, str]:

@@ -70,9 +70,10 @@ class Pass:
 
     def _starts(self, job: Job, ask: Ask, nodes: Mapping[Slot, str]) -> bool:
         """Start it, unless that would delay the head."""
+        workers = asked_workers(job)
         if self._reserved is not None:
             at, beside = self._reserved
-            ends = self._now + _seconds(job, ask.workers)
+            ends = self._now + _seconds(job, workers)
             if not (ends <= at and ends < math.inf):
                 found = spread(self._room.at_most(beside), ask)
                 if found is None:
@@ -80,8 +81,8 @@ class Pass:
                 nodes = found
                 charge(beside, ask, nodes)
         charge(self._room, ask, nodes)
-        self._given[job.uid] = Gang(job.uid, nodes=nodes, workers=ask.workers, admitted_at=self._now)
-        self._actions.append(Admit(job.uid, ask.workers, nodes))
+        self._given[job.uid] = Gang(job.uid, nodes=nodes, workers=workers, admitted_at=self._now)
+        self._actions.append(Admit(job.uid, workers, nodes))
         return True
 
     def _reservation(self, ask: Ask) -> tuple[float, Room] | None:

@@ -192,11 +192,11 @@ def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placem
         if head is not None and not backfill:
             verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)
             continue
-        ask = ask_of(snapshot, job, asked_workers(job))
+        ask = ask_of(snapshot, job, workers := asked_workers(job))
         nodes = None if ask in known or ask in crowded_out else placement(room, ask, job)
         if nodes is not None:
             charge(room, ask, nodes)
-            actions.append(Admit(job.uid, ask.workers, nodes))
+            actions.append(Admit(job.uid, workers, nodes))
         else:
             head = head or job
             (crowded_out if actions else known).add(ask)

@@ -25,7 +25,7 @@ def admit_evenly(snapshot: Snapshot, now: float) -> Decision:
     room, turn = Room.of(snapshot), _turn(snapshot)
     actions, verdicts = list[Action](), dict(found.barred)
     for index, job in enumerate(found.ready):
-        ask = ask_of(snapshot, job, asked_workers(job))
+        ask = ask_of(snapshot, job, workers := asked_workers(job))
         nodes = _at_turn(room, ask, turn)
         if nodes is None:
             verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
@@ -33,7 +33,7 @@ def admit_evenly(snapshot: Snapshot, now: float) -> Decision:
             verdicts.update((other.uid, behind) for other in found.ready[index + 1 :])
             break
         charge(room, ask, nodes)
-        actions.append(Admit(job.uid, ask.workers, nodes))
+        actions.append(Admit(job.uid, workers, nodes))
         turn += 1
     if turn != _turn(snapshot):
         actions.append(Remember(TURN, turn))

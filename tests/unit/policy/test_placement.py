@@ -1,15 +1,20 @@
 """Where a gang goes: one node by best fit, else the fewest nodes, the ps with most of its workers, never in part."""
 
+from dataclasses import replace
+
 import pytest
 
-from policy.cluster.model import Constraints, Node, Requirement, Term, Toleration
+from policy.cluster.events import PodGone
+from policy.cluster.gang import State
+from policy.cluster.model import Constraints, Node, Phase, Requirement, Term, Toleration
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.placement.spread import spread
-from tests.builders import GIB, JobBuilder, job, node, ps, res, slots, taint, w
+from policy.systems import make_policy
+from tests.builders import GIB, JobBuilder, World, job, members, node, ps, res, slots, taint, w
 
 
 def placed(of: JobBuilder, workers: int, *nodes: Node) -> dict[str, str] | None:
@@ -155,3 +160,31 @@ def test_how_many_and_fits_agree(wanted: Resources, free: Resources, count: int)
 
 def test_shortfall_names_only_what_is_missing() -> None:
     assert res(4, 2).shortfall(res(1, 8)) == res(3)
+
+
+@pytest.mark.parametrize("policy", ["kod2", "drs", "dragon", "specon", "fifo", "fifo-backfill", "kubeflow-spread"])
+@pytest.mark.parametrize("gone", [False, True], ids=["succeeded", "over"])
+def test_of_a_gang_with_members_that_are_done_the_others_are_placed(policy: str, gone: bool) -> None:
+    """An Indexed Job of four that is let go on where two are done: all four would not fit."""
+    world = World(make_policy(policy)).nodes(node("n1", cpu=5))
+    four = job("a").workers(4, 4, cpu=2).with_(kind="Job", over=(w(0), w(1)) if gone else ()).done()
+    done = [replace(pod, node="n1", phase=Phase.SUCCEEDED) for pod in members(four)[:2] if not gone]
+    world.see(four, *done, *members(four)[2:])
+    assert world.plan("a") == {"worker-2": "n1", "worker-3": "n1"}
+    assert world.gang("a").workers == 4
+    for pod in members(four)[2:]:
+        world.hold(pod.uid)
+    assert world.state("a") is State.BINDING
+
+
+def test_a_member_that_is_lost_is_repaired_whoever_is_done() -> None:
+    world = World().nodes(node("n1", cpu=9), node("n2", cpu=9)).start(four := job("a").workers(4, 4, cpu=2))
+    first, second = (world.pod(f"a-worker-{index}") for index in (0, 1))
+    world.see(replace(first, phase=Phase.SUCCEEDED, version=first.version + 1))
+    world.do(PodGone(second.uid))
+    world.see(world.fresh(members(four.done())[1]))
+    world.operate(four)
+    assert world.state("a") is State.RUNNING
+    again = world.snapshot.member("job-a", w(1))
+    assert again is not None
+    assert again.node
