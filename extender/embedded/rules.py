@@ -26,6 +26,7 @@ from extender.kube.api import (
     Json,
     Resource,
 )
+from extender.kube.groups import COSCHEDULING, GROUP
 
 KIND_OF: Final[Mapping[Resource, str]] = {
     PODS: "Pod",
@@ -37,6 +38,7 @@ KIND_OF: Final[Mapping[Resource, str]] = {
     TFJOBS: "TFJob",
     STATEFULSETS: "StatefulSet",
     DEPLOYMENTS: "Deployment",
+    COSCHEDULING.resource: GROUP,
 }
 HAS_STATUS: Final = frozenset({PODS, NODES, TFJOBS, STATEFULSETS, DEPLOYMENTS})
 HAS_SCALE: Final = frozenset({STATEFULSETS, DEPLOYMENTS})

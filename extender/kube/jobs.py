@@ -239,6 +239,7 @@ def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
         utility=utility,
         utility_stated=UTILITY in part(meta, "annotations"),
         one_by_one=False,
+        counted=True,
         deleting=bool(meta.get("deletionTimestamp")),
         invalid=invalid,
         version=whole(meta, "resourceVersion"),

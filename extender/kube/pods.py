@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.kube.families import Kin
+from extender.kube.family import Kin
 from extender.kube.fields import ObjectError, condition, listed, part, seconds, text, whole
 from extender.kube.groups import GroupKind, role_in
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE

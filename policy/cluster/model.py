@@ -129,7 +129,8 @@ class Job:
     ``one_by_one``: its operator can remove only one running worker at a time. ``replaced``: its pods are created anew
     when they are deleted; a gang of others is not released for a member that it lacks. ``unnumbered``: its pods have no
     numbers before they are bound, and its controller takes any of these. ``keeps_ended``: its controller leaves pods
-    that have ended where they are when it is suspended. ``over``: slots for which no pod will ever come again, as its
+    that have ended where they are when it is suspended. ``counted``: its numbers are those of its pods, and when they
+    change nobody has edited it. ``over``: slots for which no pod will ever come again, as its
     status tells: each has done its part, or failed for good.
     """
 
@@ -154,6 +155,7 @@ class Job:
     replaced: bool = True
     unnumbered: bool = False
     keeps_ended: bool = False
+    counted: bool = False
     over: tuple[Slot, ...] = ()
     reported: float = 0.0
     memory: str = ""

@@ -100,7 +100,8 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
         edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
-    return [*edits] if draft.read("synced") and draft.read("leading") else []
+    told = draft.read("synced") and draft.read("leading") and not job.counted
+    return [*edits] if told else []
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:

@@ -212,6 +212,8 @@ def test_a_group_starts_whole_once_its_definition_is_there(
     assert bound(plane, space, "train-") == 0
     plane.api.create(path, member(space, 3, meta))
     until(lambda: bound(plane, space, "train-") == 4, "the whole group bound", 30)
+    plane.api.create(path, member(space, 4, meta))
+    until(lambda: bound(plane, space, "train-") == 5, "one beyond the minimum bound", 30)
 
 
 def waits(kohort: Kohort, space: str) -> str:

@@ -41,6 +41,8 @@ TIMED: Final = {
     "job-bounds-edited": 1.0, "job-replicas-edited": 1.0, "job-suspended": 0.7, "job-resumed": 1.0, "job-deleted": 0.5,
     "kill-at-slot": 2.0, "pause-at-slot": 2.0,
     "gate-switched": 0.5, "bystander-created": 1.0, "annotation-forged": 0.5,
+    "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.5, "group-made-anew": 0.5,
+    "worker-taken-out": 1.0,
 }  # fmt: skip
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
-from extender.kube import jobs, reflector, templates, translate
+from extender.kube import families, jobs, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
 from extender.leading import election, lease
 from extender.routes import verbs
@@ -219,6 +219,11 @@ def unlisted_pod_stays_a_member() -> list[Patch]:
         return [PodGone(uid) for uid, pod in self.ledger.snapshot.pods.items() if self.ledger.lacks(uid, pod.version)]
 
     return [(app.Live, "_unlisted", unlisted)]
+
+
+def pods_beyond_the_minimum_go_first() -> list[Patch]:
+    """Pods that a group has beyond its minimum go by themselves, whether its members run or not. It was ours."""
+    return [(families, "waiting_of", lambda family: {})]
 
 
 def success_after_failure() -> list[Patch]:
@@ -431,7 +436,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         plan_of_a_hopeless_gang_kept, hold_and_wait, stale_spec_while_scaling, stale_decision_lands,
         repaired_gang_starves,
         finished_jobs_admitted_again, usage_not_counted_after_restart, failing_bind_wins_each_cycle,
-        cleanup_on_stale_cache, unlisted_pod_stays_a_member, success_after_failure, key_is_the_name,
+        cleanup_on_stale_cache, unlisted_pod_stays_a_member,
+        pods_beyond_the_minimum_go_first, success_after_failure, key_is_the_name,
         wall_clock_in_a_timeout, force_bind,
         swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,

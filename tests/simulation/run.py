@@ -18,6 +18,7 @@ import msgspec
 from extender.embedded.bridge import JOBS
 from extender.embedded.cluster import Cluster
 from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
+from extender.kube.groups import COSCHEDULING, GROUP, group_named
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -30,6 +31,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobKind, JobObject
 from policy.sim.pods.world import World
+from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
@@ -53,6 +55,7 @@ LEAST_GANGS: Final = 8
 LEAST_FAULTS: Final = 10
 STORY_SECONDS: Final = 40.0
 KINDS: Final = frozenset(kind.value for kind in JobKind)
+UNNUMBERED: Final = (JobKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
 
 
 @dataclass
@@ -130,6 +133,8 @@ class Simulation:
             self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
         self.witness.policy = scenario.settings.policy
         self.training = Reporting(self)
+        self.bare = BarePods(self)
+        self.witness.bare = self.bare
         self.storm = Storm(self)
         self.deleted = 0  # jobs, by their users
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
@@ -312,6 +317,7 @@ class Simulation:
         while (left := ends - loop_time()) > 0:
             await sleep(min(left, chance.expovariate(1 / self.scenario.gap)))
             storm.strike()
+            self.bare.look(calm=False)
             self.witness.look()
             self._note_failures()
 
@@ -328,6 +334,7 @@ class Simulation:
         while True:
             await sleep(LOOK)
             now = loop_time()
+            self.bare.look(calm=True)
             self.witness.look()
             self._note_failures()
             if now - since > READY_LIMIT:
@@ -360,7 +367,7 @@ class Simulation:
         jobs = self.world.store.jobs.values()
         gone = self.deleted + self.training.trained
         ended = all(job.phase.ended or broken(job) or self._refused(job) for job in jobs)
-        ended = ended and len(jobs) + gone == len(self.scenario.trace.jobs)
+        ended = ended and len(jobs) + gone == len(self.scenario.trace.jobs) and not self.bare.waiting()
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
 
     def _refused(self, job: JobObject) -> bool:
@@ -385,6 +392,8 @@ class Simulation:
                     f"{gang.state.value} {verdict.reason.value if verdict else ''} "
                     f"{verdict.detail if verdict else ''} pods {pods}"
                 )  # fmt: skip
+        for bare in self.bare.waiting():
+            self.witness.violated("L1", f"{bare}: not at its end {self.scenario.longest_calm:g} s after the last fault")
         for pod in self.world.store.pods.values():
             if pod.scheduler == BYSTANDER and not pod.node:
                 self.witness.violated("S12", f"{pod.key}, which did not opt in, is not scheduled")
@@ -456,7 +465,7 @@ class Simulation:
             # A member that has succeeded says nothing any more: neither where it was, nor that its gang was bound.
             settled = settled and all(pod.holds_room for pod in ledger.snapshot.pods_of(uid))
             there = {pod.slot for pod in ledger.snapshot.pods_of(uid) if _bears_its_slot(job.kind, pod)}
-            if job.kind != JobKind.DEPLOYMENT.value:
+            if job.kind not in UNNUMBERED:
                 there = set(self.witness.bound(uid.partition("/")[2]))
             if live_gang.state is State.RUNNING and settled and set(job.slots(live_gang.workers)) <= there:
                 same = (live_gang.state, live_gang.workers, live_gang.nodes) == (
@@ -480,7 +489,8 @@ class Simulation:
             for i in store.all(resource)
         }
         known = {uid: pod.version for uid, pod in snapshot.pods.items()}
-        if known != pods:
+        groups = {uid for uid, job in snapshot.jobs.items() if job.kind == GROUP}
+        if known != pods or groups != self.bare.groups():
             return False
         nodes = {i["metadata"]["name"]: int(i["metadata"]["resourceVersion"]) for i in store.all(NODES)}
         return {uid: job.version for uid, job in snapshot.jobs.items() if job.kind in KINDS} == jobs and {
@@ -492,10 +502,10 @@ class Simulation:
         translator = Translator(self.scenario.settings.scheduler_name)
         named = Translator(self.scenario.settings.scheduler_name)  # what they say goes by what was seen before
         known, self._read = self._read, {}
-        for resource in (NODES, PODS, *JOBS):
+        for resource in (NODES, PODS, *JOBS, COSCHEDULING.resource):
             for item in self.cluster.server.store.all(resource):
                 version = item["metadata"]["resourceVersion"]
-                if resource == DEPLOYMENTS or _of_replica_set(item):
+                if resource in (DEPLOYMENTS, COSCHEDULING.resource) or _of_family(item):
                     yield from named.events(resource, {"type": "ADDED", "object": item})
                     continue
                 found = known.get(version) or translator.events(resource, {"type": "ADDED", "object": item})
@@ -535,17 +545,20 @@ class Simulation:
         return report
 
 
-def _of_replica_set(item: Json) -> bool:
-    return any(owner["kind"] == "ReplicaSet" for owner in item["metadata"].get("ownerReferences", ()))
+def _of_family(item: Json) -> bool:
+    """Whether what it is goes by what others are: of a ReplicaSet, or of a group."""
+    owners = item["metadata"].get("ownerReferences", ())
+    return group_named(item) is not None or any(owner["kind"] == "ReplicaSet" for owner in owners)
 
 
 def _comparable(snapshot: Snapshot, name: str) -> Mapping[Any, Any]:
-    """A part of a snapshot without what a rebuilt one may see otherwise: numbers that no pod of a Deployment bears.
+    """A part of a snapshot without what a rebuilt one may see otherwise: numbers that no pod of a Deployment, or of a
+    group, bears.
 
     Such a pod has whichever is free, in the order in which the pods were seen, until its binding writes it down.
     """
     found: Mapping[Any, Any] = getattr(snapshot, name)
-    loose = {uid for uid, job in snapshot.jobs.items() if job.kind == JobKind.DEPLOYMENT.value}
+    loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
     moving = {pod.job_uid for pod in snapshot.pods.values() if pod.job_uid in loose and pod.misnumbered}
     if name in ("members", "strays"):
         return {uid: part for uid, part in found.items() if uid not in loose}
@@ -553,7 +566,7 @@ def _comparable(snapshot: Snapshot, name: str) -> Mapping[Any, Any]:
         return found
     return {
         uid: replace(pod, slot=None)
-        if pod.job_uid in moving or (pod.job_uid in loose and not _bears_its_slot(JobKind.DEPLOYMENT.value, pod))
+        if pod.job_uid in moving or (pod.job_uid in loose and not _bears_its_slot(snapshot.jobs[pod.job_uid].kind, pod))
         else pod
         for uid, pod in found.items()
     }
@@ -561,7 +574,10 @@ def _comparable(snapshot: Snapshot, name: str) -> Mapping[Any, Any]:
 
 def _bears_its_slot(kind: str, pod: Pod) -> bool:
     """Whether its slot is its own, or written on it."""
-    return kind != JobKind.DEPLOYMENT.value or (pod.holds_room and not pod.terminating and pod.numbered == pod.slot)
+    stays = pod.holds_room and not pod.terminating
+    if kind == GROUP:
+        return stays and bool(pod.plan)
+    return kind != JobKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
 
 
 def play(make: Callable[[], Simulation]) -> Report:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, Ref
-from extender.kube.jobkinds import MIN_WORKERS
+from extender.kube.jobkinds import DELETION_COST, MIN_WORKERS
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
-from policy.sim.objects import KOHORT, JobObject, PodObject, Refusal
+from policy.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
+CHEAPEST: Final = -1000  # deletion cost
 T = TypeVar("T")
 
 
@@ -317,6 +318,18 @@ class Storm:
         self._create("bystander", BYSTANDER, pod_requests(0.1, 0.1))
         return "a pod"
 
+    def _lone_pod_created(self) -> str:
+        return self._sim.bare.create_lone()
+
+    def _group_created(self) -> str:
+        return self._sim.bare.create_group()
+
+    def _group_deleted(self) -> str:
+        return self._sim.bare.end()
+
+    def _group_made_anew(self) -> str:
+        return self._sim.bare.make_anew()
+
     # -- jobs ------------------------------------------------------------------------------------
 
     def _jobs(self) -> list[JobObject]:
@@ -338,6 +351,18 @@ class Storm:
         asked = self._chance.randint(1, 6)
         self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, asked))
         return f"{job.key} {asked}"
+
+    def _worker_taken_out(self) -> str:
+        """A user takes a certain worker out of a Deployment: the cheapest to delete, and one less is asked for."""
+        own = [job for job in self._jobs() if job.spec.kind is JobKind.DEPLOYMENT]
+        job = self._pick(job for job in own if job.spec.workers > max(1, job.spec.min_workers))
+        pods = self._world.store.pods_of(job.uid) if job is not None else ()
+        pod = self._pick(pod for pod in pods if pod.works)
+        if job is None or pod is None:
+            return ""
+        self._write(lambda world: world.annotate(pod.namespace, pod.name, {DELETION_COST: str(CHEAPEST)}))
+        self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, job.spec.workers - 1))
+        return pod.key
 
     def _job_suspended(self) -> str:
         job = self._pick(job for job in self._jobs() if not job.stopped)
@@ -395,6 +420,8 @@ class Storm:
                 kept = {key: value for key, value in current.annotations.items() if key != MIN_WORKERS}
                 spec = replace(current, annotations=kept)
                 self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
+        if "worker-taken-out" in self._sim.faults.on:
+            self._do("worker-taken-out")  # jobs are short: what is left of one in the storm is seldom seen here
         for replica in self._sim.replicas:
             replica.candidate.blocked_until = 0.0
         for process in self._sim.processes:

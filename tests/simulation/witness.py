@@ -43,6 +43,7 @@ from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
 
 if TYPE_CHECKING:
+    from tests.simulation.bare import BarePods
     from tests.simulation.processes import Extender
 
 MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
@@ -52,6 +53,7 @@ PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is
 PARTIAL_STORM: Final = 240.0
 MOST_MOVES: Final = 1
 NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods bear numbers of their own: the longest back-off
+KNOWN_NUMBERED: Final = 20.0  # the same, from when the leader's ledger knows that they do not
 OURS: Final = ("extender", "controller")
 
 
@@ -84,6 +86,7 @@ class Witness(Watcher):
         self.extenders: Sequence[Extender] = ()
         self.policy = ""
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
+        self.bare: BarePods | None = None
         self.leases: Leases | None = None  # where the extenders elect among themselves
         self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
         self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
@@ -98,6 +101,7 @@ class Witness(Watcher):
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
         self.resized: dict[str, set[str]] = defaultdict(set)  # "Deployment-shrunk" ... -> jobs
         self.other_ps = 0  # jobs that went on with another number of ps
+        self._misnumbered: dict[str, float] = {}  # pod uid -> since when the leader knows it
         self.jumped = False  # whether a wall clock has been set anew
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
@@ -210,6 +214,7 @@ class Witness(Watcher):
     def look(self) -> None:
         """Look at what time alone makes wrong; to be called every second or so."""
         now = loop_time()
+        self._check_known_numbers(now)
         for uid, past in self._past.items():
             job = self.world.store.jobs.get(uid)
             self._check_numbered(job, past, now)
@@ -244,6 +249,16 @@ class Witness(Watcher):
             pods = (pod for pod in self.world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None)
             told = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
             self.violated("L8", f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
+
+    def _check_known_numbers(self, now: float) -> None:
+        """L8, for pods of which the leader knows that another number than theirs is written on them."""
+        leading = (one.live.ledger.snapshot for one in self.extenders if one.leads)
+        known = {pod.uid: pod for snapshot in leading for pod in snapshot.pods.values() if pod.misnumbered}
+        self._misnumbered = {uid: self._misnumbered.get(uid, now) for uid in known}
+        for uid, since in self._misnumbered.items():
+            if self.calm_since is not None and now - max(since, self.calm_since) > KNOWN_NUMBERED:
+                pod = known[uid]
+                self.violated("L8", f"{pod.name} is numbered {pod.numbered}, and has been {pod.slot} for long")
 
     def partial(self) -> list[str]:
         """Jobs that are partly bound now."""
@@ -282,7 +297,11 @@ class Witness(Watcher):
         pod = self.world.store.pods.get(uid)
         job = self.world.store.jobs.get(pod.owner) if pod is not None else None
         extender = next((found for found in self.extenders if found.replica == line.replica), None)
-        if pod is None or job is None or extender is None or pod.slot is None:
+        if pod is None or extender is None:
+            return
+        if not pod.owner:
+            self._check_bare(pod, {other for other, calls in extender.binding.items() if calls} | {uid})
+        if job is None or pod.slot is None:
             return
         past, now = self._past[job.uid], loop_time()
         asked = {other for other, calls in extender.binding.items() if calls} | {uid}
@@ -296,6 +315,10 @@ class Witness(Watcher):
         elif now - max(past.held_until, past.committed) > STALE:
             missing = ", ".join(str(s) for s in job.spec.slots if s not in slots)
             self.violated("S1", f"{job.key}: {pod.name} is sent to its node although {missing} did not ask to be bound")
+
+    def _check_bare(self, pod: PodObject, asked: set[str]) -> None:
+        if self.bare is not None and (why := self.bare.too_few(pod, asked)):
+            self.violated("S1", f"{pod.name} is sent to its node although {why}")
 
     def _minimums(self, past: Past, now: float) -> set[int]:
         """The minimums of the job that our parts may go by."""
@@ -354,6 +377,8 @@ class Witness(Watcher):
         Kinds that have no suspension give their room up, and move, by deletions.
         """
         past, job = self._past[pod.owner], self.world.store.jobs.get(pod.owner)
+        if not pod.owner:
+            self.violated("S4", f"{pod.key} is deleted, which nobody creates again")
         if not pod.kind.ends:
             moves = self.policy == "oasis" or (job is not None and self._may_move(job))
             if not moves and past.whole_since is not None and loop_time() - past.whole_since > STALE:

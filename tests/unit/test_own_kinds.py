@@ -9,7 +9,7 @@ import pytest
 
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, JOBSETS, PODS, STATEFULSETS, Resource
 from extender.kube.groups import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
-from extender.kube.jobkinds import INDEXED_JOB, KINDS, STATEFULSET
+from extender.kube.jobkinds import INDEXED_JOB, KINDS, SLOT, STATEFULSET
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen
 from policy.cluster.model import Job, Pod, Slot
@@ -333,8 +333,11 @@ def group(kind: GroupKind, least: int = 3, **meta: Any) -> Json:
     )
 
 
-def in_group(kind: GroupKind, name: str, cpu: str = "1", node: str = "", role: str = "", **spec: Any) -> Json:
+def in_group(
+    kind: GroupKind, name: str, cpu: str = "1", node: str = "", role: str = "", slot: str = "", **spec: Any
+) -> Json:
     item = pod(name)
+    item["metadata"]["annotations"] = {SLOT: slot} if slot else {}
     item["metadata"]["labels"] = {"training.kubeflow.org/replica-type": role} if role else {}
     item["spec"] = template(cpu)["spec"] | ({"nodeName": node} if node else {}) | spec
     *path, last = kind.named_at[0]
@@ -371,12 +374,9 @@ class Grouped:
                 case _:
                     raise AssertionError(event)
 
-    def sees(self, name: str, cpu: str = "1", node: str = "", role: str = "", **spec: Any) -> None:
-        self.take(
-            self.translator.events(
-                PODS, {"type": "ADDED", "object": in_group(self.kind, name, cpu, node, role, **spec)}
-            )
-        )
+    def sees(self, name: str, cpu: str = "1", node: str = "", **told: Any) -> None:
+        item = in_group(self.kind, name, cpu, node, **told)
+        self.take(self.translator.events(PODS, {"type": "ADDED", "object": item}))
 
     def loses(self, name: str) -> None:
         self.take(self.translator.events(PODS, {"type": "DELETED", "object": in_group(self.kind, name)}))
@@ -413,15 +413,84 @@ def test_pods_wait_for_their_group_and_are_nobodys_without_it() -> None:
     assert grouped.slots() == {"a": "worker-0"}
 
 
-def test_pods_beyond_the_minimum_are_gangs_of_one_until_a_member_goes() -> None:
+def test_pods_beyond_the_minimum_are_gangs_of_one_once_the_members_run_and_until_one_goes() -> None:
     grouped = Grouped(least=2)
     for name in "abc":
         grouped.sees(name)
+    assert grouped.slots() == {"a": "worker-0", "b": "worker-1", "c": "worker-2"}
+    assert grouped.gang.size == 2
+    assert grouped.jobs.keys() == {"team/g1"}
+    grouped.sees("a", node="n1")
+    assert grouped.slots().keys() == {"a", "b", "c"}, "half of the group holds room"
+    grouped.sees("b", node="n1")
     assert grouped.slots() == {"a": "worker-0", "b": "worker-1"}
     assert (grouped.pods["c"].job_uid, grouped.jobs["team/u-c"].kind) == ("team/u-c", "Pod")
     grouped.loses("a")
     assert grouped.slots() == {"b": "worker-1", "c": "worker-0"}
     assert grouped.jobs.keys() == {"team/g1"}
+
+
+def test_a_pod_beyond_the_minimum_that_runs_stays_a_gang_of_one_when_a_member_comes_anew() -> None:
+    grouped = Grouped(least=2)
+    for name in "abc":
+        grouped.sees(name, node="n1")
+    assert grouped.jobs.keys() == {"team/g1", "team/u-c"}
+    grouped.loses("b")
+    assert grouped.slots() == {"a": "worker-0", "c": "worker-1"}, "it makes the group whole"
+    grouped.sees("d")
+    assert grouped.jobs.keys() == {"team/g1", "team/u-d"}, "the group has what it needs"
+
+
+def test_a_follower_takes_the_places_in_which_the_leader_has_bound_a_groups_pods() -> None:
+    """It has seen them before they were bound, perhaps in another order (simulation seed 62)."""
+    grouped = Grouped()
+    for name in "abc":
+        grouped.sees(name)
+    for name, slot in (("c", "worker-0"), ("a", "worker-1"), ("b", "worker-2")):
+        grouped.sees(name, node="n1", slot=slot)
+    assert grouped.slots() == {"a": "worker-1", "b": "worker-2", "c": "worker-0"}
+
+
+def test_after_a_restart_a_group_whose_pods_have_ended_and_are_going_is_over() -> None:
+    """As they are where their node is away (simulation seed 313)."""
+    grouped = Grouped()
+    for name in "abc":
+        item = in_group(COSCHEDULING, name, node="n1") | {"status": {"phase": "Succeeded"}}
+        item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        grouped.take(grouped.translator.events(PODS, {"type": "ADDED", "object": item}))
+    assert grouped.jobs.keys() == {"team/g1"}
+    assert grouped.gang.finished
+
+
+def test_a_pod_beyond_the_minimum_that_goes_is_no_gang_of_one_any_more() -> None:
+    """Its group was deleted first (simulation seed 700)."""
+    grouped = Grouped()
+    for name in "abcd":
+        grouped.sees(name, node="n1")
+    assert grouped.jobs.keys() == {"team/g1", "team/u-d"}
+    going = in_group(COSCHEDULING, "d", node="n1")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    grouped.take(grouped.translator.events(PODS, {"type": "MODIFIED", "object": going}))
+    assert grouped.jobs.keys() == {"team/g1"}
+    grouped.change("DELETED")
+    grouped.loses("d")
+    assert not grouped.jobs
+
+
+def test_each_pod_of_a_group_that_needs_one_goes_by_itself() -> None:
+    grouped = Grouped(least=1)
+    for name in "ab":
+        grouped.sees(name)
+    assert grouped.jobs.keys() == {"team/g1", "team/u-b"}
+
+
+def test_pods_beyond_the_minimum_wait_behind_the_members_of_their_role() -> None:
+    grouped = Grouped(VOLCANO, least=3)
+    grouped.sees("a", role="ps")
+    for name in "bcde":
+        grouped.sees(name)
+    waiting = {"d": "worker-2", "e": "worker-3"}
+    assert grouped.slots() == {"a": "ps-0", "b": "worker-0", "c": "worker-1"} | waiting
 
 
 def test_roles_by_label_keep_their_own_size() -> None:

@@ -11,10 +11,12 @@ import pytest
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, STATEFULSETS, Resource
 from extender.kube.groups import COSCHEDULING
 from extender.kube.translate import Translator
-from policy.cluster.actions import Bind
+from policy.cluster.actions import Bind, Edited
 from policy.cluster.events import BindDone, BindHeld, Event, Synced, Tick
 from policy.cluster.gang import State
 from policy.cluster.orders import Desired
+from policy.cluster.reasons import Reason
+from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.step import step
@@ -51,6 +53,7 @@ class Cluster:
     def __init__(self, nodes: int = 4, cpu: str = "8") -> None:
         self.snapshot, self.policy, self.now = Snapshot(), make_policy("kod2"), 1.8e9
         self._translator, self._version = Translator("kohort"), 100
+        self.told: list[object] = []
         for index in range(nodes):
             allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
             self.see(
@@ -61,6 +64,7 @@ class Cluster:
     def do(self, *events: Event) -> Iterable[object]:
         self.now += 0.1
         self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)
+        self.told += effects
         return effects
 
     def see(self, resource: Resource, *items: Json) -> None:
@@ -269,8 +273,24 @@ def test_a_minimum_that_is_lowered_before_the_start_counts() -> None:
     assert cluster.state(GROUP_UID) is State.WAITING
     cluster.see(COSCHEDULING.resource, group(COSCHEDULING, 3))
     assert cluster.snapshot.jobs[GROUP_UID].min_workers == 3
+    assert set(cluster.snapshot.jobs) == {GROUP_UID}, "the last two wait for the first three"
+    cluster.start(*pods[:3])
     alone = {f"team/{one['metadata']['uid']}" for one in pods[3:]}
     assert set(cluster.snapshot.jobs) == {GROUP_UID, *alone}, "the last two are gangs of one"
+
+
+def test_a_group_that_loses_a_pod_was_edited_by_nobody() -> None:
+    cluster, pods = grouped(3, "a", "b", "c")
+    cluster.start(*pods)
+    cluster.lose(PODS, pods[2])
+    assert cluster.snapshot.jobs[GROUP_UID].min_workers == 2
+    assert not [effect for effect in cluster.told if isinstance(effect, Edited)]
+
+
+def test_a_pod_beyond_the_minimum_takes_no_room_that_its_group_needs() -> None:
+    cluster, _ = grouped(3, "a", "b", "c", "d", cpu="2")
+    assert not any(gang.nodes for gang in cluster.snapshot.gangs.values()), "there is room for two"
+    assert {refuse_pod(cluster.snapshot, one) for one in cluster.snapshot.pods.values()} == {Reason.TOO_LARGE}
 
 
 def test_a_group_that_asks_for_no_gang_any_more_is_none() -> None:

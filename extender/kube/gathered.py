@@ -1,0 +1,97 @@
+"""A group of pods as one gang: who its members are, what they ask for, and who waits until they run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from extender.kube.family import Family, Kin
+from extender.kube.places import close_gaps, settle
+from policy.cluster.model import WORKER, Job, Role, Slot
+from policy.cluster.resources import NOTHING
+
+
+def allot_group(family: Family, least: int) -> None:
+    """Members until there are so many; who is one stays one, but where fewer are needed than before it began.
+
+    The others are gangs of one, once the members run.
+    """
+    live = family.live()
+    members = [uid for uid in live if uid in family.places]
+    spare = [uid for uid in members if not family.kin[uid].pod.node]
+    for uid in spare[::-1][: max(0, len(members) - least)]:
+        members.remove(uid)
+        del family.places[uid]
+    members += [uid for uid in live if uid not in family.places][: max(0, least - len(members))]
+    roles = {uid: family.kin[uid].named for uid in members}
+    settle(family, members, roles)
+    for role in sorted(set(roles.values())):
+        uids = [uid for uid in members if roles[uid] == role]
+        close_gaps(family, uids, role, len(uids))
+
+
+def waiting_of(family: Family) -> dict[str, Slot]:
+    """Pods beyond a group's minimum that may not go by themselves yet, with slots behind those of the members.
+
+    Before the members run they would hold room that these may need, for a job that has not started.
+    """
+    if (family.least or 0) < 2 or _has_started(members := family.members()):
+        return {}
+    roles, slots = Counter(kin.named for kin in members), dict[str, Slot]()
+    for uid in family.live():
+        if uid not in family.places and not family.kin[uid].pod.node:
+            role = family.kin[uid].named
+            slots[uid] = Slot(role, roles[role])
+            roles[role] += 1
+    return slots
+
+
+def _has_started(members: list[Kin]) -> bool:
+    return bool(members) and all(kin.pod.node or kin.pod.ended for kin in members)
+
+
+def gang_of(family: Family, group: Job, least: int) -> Job:
+    """The members' roles as a rigid gang. Pods that are not there are missing workers, but of a gang that has started:
+    the minimum counts when it starts, and nobody says that another pod will come.
+    """
+    members = family.members()
+    started = _has_started(members)
+    missing = 0 if started else max(0, least - len(members))
+    roles, invalid = _roles(members, missing)
+    workers = next((role.replicas for role in roles if role.name == WORKER), 0)
+    over = all(kin.pod.ended for kin in family.kin.values())
+    had = family.gang
+    return replace(
+        group,
+        roles=roles,
+        min_workers=workers,
+        max_workers=workers,
+        invalid=group.invalid or next((kin.invalid for kin in members if kin.invalid), invalid),
+        finished=over and (bool(family.kin) or (had is not None and had.finished)),
+        replaced=all(kin.replaced for kin in members),
+        # Never less than was told, though the newest pod is gone: the ledger would take it for old news.
+        version=max([group.version, had.version if had else 0, *(kin.pod.version for kin in family.kin.values())]),
+    )
+
+
+def _roles(members: list[Kin], missing: int) -> tuple[tuple[Role, ...], str]:
+    """One role for all that say the same: each of its places is large enough for any of them."""
+    found: dict[str, Role] = {}
+    for kin in members:
+        role = kin.role or Role(WORKER, 1, NOTHING)
+        known = found.get(role.name)
+        if known is not None and known.constraints != role.constraints:
+            why = f"pod {kin.pod.name}: its node selector, affinity or tolerations are not those of the other pods"
+            return (known,), f"{why} of role {role.name}; allowed: the same, or another role by its label"
+        found[role.name] = role if known is None else _larger(known, role)
+    if missing or not found:
+        short = WORKER if WORKER in found or not found else max(found, key=lambda name: found[name].replicas)
+        known = found.get(short, Role(short, 0, NOTHING))
+        found[short] = replace(known, replicas=known.replicas + missing)
+    return tuple(found[name] for name in sorted(found)), ""
+
+
+def _larger(one: Role, other: Role) -> Role:
+    most = one.requests.or_more(other.requests)
+    unsupported = tuple(dict.fromkeys((*one.unsupported, *other.unsupported)))
+    return replace(one, replicas=one.replicas + 1, requests=most, unsupported=unsupported)

@@ -1,0 +1,210 @@
+"""Pods that no job owns: lone ones, and groups that a PodGroup holds together. Nobody creates them again.
+
+Their user is here: creates them, ends them when they have trained, deletes what cannot go on, and makes some of them
+anew under the same names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from extender.embedded.rules import RefusedError
+from extender.kube.api import Ref
+from extender.kube.groups import COSCHEDULING
+from extender.kube.jobkinds import PLAN
+from extender.kube.jobs import identity
+from policy.cluster.model import Phase
+from policy.cluster.reasons import Reason
+from policy.cluster.resources import Resources
+from policy.sim.objects import PodObject, Refusal
+from policy.sim.pods.world import World
+from policy.sim.traces import pod_requests
+from tests.simulation.clocks import loop_time
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Simulation
+
+NAMESPACE: Final = "bare"
+MOST: Final = 4  # of them at a time
+((GROUP_LABEL,),) = [[path[-1]] for path in COSCHEDULING.named_at]
+
+
+@dataclass(slots=True)
+class Bare:
+    """Pods that belong together. ``least``: members without which none is bound, 0 for a lone pod."""
+
+    name: str
+    pods: tuple[str, ...]
+    least: int
+    asks: Resources
+    seconds: float
+    whole_since: float | None = None
+    begun: bool = False  # once all that it needs have asked to be bound, or others have bound one
+
+    @property
+    def ref(self) -> Ref:
+        """Its PodGroup."""
+        return Ref(COSCHEDULING.resource, NAMESPACE, self.name)
+
+
+class BarePods:
+    """All that there are."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._world = sim.world
+        self._chance = sim.faults.chance
+        self._there: list[Bare] = []
+        self._made = 0
+
+    # -- what their user does ----------------------------------------------------------------------
+
+    def create_lone(self) -> str:
+        """A pod that is a gang of one."""
+        return self._create(1, 0)
+
+    def create_group(self) -> str:
+        """A PodGroup and its pods; in some there are more of them than it needs."""
+        least = self._chance.randint(2, 4)
+        return self._create(least + self._chance.choice((0, 0, 1)), least)
+
+    def end(self) -> str:
+        """Delete one, whatever it does."""
+        bare = self._pick()
+        if bare is not None:
+            self._delete(bare)
+        return bare.name if bare is not None else ""
+
+    def make_anew(self) -> str:
+        """The same names again, at once; pods that still terminate keep theirs."""
+        bare = self._pick()
+        if bare is None:
+            return ""
+        self._delete(bare)
+        self._there.append(replace(bare, whole_since=None, begun=False))
+        self._make(self._there[-1])
+        return bare.name
+
+    def _pick(self) -> Bare | None:
+        return self._chance.choice(self._there) if self._there else None
+
+    def _create(self, count: int, least: int) -> str:
+        if len(self._there) >= MOST:
+            return ""
+        self._made += 1
+        name = f"{'group' if least else 'lone'}-{self._made}"
+        asks = pod_requests(self._chance.choice((1, 1, 2)), 1)
+        bare = Bare(name, tuple(f"{name}-{i}" for i in range(count)), least, asks, self._chance.uniform(5.0, 30.0))
+        self._there.append(bare)
+        self._make(bare)
+        return f"{name} of {count}, at least {least}"
+
+    def _make(self, bare: Bare) -> None:
+        """The group first or last, as it comes."""
+        labels = {GROUP_LABEL: bare.name} if bare.least else {}
+        pods = [PodObject("", NAMESPACE, name, bare.asks, labels=labels) for name in bare.pods]
+        spec = {"metadata": {"name": bare.name}, "spec": {"minMember": bare.least}}
+        late = self._chance.random() < 0.3
+        if bare.least and not late:
+            self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
+        for pod in pods:
+            self._write(lambda world, pod=pod: world.create_pod(pod))  # type: ignore[misc]
+        if bare.least and late:
+            self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
+
+    def _delete(self, bare: Bare) -> None:
+        self._there.remove(bare)
+        if bare.least:
+            self._sim.cluster.server.delete(bare.ref)
+        for pod in self._pods(bare):
+            if pod.deleted is None:
+                self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
+
+    def _write(self, write: Callable[[World], Refusal | None]) -> None:
+        with contextlib.suppress(RefusedError):  # its name may still be taken
+            self._sim.cluster.bridge.do(write)
+
+    def _pods(self, bare: Bare) -> list[PodObject]:
+        found = (self._world.store.pod_named(NAMESPACE, name) for name in bare.pods)
+        return [pod for pod in found if pod is not None]
+
+    # -- as time goes --------------------------------------------------------------------------------
+
+    def look(self, *, calm: bool) -> None:
+        """Those that have trained succeed; in the calm also those go that can come to nothing any more."""
+        for bare in list(self._there):
+            pods = [pod for pod in self._pods(bare) if pod.deleted is None]
+            working = [pod for pod in pods if pod.phase is Phase.RUNNING]
+            whole = len(working) >= max(1, bare.least)
+            bare.whole_since = (bare.whole_since or loop_time()) if whole else None
+            if bare.whole_since is not None and loop_time() - bare.whole_since > bare.seconds:
+                for pod in pods:
+                    self._end(pod)
+            elif calm and not self._has_trained(bare) and (len(pods) < len(bare.pods) or self._refused(bare)):
+                self._delete(bare)
+
+    def _end(self, pod: PodObject) -> None:
+        """What runs succeeds; what has not begun is not needed any more."""
+        if pod.phase is not Phase.RUNNING:
+            self._write(lambda world: world.delete_pod(pod.namespace, pod.name))
+            return
+
+        def write(world: World) -> None:
+            world._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=world.now))
+
+        self._sim.cluster.bridge.do(write)
+
+    def _has_trained(self, bare: Bare) -> bool:
+        """Its pods stay until somebody deletes them."""
+        pods = self._pods(bare)
+        return len(pods) >= max(1, bare.least) and all(pod.phase is Phase.SUCCEEDED for pod in pods)
+
+    def _refused(self, bare: Bare) -> bool:
+        """Whether one of them failed, or the policy has refused it for good."""
+        if any(pod.phase is Phase.FAILED for pod in self._pods(bare)):
+            return True
+        extender = self._sim.extender
+        verdicts = extender.live.ledger.snapshot.verdicts if extender.up else {}
+        found = (verdicts.get(uid) for uid in self._jobs(bare))
+        return any(verdict is not None and verdict.reason is Reason.REJECTED for verdict in found)
+
+    def _jobs(self, bare: Bare) -> Iterator[str]:
+        """What the ledger may know them as: their group's gang, or gangs of one."""
+        group = self._sim.cluster.server.store.get(bare.ref.resource, NAMESPACE, bare.name) if bare.least else None
+        if group is not None:
+            yield identity(NAMESPACE, group["metadata"]["uid"])
+        yield from (identity(NAMESPACE, pod.uid) for pod in self._pods(bare))
+
+    def waiting(self) -> list[str]:
+        """Those that are there and have not come to their end, with where their pods are."""
+        return [
+            f"{bare.name}: " + ", ".join(f"{pod.name}@{pod.node or '-'} {pod.phase.value}" for pod in self._pods(bare))
+            for bare in self._there
+            if not all(pod.phase is Phase.SUCCEEDED for pod in self._pods(bare))
+        ]
+
+    # -- for the witness -----------------------------------------------------------------------------
+
+    def too_few(self, pod: PodObject, asked: set[str]) -> str:
+        """Why the first of a group must not be sent to its node; empty where it may. ``asked``: they ask for it."""
+        name = pod.labels.get(GROUP_LABEL)
+        bare = next((bare for bare in self._there if bare.name == name), None)
+        if bare is None:
+            return ""
+        pods = self._pods(bare)
+        ready = [one.name for one in pods if one.uid in asked or one.node]
+        by_others = any(one.node and PLAN not in one.annotations for one in pods)
+        bare.begun = bare.begun or by_others or len(ready) >= bare.least
+        return "" if bare.begun else f"only {ready} of {name} ask to be bound"
+
+    def groups(self) -> set[str]:
+        """The gangs that are groups with pods, as the ledger knows them."""
+        named = {pod.labels.get(GROUP_LABEL) for pod in self._world.store.pods.values()}
+        return {
+            identity(NAMESPACE, item["metadata"]["uid"])
+            for item in self._sim.cluster.server.store.all(COSCHEDULING.resource)
+            if item["metadata"]["name"] in named
+        }
