@@ -27,6 +27,8 @@ from extender.present.views.jobs import QueuedJob, QueueView
 
 LOOK_SECONDS: Final = 10.0  # between two looks at the queue
 SHORT_QUEUE: Final = 20  # with a longer one nobody is: the answers would take the extender too long
+MISSED_SECONDS: Final = 60.0  # before our first look: what was decided while a controller was down or not up yet
+MISSED: Final = 100  # decisions of those at most: their Events go before real writes
 HELPED: Final = 5  # of the queue are told what would admit them, which takes dozens of decisions
 
 Event = dict[str, Any]
@@ -45,7 +47,7 @@ class Announcer:
         pace: Pace,
         metrics: ControllerMetrics,
     ) -> None:
-        """Prepare only; `run` starts. What was decided before is not told again."""
+        """Prepare only; `run` starts."""
         self._api = api
         self._fetch = fetch
         self._settings = settings
@@ -63,7 +65,7 @@ class Announcer:
             tasks.create_task(self._queue())
 
     async def _decisions(self) -> None:
-        """What was decided since our first look: by number, for the extender's clock need not be ours."""
+        """What was decided since shortly before our first look; told twice, an Event is refused for its name."""
         instance, since = await self._first_look()
         story = DecisionStory(instance, self._host, self._quota)
         while True:
@@ -82,14 +84,18 @@ class Announcer:
             await self._write(story.tell(found.decisions))
 
     async def _first_look(self) -> tuple[str, int]:
-        """Which extender there is, and its newest decision. Also while we follow: a new leader decides at once."""
+        """Which extender there is, and its last decision that is too old to be told, by its own clock.
+
+        Also while we follow: a new leader decides at once.
+        """
         while True:
             try:
-                found = read(DecisionsView, await self._ask("/v1/decisions", {"limit": "1"}))
+                found = read(DecisionsView, await self._ask("/v1/decisions", {"limit": str(MISSED)}))
             except SourceError:
                 await self._clock.sleep(self._settings.interval_seconds)
             else:
-                return found.instance, found.latest
+                missed = [one.sequence for one in found.decisions if found.at - one.at <= MISSED_SECONDS]
+                return found.instance, min(missed) - 1 if missed else found.latest
 
     async def _queue(self) -> None:
         """Why each job waits."""

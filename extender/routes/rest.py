@@ -204,12 +204,13 @@ class Rest:
         older = entries[: -parameters.limit]
         newest = older[-1].sequence if older else 0
         since, warnings = newest if parameters.since is None else parameters.since, self._warned(caller)
+        at = self._ledger.now()
 
         def make() -> DecisionsView:
             found = decisions_view(entries, since, parameters.limit)
             latest = found[-1].sequence if found else since
             seen = Veil(caller.sight).decisions(entries, found)
-            return DecisionsView(instance=self.instance, warnings=warnings, latest=latest, decisions=seen)
+            return DecisionsView(instance=self.instance, at=at, warnings=warnings, latest=latest, decisions=seen)
 
         return await self._beside(make)
 

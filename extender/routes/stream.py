@@ -104,7 +104,9 @@ class Streams:
         entries = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:]
         told = veil.decisions(entries, decisions_view(entries, since, MOST_DECISIONS))
         latest = entries[-1].sequence if entries else since
-        view = RevisionView(instance=self._instance, generation=generation, latest=latest, decisions=told)
+        view = RevisionView(
+            instance=self._instance, at=self._ledger.now(), generation=generation, latest=latest, decisions=told
+        )
         return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"
 
     async def _news(self, generation: int) -> bool:

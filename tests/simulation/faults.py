@@ -47,13 +47,13 @@ TIMED: Final = {
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
-# How often each kind has to befall somebody in a whole test; those of two replicas, of moves, and of gangs that give
+# How often each kind has to befall somebody in a whole test; those of two replicas, moves, Deployments, and gangs that give
 # their room up have less to befall.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
     "leader-killed": 20, "leader-stopped-briefly": 20, "release-500": 6, "release-lost": 6, "release-answer-lost": 6,
-    "kill-in-move": 1, "leader-paused-in-move": 1,
+    "kill-in-move": 1, "leader-paused-in-move": 1, "worker-taken-out": 20,
 }  # fmt: skip
 # Kinds that aim at what only some policies do; the others may befall every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {

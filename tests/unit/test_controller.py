@@ -677,8 +677,12 @@ def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> 
     return DecisionView(**{**base, **others})
 
 
-def decided(*told: DecisionView, instance: str = "one") -> DecisionsView:
-    return DecisionsView(instance=instance, latest=max((one.sequence for one in told), default=0), decisions=told)
+OLD = -3600.0  # of a decision, when the extender's clock shows 0
+
+
+def decided(*told: DecisionView, instance: str = "one", at: float = 0.0) -> DecisionsView:
+    latest = max((one.sequence for one in told), default=0)
+    return DecisionsView(instance=instance, at=at, latest=latest, decisions=told)
 
 
 @virtual
@@ -686,17 +690,31 @@ def decided(*told: DecisionView, instance: str = "one") -> DecisionsView:
 async def test_decisions_since_the_start_become_events_once_whatever_the_extenders_clock_says(off: float) -> None:
     async with Bench() as bench:
         at = bench.clock.now() + off
-        old = (decision(1, at, "Released"), decision(2, at, "Migrate"))
-        bench.extender.decisions = decided(*old)
+        old = (decision(1, at - 61, "Released"), decision(2, at - 61, "Migrate"))
+        bench.extender.decisions = decided(*old, at=at)
         await bench.pass_time(3)
         assert bench.api.written == []
-        bench.extender.decisions = decided(*old, decision(3, at + 3), decision(4, at + 3, "Bind"))
+        bench.extender.decisions = decided(*old, decision(3, at + 3), decision(4, at + 3, "Bind"), at=at + 3)
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
         assert bench.api.written == [
             ("event", "team", "Admitted", "mnist"),
             ("event", "team", "Bound", "mnist"),
         ]
+
+
+@virtual
+async def test_a_controller_that_starts_late_tells_what_was_decided_in_the_last_minute() -> None:
+    """It starts beside the extender, or after a crash of its own; its Events' names are those of the one before."""
+    async with Bench() as bench:
+        bench.extender.down = True
+        late = (decision(2, 1001.0), decision(3, 1002.0, "Bind"))
+        bench.extender.decisions = decided(decision(1, 1000.0, "Released"), *late, at=1060.5)
+        await bench.pass_time(3)
+        bench.extender.down = False
+        await bench.until(lambda: bench.api.written)
+        await bench.pass_time(3)
+        assert [written[2] for written in bench.api.written] == ["Admitted", "Bound"]
 
 
 @virtual
@@ -714,9 +732,9 @@ async def test_a_controller_that_comes_to_lead_tells_what_was_decided_since_it_b
     """The new leader's extender decides before its controller looks."""
     async with Bench() as bench:
         bench.lease.leads = False
-        bench.extender.decisions = decided(decision(1, 0.0, "Released"))
+        bench.extender.decisions = decided(decision(1, OLD, "Released"))
         await bench.pass_time(3)
-        bench.extender.decisions = decided(decision(1, 0.0, "Released"), decision(2, 0.0))
+        bench.extender.decisions = decided(decision(1, OLD, "Released"), decision(2, 0.0))
         await bench.pass_time(3)
         assert bench.api.written == []
         bench.lease.leads = True
@@ -729,12 +747,12 @@ async def test_a_controller_that_comes_to_lead_tells_what_was_decided_since_it_b
 async def test_the_first_look_is_made_again_until_the_extender_answers() -> None:
     async with Bench() as bench:
         bench.extender.down = True
-        bench.extender.decisions = decided(decision(1, 0.0))
+        bench.extender.decisions = decided(decision(1, OLD))
         await bench.pass_time(3)
         bench.extender.down = False
         await bench.pass_time(3)
         assert bench.api.written == []
-        bench.extender.decisions = decided(decision(1, 0.0), decision(2, 0.0))
+        bench.extender.decisions = decided(decision(1, OLD), decision(2, 0.0))
         await bench.until(lambda: bench.api.written)
 
 

@@ -32,6 +32,7 @@ class DecisionsView(View):
     """GET /v1/decisions. ``latest`` is what to give as ``since`` next time."""
 
     instance: str
+    at: float = Field(0.0, description="Now, by the clock that dates the decisions: seconds since the epoch.")
     warnings: tuple[str, ...] = Field((), description=WARNINGS)
     latest: int
     decisions: tuple[DecisionView, ...]
