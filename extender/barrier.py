@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from extender.http.limits import HeldBinds
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
-from extender.kube.jobkinds import KINDS, LEADER, PLAN, SLOT, deletion_cost
+from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, PLAN, SLOT, deletion_cost
 from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
@@ -134,8 +134,7 @@ class Barrier:
 
     async def _bind(self, bind: Bind) -> None:
         try:
-            notes = self._costs(bind) | ({LEADER: self._leader} if self._leader else {})
-            outcome = await create_binding(self._api, bind, notes) if self._leads() else NOT_LEADING
+            outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
             # A held call must have its answer, and nobody knows how far the write got.
             _log.exception("a binding failed")
@@ -201,13 +200,17 @@ class Barrier:
         pod = snapshot.pods.get(bind.uid)
         return pod is not None and bind.uid in snapshot.gang(pod.job_uid).in_flight
 
-    def _costs(self, bind: Bind) -> dict[str, str]:
-        """By which its controller goes when it removes pods, if it has no order of its own."""
+    def _notes(self, bind: Bind) -> dict[str, str]:
+        """Its slot, by which a restart knows the members of a group from its other pods; its cost, by which its
+        controller goes if it has no order of its own; and who says so.
+        """
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
         job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
         kind = KINDS.get(job.kind) if job is not None else None
-        return deletion_cost(bind.slot.index) if kind is not None and kind.cost else {}
+        slot = {SLOT: str(bind.slot)} if job is None or job.kind != LONE_POD else {}
+        cost = deletion_cost(bind.slot.index) if kind is not None and kind.cost else {}
+        return slot | cost | ({LEADER: self._leader} if self._leader else {})
 
     async def close(self) -> None:
         """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""
@@ -230,10 +233,9 @@ def _retrieve(leaving: asyncio.Future[None]) -> None:
         leaving.exception()
 
 
-async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str] | None = None) -> Outcome:
-    """Create the Binding with plan and slot in its annotations; bound already to the same node, same uid, is Done."""
-    notes = {PLAN: bind.plan, SLOT: str(bind.slot), **(notes or {})}
-    outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, notes)
+async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outcome:
+    """Create the Binding with plan and notes as annotations; bound already to the same node, same uid, is Done."""
+    outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, {PLAN: bind.plan, **notes})
     if isinstance(outcome, Refused) and outcome.status == 409:
         return await look_again(api, bind.namespace, bind.name, bind.uid, bind.node, outcome)
     return outcome

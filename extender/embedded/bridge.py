@@ -16,7 +16,7 @@ from extender.embedded.apiserver import ApiServer, GatePolicy
 from extender.embedded.render import KEY_OF_ROLE, RESOURCE_OF, job_json, node_json, pod_json
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, NODES, PODS, Json, Resource
-from extender.kube.jobkinds import MEMORY, RELEASED, REPORTS, TFJOB
+from extender.kube.jobkinds import KINDS, MEMORY, RELEASED, REPORTS, TFJOB
 from policy.cluster.model import PS, WORKER, Node
 from policy.sim.objects import Change, JobObject, Kind, Refusal, Verb
 from policy.sim.pods.world import World
@@ -198,7 +198,7 @@ def _change_job(world: World, before: Json, after: Json, namespace: str, name: s
     if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
         job = world.store.job_named(namespace, name)
         return world.put_spec(replace(job.spec, annotations={**job.spec.annotations, **notes})) if job else None
-    if not _ends(after):
+    if not KINDS[after["kind"]].suspends:
         return None
     suspended = _suspended(after)
     if RELEASED in _changed(_notes(before), _notes(after)):
@@ -208,21 +208,19 @@ def _change_job(world: World, before: Json, after: Json, namespace: str, name: s
 
 
 def _suspended(job: Json) -> bool:
-    return bool((job["spec"].get("runPolicy") or {}).get("suspend"))
+    found = job["spec"]
+    for name in KINDS[job["kind"]].suspend_at:
+        found = (found or {}).get(name)
+    return found is True
 
 
 def _notes(item: Json) -> Json:
     return item["metadata"].get("annotations") or {}
 
 
-def _ends(job: Json) -> bool:
-    """Whether it is a TFJob: other kinds have one count, and nothing that suspends them."""
-    return bool(job["kind"] == TFJOB.kind)
-
-
 def _replicas_of(job: Json, role: str) -> int:
-    if not _ends(job):
-        return int(job["spec"]["replicas"]) if role == WORKER else 0
+    if counts := KINDS[job["kind"]].counts:
+        return int(job["spec"][counts[0]]) if role == WORKER else 0
     return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
 
 

@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from extender.embedded.rules import condition, timestamp, typed
-from extender.kube.api import DEPLOYMENTS, NODES, PODS, STATEFULSETS, TFJOBS, Json, Resource
-from extender.kube.jobkinds import INDEX_LABEL, MAX_WORKERS, MIN_WORKERS, RELEASED, ROLE_LABEL, TFJOB, UTILITY
+from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, STATEFULSETS, TFJOBS, Json, Resource
+from extender.kube.jobkinds import (
+    INDEX_LABEL,
+    INDEXED_JOB,
+    MAX_WORKERS,
+    MIN_WORKERS,
+    RELEASED,
+    ROLE_LABEL,
+    TFJOB,
+    UTILITY,
+)
 from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.sim.objects import SCHEDULING_GATED, JobKind, JobObject, JobPhase, PodObject
@@ -21,7 +30,8 @@ GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
 KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
 IMAGE: Final = "none"
 RESOURCE_OF: Final[Mapping[JobKind, Resource]] = {
-    JobKind.TFJOB: TFJOBS, JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS,
+    JobKind.TFJOB: TFJOBS, JobKind.INDEXED_JOB: BATCHJOBS,
+    JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS,
 }  # fmt: skip
 
 
@@ -82,7 +92,7 @@ def _owner(pod: PodObject) -> Json:
 
 
 def _operator_labels(pod: PodObject) -> dict[str, str]:
-    if pod.slot is None or not pod.kind.ends:
+    if pod.slot is None or pod.kind is not JobKind.TFJOB:
         return {}
     labels = {
         JOB_LABEL: pod.job,
@@ -180,8 +190,9 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
         "labels": {**_old(meta, "labels"), **spec.labels},
         "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **marks, **spec.annotations},
     }
-    if not spec.kind.ends:
-        return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": {}})
+    if spec.kind is not JobKind.TFJOB:
+        told = _batch_status(job) if spec.kind is JobKind.INDEXED_JOB else {}
+        return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": told})
     run: Json = {"cleanPodPolicy": spec.clean_pods.value, "suspend": job.suspended}
     replicas = {KEY_OF_ROLE[role.name]: _replicas(role, spec.scheduler) for role in spec.roles}
     return typed(
@@ -195,18 +206,27 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
 
 
 def _own_spec(job: JobObject) -> Json:
-    """A StatefulSet's or a Deployment's, as docs/jobkinds.md asks for it."""
+    """Of the kinds that have workers only, as docs/jobkinds.md asks for it."""
     spec, labels = job.spec, {"app": job.spec.name}
     worker = spec.role(WORKER) or Role(WORKER, 0, Resources({}))
     body = template_spec(worker.requests, worker.constraints, spec.scheduler, spec.kind)
-    shared: Json = {
-        "replicas": worker.replicas,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": {**spec.labels, **labels}}, "spec": body},
-    }
+    template = {"metadata": {"labels": {**spec.labels, **labels}}, "spec": body}
+    if spec.kind is JobKind.INDEXED_JOB:
+        counts = dict.fromkeys(INDEXED_JOB.counts, worker.replicas)
+        return {**counts, "completionMode": "Indexed", "suspend": job.suspended, "template": template}
+    shared: Json = {"replicas": worker.replicas, "selector": {"matchLabels": labels}, "template": template}
     if spec.kind is JobKind.STATEFULSET:
         return {**shared, "serviceName": spec.name, "podManagementPolicy": "Parallel"}
     return {**shared, "strategy": {"type": "Recreate"}}
+
+
+def _batch_status(job: JobObject) -> Json:
+    """Of a batch/v1 Job."""
+    told: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
+    if job.phase.ended:
+        word = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}[job.phase]
+        told["conditions"] = [condition(word, "True", "", "", job.ended or job.created)]
+    return told
 
 
 def _replicas(role: Role, scheduler: str) -> Json:

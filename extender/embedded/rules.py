@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from extender.embedded.patches import PatchError, json_patch, merge_patch
 from extender.kube.api import (
+    BATCHJOBS,
     CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
@@ -36,11 +37,12 @@ KIND_OF: Final[Mapping[Resource, str]] = {
     EVENTS: "Event",
     LEASES: "Lease",
     TFJOBS: "TFJob",
+    BATCHJOBS: "Job",
     STATEFULSETS: "StatefulSet",
     DEPLOYMENTS: "Deployment",
     COSCHEDULING.resource: GROUP,
 }
-HAS_STATUS: Final = frozenset({PODS, NODES, TFJOBS, STATEFULSETS, DEPLOYMENTS})
+HAS_STATUS: Final = frozenset({PODS, NODES, TFJOBS, BATCHJOBS, STATEFULSETS, DEPLOYMENTS})
 HAS_SCALE: Final = frozenset({STATEFULSETS, DEPLOYMENTS})
 KEPT_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "deletionTimestamp")
 
@@ -190,6 +192,8 @@ def updated(resource: Resource, item: Json, changed: Json, subresource: str = ""
         result = {**result, other: item.get(other, {})}
         if part == "spec" and resource == PODS:
             _check_pod_spec(item, result)
+        if part == "spec" and resource == BATCHJOBS:
+            _check_completions(item, result)
         if part == "spec" and result.get("spec") != item.get("spec"):
             meta["generation"] = before.get("generation", 1) + 1
     return result
@@ -205,6 +209,14 @@ def _check_pod_spec(before: Json, after: Json) -> None:
     rest = {key: value for key, value in old.items() if key != "schedulingGates"}
     if {key: value for key, value in new.items() if key != "schedulingGates"} != rest:
         raise invalid(PODS, name, "spec: Forbidden: pod updates may not change fields other than the gates")
+
+
+def _check_completions(before: Json, after: Json) -> None:
+    """An elastic Indexed Job (pkg/apis/batch/validation: validateCompletions): both counts, or none."""
+    old, new = before["spec"], after["spec"]
+    if new.get("completions") != old.get("completions") and new.get("completions") != new.get("parallelism"):
+        why = f"spec.completions: Invalid value: {new.get('completions')}: field is immutable"
+        raise invalid(BATCHJOBS, before["metadata"]["name"], why)
 
 
 def bound(pod: Json, binding: Json, now: float) -> Json:

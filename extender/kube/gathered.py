@@ -12,22 +12,28 @@ from policy.cluster.resources import NOTHING
 
 
 def allot_group(family: Family, least: int) -> None:
-    """Members until there are so many; who is one stays one, but where fewer are needed than before it began.
+    """Members until there are so many; who is one stays one, but where fewer are needed than before it began, or where
+    another replica has bound others as members.
 
     The others are gangs of one, once the members run.
     """
     live = family.live()
-    members = [uid for uid in live if uid in family.places]
-    spare = [uid for uid in members if not family.kin[uid].pod.node]
+    members = [uid for uid in live if uid in family.places or _was_member(family.kin[uid])]
+    spare = [uid for uid in members if not _was_member(family.kin[uid])]
     for uid in spare[::-1][: max(0, len(members) - least)]:
         members.remove(uid)
         del family.places[uid]
-    members += [uid for uid in live if uid not in family.places][: max(0, least - len(members))]
+    members += [uid for uid in live if uid not in members][: max(0, least - len(members))]
     roles = {uid: family.kin[uid].named for uid in members}
     settle(family, members, roles)
     for role in sorted(set(roles.values())):
         uids = [uid for uid in members if roles[uid] == role]
         close_gaps(family, uids, role, len(uids))
+
+
+def _was_member(kin: Kin) -> bool:
+    """Whether it was bound as one: a gang of one has no slot written down."""
+    return bool(kin.pod.node) and kin.wish is not None
 
 
 def waiting_of(family: Family) -> dict[str, Slot]:

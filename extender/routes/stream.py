@@ -29,7 +29,7 @@ HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 EXAMPLE: Final = """id: 5f2c9a1be0d34c77.41
 event: revision
-data: {"instance":"5f2c9a1be0d34c77","latest":41,"decisions":[],"generation":1204}
+data: {"instance":"5f2c9a1be0d34c77","at":1789214465.0,"latest":41,"decisions":[],"generation":1204}
 
 """
 

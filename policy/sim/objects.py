@@ -1,6 +1,6 @@
 """What the world's API server stores: nodes, training jobs and pods as values, and the record of each change.
 
-A ``Node`` is the model's own. ``JobObject`` is shaped like a TFJob, or has the one role of a StatefulSet or Deployment;
+A ``Node`` is the model's own. ``JobObject`` is shaped like a TFJob, or has the one role of the other kinds;
 ``PodObject`` is like a core/v1 Pod, as far as a scheduler reads or writes them. ``facts`` turns a change into the event
 that the live translator would make of it; it cannot for the pods of a Deployment, which have no numbers of their own.
 """
@@ -29,13 +29,17 @@ class JobKind(Enum):
     """What a job is in the API, and so whose controller makes its pods."""
 
     TFJOB = "TFJob"
+    INDEXED_JOB = "Job"
     STATEFULSET = "StatefulSet"
     DEPLOYMENT = "Deployment"
 
     @property
     def ends(self) -> bool:
-        """Whether its pods end, and the job with them; the others run until their user deletes them."""
-        return self is JobKind.TFJOB
+        """Whether its pods end, and the job with them; the others run until their user deletes them.
+
+        Just these can be suspended.
+        """
+        return self in (JobKind.TFJOB, JobKind.INDEXED_JOB)
 
 
 class CleanPods(Enum):
@@ -113,6 +117,7 @@ class JobObject:
     """A job in the API. ``spec.roles`` has the replicas asked for now; times are seconds since the epoch.
 
     released: it was suspended by Kohort, to release its gang, and by nobody else since.
+    over: indices of an Indexed Job that are complete.
     """
 
     uid: str
@@ -124,6 +129,7 @@ class JobObject:
     released: bool = False
     started: float | None = None
     ended: float | None = None
+    over: tuple[int, ...] = ()
 
     @property
     def key(self) -> str:
@@ -185,6 +191,11 @@ class PodObject:
     def holds_room(self) -> bool:
         """Bound and not ended; also while it terminates."""
         return bool(self.node) and self.phase in (Phase.PENDING, Phase.RUNNING)
+
+    @property
+    def active(self) -> bool:
+        """Not ended, and not asked to go."""
+        return self.phase in (Phase.PENDING, Phase.RUNNING) and self.deleted is None
 
     @property
     def works(self) -> bool:
@@ -258,9 +269,11 @@ def job_fact(job: JobObject) -> Job:
         finished=job.phase.ended,
         suspended=job.stopped and not job.released,
         suspends=spec.kind.ends,
-        one_by_one=spec.kind.ends,
+        one_by_one=spec.kind is JobKind.TFJOB,
+        keeps_ended=spec.kind is JobKind.INDEXED_JOB,
+        over=tuple(Slot(WORKER, index) for index in job.over),
         released=job.released,
-        keeps_pods=spec.kind.ends and spec.clean_pods is CleanPods.NONE,
+        keeps_pods=spec.kind is JobKind.TFJOB and spec.clean_pods is CleanPods.NONE,
         version=job.version,
     )
 

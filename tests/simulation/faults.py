@@ -42,18 +42,18 @@ TIMED: Final = {
     "kill-at-slot": 2.0, "pause-at-slot": 2.0,
     "gate-switched": 0.5, "bystander-created": 1.0, "annotation-forged": 0.5,
     "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.5, "group-made-anew": 0.5,
-    "worker-taken-out": 1.0,
+    "worker-taken-out": 1.0, "index-done": 1.0,
 }  # fmt: skip
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
-# How often each kind has to befall somebody in a whole test; those of two replicas, moves, Deployments, and gangs that give
-# their room up have less to befall.
+# How often each kind has to befall somebody in a whole test; those of two replicas, of moves, of a kind of job, and of
+# gangs that give their room up have less to befall.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
     "leader-killed": 20, "leader-stopped-briefly": 20, "release-500": 6, "release-lost": 6, "release-answer-lost": 6,
-    "kill-in-move": 1, "leader-paused-in-move": 1, "worker-taken-out": 20,
+    "kill-in-move": 1, "leader-paused-in-move": 1, "worker-taken-out": 20, "index-done": 20,
 }  # fmt: skip
 # Kinds that aim at what only some policies do; the others may befall every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {

@@ -191,7 +191,7 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
     """13 (KAI #2075): a refused bind never ends, and the window is never over."""
 
     async def bind(self: barrier.Barrier, effect: Bind) -> None:
-        outcome = await barrier.create_binding(self._api, effect)
+        outcome = await barrier.create_binding(self._api, effect, self._notes(effect))
         if isinstance(outcome, Done):
             self._ledger.post(BindDone(effect.uid, effect.node))
             self._answer(effect.uid, "")
@@ -425,6 +425,11 @@ def users_stop_undone() -> list[Patch]:
     return [(jobs, "_is_suspended", read), (templates, "_count", count)]
 
 
+def completed_indices_not_read() -> list[Patch]:
+    """Indices that an Indexed Job has completed are waited for once their pods are gone."""
+    return [(jobs, "_over", lambda status: ())]
+
+
 _IS_SUSPENDED = jobs._is_suspended
 _COUNT = templates._count
 
@@ -442,7 +447,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
         lease_taken_too_early, lease_written_blindly, binds_without_asking_who_leads, follower_decides,
-        stale_deletion_costs, users_stop_undone,
+        stale_deletion_costs, users_stop_undone, completed_indices_not_read,
         *POLICY_MUTANTS,
     )
 }  # fmt: skip

@@ -29,7 +29,7 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "kod2+specon": {"specon.interval": 5.0},
 }
 CHUNK_SECONDS = 3.0
-SHARE_OWN = 0.3  # of the jobs, that are StatefulSets or Deployments
+SHARE_OWN = 0.4  # of the jobs, that are no TFJobs
 LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 
@@ -131,8 +131,8 @@ def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
 
 
 def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:
-    """Some are a StatefulSet or a Deployment of the job's workers. ``plain``: before it was given elastic ps."""
-    kind = chance.choice((JobKind.STATEFULSET, JobKind.DEPLOYMENT))
+    """Some are of a kind that has the job's workers alone. ``plain``: before it was given elastic ps."""
+    kind = chance.choice((JobKind.INDEXED_JOB, JobKind.STATEFULSET, JobKind.DEPLOYMENT))
     if chance.random() >= SHARE_OWN:
         return job
     return replace(plain, kind=kind, roles=tuple(role for role in plain.roles if role.name == WORKER))

@@ -257,6 +257,7 @@ class Storm:
         away = self._chance.uniform(1.0, 20.0)
         self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
         self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))  # kube-controller-manager
+        self._sim.cluster.bridge.do(lambda world: world.batch.restart(away))
         return f"for {away:.1f} s"
 
     # -- pods ------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ class Storm:
         pod = self._pick(pod for pod in self._pods() if pod.works)
         if pod is None:
             return ""
-        self._write(lambda world: fail_pod(world, pod))
+        self._write(lambda world: end_pod(world, pod, Phase.FAILED))
         return pod.key
 
     def _member_bound_by_another(self) -> str:
@@ -364,6 +365,15 @@ class Storm:
         self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, job.spec.workers - 1))
         return pod.key
 
+    def _index_done(self) -> str:
+        """A worker of an Indexed Job has done its part before the others."""
+        own = {job.uid for job in self._jobs() if job.spec.kind is JobKind.INDEXED_JOB}
+        pod = self._pick(pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
+        if pod is None:
+            return ""
+        self._write(lambda world: end_pod(world, pod, Phase.SUCCEEDED))
+        return pod.key
+
     def _job_suspended(self) -> str:
         job = self._pick(job for job in self._jobs() if not job.stopped)
         if job is None:
@@ -443,7 +453,7 @@ def go_on(world: World, job: JobObject) -> Refusal | None:
     return world.patch_workers(namespace, name, job.spec.min_workers)
 
 
-def fail_pod(world: World, pod: PodObject) -> Refusal | None:
-    """The pod's process ends with an error."""
-    world._ground.write_pod(replace(pod, phase=Phase.FAILED, ended=world.now))
+def end_pod(world: World, pod: PodObject, phase: Phase) -> Refusal | None:
+    """The pod's process ends."""
+    world._ground.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

@@ -5,6 +5,7 @@ Where a rule is about the ledger itself (S2b, S9), its snapshot is compared with
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from extender.embedded.bridge import JOBS
 from extender.embedded.rules import HAS_SCALE
-from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Json, Outcome, Ref
+from extender.kube.api import BATCHJOBS, CONFIGMAPS, LEASES, PODS, Done, Json, Outcome, Ref, Resource
 from extender.kube.jobkinds import (
     CHECKPOINT,
     DELETION_COST,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tests.simulation.processes import Extender
 
 MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
+_COUNTED: Final = re.compile("replicas|parallelism")
 STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
 LATE: Final = 1.0  # seconds for which a step may find what has ended
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
@@ -180,14 +182,14 @@ class Witness(Watcher):
     # -- S1 --------------------------------------------------------------------------------------
 
     def bound(self, uid: str) -> set[Slot]:
-        """Slots of the job whose pod is bound and stays, or has succeeded."""
+        """Slots of the job whose pod is bound and stays, or that are done."""
         nodes = self.world.store.nodes
         return {
             pod.slot
             for pod in self.world.store.pods_of(uid)
             if pod.slot is not None
             and (pod.phase is Phase.SUCCEEDED or (pod.holds_room and pod.deleted is None and pod.node in nodes))
-        }
+        } | over(self.world.store.jobs.get(uid))
 
     def _check_gang(self, uid: str) -> None:
         past, job, now = self._past[uid], self.world.store.jobs.get(uid), loop_time()
@@ -419,23 +421,19 @@ class Witness(Watcher):
         if set(patch) == {"metadata"}:
             self._check_note(who, verb, ref, told)
             return
-        if "runPolicy" in patch.get("spec", {}):
+        spec = patch.get("spec", {})
+        if spec.keys() & {"runPolicy", "suspend"}:
             self._check_suspension(who, verb, ref, told)
             return
-        roles = patch.get("spec", {}).get("tfReplicaSpecs", {})
-        if (
-            who != "controller"
-            or verb != "patch"
-            or set(roles) != {"Worker"}
-            or set(patch["spec"]) != {"tfReplicaSpecs"}
-        ):
+        wanted = _workers_in(spec, ref.resource)
+        if (who, verb) != ("controller", "patch") or wanted is None:
             self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
             return
         if not told.get("uid") or not told.get("version"):
             self.violated("S3", f"patch of {ref.name} without uid or version")
         if job is None or job.uid != told["uid"]:
             return
-        self._check_count(ref, told, job, roles["Worker"]["replicas"])
+        self._check_count(ref, told, job, wanted)
 
     def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject | None) -> None:
         """S3, S4: a StatefulSet and a Deployment are changed by their scale alone, and not while they are stopped."""
@@ -466,10 +464,11 @@ class Witness(Watcher):
     def _check_suspension(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """S4: with preconditions and our mark, never of a whole gang, never of a user's suspension, never too early."""
         patch, job = told["patch"], self.world.store.job_named(ref.namespace, ref.name)
-        on, roles = patch["spec"]["runPolicy"].get("suspend"), patch["spec"].get("tfReplicaSpecs")
-        ours = {"metadata": {"annotations": {RELEASED: "true" if on else None}}, "spec": {"runPolicy": {"suspend": on}}}
-        if roles is not None and not on:
-            ours["spec"]["tfReplicaSpecs"] = roles
+        plain, spec = ref.resource == BATCHJOBS, patch["spec"]
+        on, roles = (spec if plain else spec["runPolicy"]).get("suspend"), spec.get("tfReplicaSpecs")
+        suspends = {"suspend": on} if plain else {"runPolicy": {"suspend": on}}
+        others = {"tfReplicaSpecs": roles} if roles is not None and not on else {}
+        ours = {"metadata": {"annotations": {RELEASED: "true" if on else None}}, "spec": {**suspends, **others}}
         if (who, verb, patch) != ("controller", "patch", ours):
             self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
         if not told.get("uid") or not told.get("version"):
@@ -484,7 +483,8 @@ class Witness(Watcher):
             self.violated("S4", f"{job.key} is suspended by its user, and {'marked as ours' if on else 'let go on'}")
         if on and past.whole_since is not None and loop_time() - past.whole_since > STALE:
             self._check_move(job, past)
-        if not on and any(pod.node for pod in self.world.store.pods_of(job.uid)):
+        left = [pod for pod in self.world.store.pods_of(job.uid) if pod.node and (pod.holds_room or not plain)]
+        if not on and left:
             self.violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
 
     def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
@@ -531,7 +531,7 @@ class Witness(Watcher):
                 past = self._past[job.uid]
                 if not self.bound(job.uid):
                     past.turns.clear()  # nothing runs: a plan is made and given up, nobody is resized
-                elif job.spec.workers != past.asked and "replicas" in str(told.get("patch")):
+                elif job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
                     way = "shrunk" if job.spec.workers < past.asked else "grown"
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
                 past.turns.append((loop_time(), job.spec.workers))
@@ -635,6 +635,22 @@ def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
     """Whether these slots hold every rigid member and so many workers."""
     rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
+
+
+def over(job: JobObject | None) -> set[Slot]:
+    """Indices that are complete, whether or not their pods are still there."""
+    return {Slot(WORKER, index) for index in job.over} if job is not None else set()
+
+
+def _workers_in(spec: Json, resource: Resource) -> int | None:
+    """How many workers a patch of the spec sets; None where that is not just what it does."""
+    if resource == BATCHJOBS:
+        found = spec.get("parallelism")
+        whole = {"parallelism": found, "completions": found}
+    else:
+        found = spec.get("tfReplicaSpecs", {}).get("Worker", {}).get("replicas")
+        whole = {"tfReplicaSpecs": {"Worker": {"replicas": found}}}
+    return found if isinstance(found, int) and spec == whole else None
 
 
 def refused(job: JobObject) -> bool:

@@ -64,6 +64,15 @@ async def test_a_binding_names_uid_plan_and_slot() -> None:
 
 
 @virtual
+async def test_a_pod_that_is_a_gang_of_its_own_has_no_slot_written_down() -> None:
+    stage = Stage()
+    pods = stage.submit(job("a", kind="Pod").workers(1))
+    await call(stage, pods[0])
+    ((*_, notes),) = stage.api.bindings
+    assert notes.keys() == {"kohort.dev/plan"}
+
+
+@virtual
 async def test_a_binding_says_who_goes_first_where_the_controller_goes_by_cost() -> None:
     stage = Stage()
     pods = stage.submit(job("a", kind="Deployment").workers(2))

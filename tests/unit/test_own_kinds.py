@@ -451,6 +451,26 @@ def test_a_follower_takes_the_places_in_which_the_leader_has_bound_a_groups_pods
     assert grouped.slots() == {"a": "worker-1", "b": "worker-2", "c": "worker-0"}
 
 
+def test_a_follower_takes_the_leaders_members_for_its_own() -> None:
+    """It has seen them in another order, and let others wait (simulation seed 35)."""
+    grouped = Grouped(least=2)
+    for name in "abc":
+        grouped.sees(name)
+    for name, slot in (("c", "worker-1"), ("a", "worker-0")):
+        grouped.sees(name, node="n1", slot=slot)
+    assert grouped.slots() == {"a": "worker-0", "c": "worker-1"}
+    assert grouped.jobs.keys() == {"team/g1", "team/u-b"}
+
+
+def test_a_restart_knows_the_members_from_the_pods_beyond_the_minimum() -> None:
+    """By the slot that a member's binding has written (simulation seed 211)."""
+    grouped = Grouped(least=2)
+    for name, slot in (("a", "worker-0"), ("b", ""), ("c", "worker-1")):
+        grouped.sees(name, node="n1", slot=slot)
+    assert grouped.slots() == {"a": "worker-0", "c": "worker-1"}
+    assert grouped.jobs.keys() == {"team/g1", "team/u-b"}
+
+
 def test_after_a_restart_a_group_whose_pods_have_ended_and_are_going_is_over() -> None:
     """As they are where their node is away (simulation seed 313)."""
     grouped = Grouped()

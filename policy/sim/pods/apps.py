@@ -24,6 +24,7 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SAFE = "bcdfghjklmnpqrstvwxz2456789"  # rand.SafeEncodeString of k8s.io/apimachinery: no vowels, no words
 REQUEST = 1.0
 PHASES = {Phase.PENDING: 0, Phase.RUNNING: 2}
+ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 
 
 class Apps(Reconciler):
@@ -34,7 +35,7 @@ class Apps(Reconciler):
         self._made = 0  # pods with a random name
 
     def _is_ours(self, job: JobObject) -> bool:
-        return job.spec.kind is not JobKind.TFJOB
+        return not job.spec.kind.ends
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
         pods = self._ground.store.pods_of(job.uid)
@@ -49,7 +50,7 @@ class Apps(Reconciler):
             found = there.get(slot)
             if found is None:
                 return REQUEST, lambda slot=slot: self._create(job, slot, f"{job.spec.name}-{slot.index}")
-            if not _open(found) and found.deleted is None:
+            if found.phase in ENDED and found.deleted is None:
                 return REQUEST, lambda found=found: self._ground.delete_pod(found)
         condemned = [pod for pod in pods if pod.slot not in job.spec.slots and pod.deleted is None]
         if condemned:
@@ -59,7 +60,7 @@ class Apps(Reconciler):
 
     def _next_of_deployment(self, job: JobObject, pods: Sequence[PodObject]) -> tuple[float, Do] | None:
         """Pods that have ended or that terminate count no more; another of a new name comes at once."""
-        active = [pod for pod in pods if _open(pod) and pod.deleted is None]
+        active = [pod for pod in pods if pod.active]
         if len(active) < job.spec.workers:
             return REQUEST, lambda: self._create_replica(job)
         if len(active) > job.spec.workers:
@@ -69,7 +70,7 @@ class Apps(Reconciler):
 
     def _create_replica(self, job: JobObject) -> None:
         self._made += 1
-        name = f"{job.spec.name}-{template_hash(job)}-{_safe(self._made * 7_368_787, 5)}"
+        name = f"{job.spec.name}-{template_hash(job)}-{safe(self._made * 7_368_787, 5)}"
         self._create(job, Slot(WORKER, self._made), name)
 
     def _create(self, job: JobObject, slot: Slot, name: str) -> None:
@@ -98,10 +99,11 @@ class Apps(Reconciler):
 
 def template_hash(job: JobObject) -> str:
     """What stands for the hash of its template in names and labels; it never changes, as the template does not."""
-    return _safe(int(job.uid[-12:], 16) * 387_420_489 + 1, 9)
+    return safe(int(job.uid[-12:], 16) * 387_420_489 + 1, 9)
 
 
-def _safe(number: int, length: int) -> str:
+def safe(number: int, length: int) -> str:
+    """The number in letters and digits of which no word comes, as generated names end."""
     letters = []
     for _ in range(length):
         number, rest = divmod(number, len(SAFE))
@@ -147,7 +149,3 @@ def _younger(one: PodObject, other: PodObject, now: float) -> int:
     if first != second:
         return first - second
     return -1 if one.uid < other.uid else 1
-
-
-def _open(pod: PodObject) -> bool:
-    return pod.phase in (Phase.PENDING, Phase.RUNNING)

@@ -74,7 +74,8 @@ class Training:
         workers = [node for slot, node in nodes.items() if slot.role not in (PS, EVALUATOR)]
         servers = [node for slot, node in nodes.items() if slot.role == PS]
         rigid = all(slot in nodes for slot in job.spec.slots if slot.role != WORKER)
-        whole = rigid and sum(1 for slot in nodes if slot.role == WORKER) >= job.spec.min_workers
+        there = sum(1 for slot in nodes if slot.role == WORKER) + len(job.over)
+        whole = rigid and bool(nodes) and there >= job.spec.min_workers
         return workers, servers, tuple(pod.uid for pod in working) if whole else ()
 
     def _works(self, pod: PodObject) -> bool:

@@ -14,6 +14,7 @@ from policy.cluster.model import PS, WORKER, Node
 from policy.cluster.resources import total
 from policy.sim.objects import GATE, Change, Condition, JobObject, JobPhase, JobSpec, Kind, PodObject, Refusal
 from policy.sim.pods.apps import Apps
+from policy.sim.pods.batch import Batch
 from policy.sim.pods.ground import Ground, WorldSettings
 from policy.sim.pods.kubelet import Kubelets
 from policy.sim.pods.operator import Operator
@@ -32,6 +33,7 @@ class World:
         self._kubelets = Kubelets(self._ground)
         self.operator = Operator(self._ground)
         self.apps = Apps(self._ground)
+        self.batch = Batch(self._ground)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class World:
     def suspend(self, namespace: str, name: str, suspended: bool = True) -> Refusal | None:
         """A user sets runPolicy.suspend: the operator deletes the job's pods, or creates them again.
 
-        The same value again is no write, and the suspension stays whose it was. Only a TFJob has that field.
+        The same value again is no write, and the suspension stays whose it was. Only kinds that end have that field.
         """
         found = self._job(namespace, name)
         if isinstance(found, Refusal):
