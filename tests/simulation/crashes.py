@@ -52,7 +52,7 @@ def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 
 
 
 def _own(kind: JobKind, job: JobSpec) -> JobSpec:
-    """The job as a StatefulSet or a Deployment: its workers alone, which its user deletes once they have trained."""
+    """The job as one of that kind: its workers alone."""
     return replace(job, kind=kind, roles=tuple(role for role in job.roles if role.name == WORKER))
 
 
@@ -77,6 +77,8 @@ PLOTS: Final[dict[str, Plot]] = {
     # The heavier one has room where the other keeps two of its workers.
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 2, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
+    "indexed-shrink": _shrink(JobKind.INDEXED_JOB),
+    "indexed-grow": _grow(JobKind.INDEXED_JOB),
     "set-shrink": _shrink(JobKind.STATEFULSET),
     "set-grow": _grow(JobKind.STATEFULSET),
     "deployment-shrink": _shrink(JobKind.DEPLOYMENT),

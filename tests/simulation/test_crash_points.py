@@ -1,4 +1,4 @@
-"""Every write of eleven scenarios, ended in three ways: whatever dies where, the end is right."""
+"""Every write of thirteen scenarios, ended in three ways: whatever dies where, the end is right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from tests.simulation.crashes import (
     reference,
 )
 
-OWN = {"set-shrink": 11, "set-grow": 5, "deployment-shrink": 11, "deployment-grow": 5}
+OWN = {
+    "indexed-shrink": 11, "indexed-grow": 5, "set-shrink": 11, "set-grow": 5,
+    "deployment-shrink": 11, "deployment-grow": 5,
+}  # fmt: skip
 LEAST_POINTS = {
     "admission": 20, "commit": 9, "k-of-n": 6, "release": 20, "shrink": 12, "grow": 6, "memory": 24, **OWN,
 }  # fmt: skip
@@ -42,7 +45,7 @@ def test_a_crash_at_any_write_comes_right() -> None:
 def test_a_resize_is_what_it_is_named_after(name: str) -> None:
     """A scenario in which nobody is resized has no crash points of a resize."""
     report, _ = play_plot(name, Counting())
-    kind = {"set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
+    kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
 
 
