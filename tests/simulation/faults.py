@@ -37,11 +37,11 @@ TIMED: Final = {
     "leader-killed": 0.7, "leader-paused": 1.0, "leader-paused-in-gang": 4.0, "leader-stopped-briefly": 0.5,
     "operator-restarted": 1.0, "compaction": 1.0, "lease-lost": 0.7, "lease-not-renewed": 0.5,
     "node-not-ready": 1.0, "node-cordoned": 1.0, "node-deleted": 0.7, "node-shrunk": 0.5, "node-back": 2.0,
-    "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 1.0,
+    "pod-deleted": 2.0, "pod-failed": 1.0, "member-bound-by-another": 0.7, "room-stolen": 1.5, "room-given-back": 2.0,
     "job-bounds-edited": 1.0, "job-replicas-edited": 1.0, "job-suspended": 0.7, "job-resumed": 1.0, "job-deleted": 0.5,
     "kill-at-slot": 2.0, "pause-at-slot": 2.0,
     "gate-switched": 0.5, "bystander-created": 1.0, "annotation-forged": 0.5,
-    "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.5, "group-made-anew": 0.5,
+    "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.8, "group-made-anew": 0.8,
     "worker-taken-out": 1.0, "index-done": 1.0,
 }  # fmt: skip
 KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)

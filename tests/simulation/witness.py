@@ -86,6 +86,7 @@ class Witness(Watcher):
         self.violations: list[str] = []
         self.calm_since: float | None = None
         self.extenders: Sequence[Extender] = ()
+        self.idle: Callable[[str], bool] = lambda replica: False  # whether its controller can write nothing now
         self.policy = ""
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
         self.bare: BarePods | None = None
@@ -253,8 +254,8 @@ class Witness(Watcher):
             self.violated("L8", f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
 
     def _check_known_numbers(self, now: float) -> None:
-        """L8, for pods of which the leader knows that another number than theirs is written on them."""
-        leading = (one.live.ledger.snapshot for one in self.extenders if one.leads)
+        """L8, for pods of which the leader knows that they bear another number, and may write theirs."""
+        leading = (one.live.ledger.snapshot for one in self.extenders if one.leads and not self.idle(one.replica))
         known = {pod.uid: pod for snapshot in leading for pod in snapshot.pods.values() if pod.misnumbered}
         self._misnumbered = {uid: self._misnumbered.get(uid, now) for uid in known}
         for uid, since in self._misnumbered.items():
