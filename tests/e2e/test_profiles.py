@@ -127,13 +127,18 @@ def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
     """The gang's members would be the smaller victims; only the node with the plain pod is left as a candidate."""
+    _, recorder = both
+
+    def asked() -> str:
+        return str([(call.asked, call.answered) for call in recorder.of("preempt", "wants")])
+
     with Observer(plane, space) as observer:
         create_pod(plane, space, lone_pod("victim", cpu="8", scheduler=PLAIN, **on_node("small-0")))
         until(lambda: nodes_of(plane, space).get("victim"), "the plain pod bound", 20)
         job = submit(plane, TFJob(space, "gang", workers=7, worker_cpu="4", ps_cpu="4"))
         until(lambda: len(observer.bound_now(job.name)) == 8, "the gang bound", 40)
         create_pod(plane, space, high("wants", "3"))
-        until(lambda: nodes_of(plane, space).get("wants") == "small-0", "bound in the plain pod's place", 30)
+        until(lambda: nodes_of(plane, space).get("wants") == "small-0", "bound in the plain pod's place", 60, asked)
         assert "victim" not in nodes_of(plane, space)
         assert observer.deleted(job.name, "worker") == observer.deleted(job.name, "ps") == 0
 
