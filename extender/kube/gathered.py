@@ -25,7 +25,7 @@ def allot_group(family: Family, least: int) -> None:
         del family.places[uid]
     members += [uid for uid in live if uid not in members][: max(0, least - len(members))]
     roles = {uid: family.kin[uid].named for uid in members}
-    settle(family, members, roles)
+    settle(family, members, roles, Counter(roles.values()))
     for role in sorted(set(roles.values())):
         uids = [uid for uid in members if roles[uid] == role]
         close_gaps(family, uids, role, len(uids))

@@ -12,34 +12,45 @@ from policy.cluster.model import WORKER, Slot
 def allot(family: Family, count: int) -> None:
     """A number for each pod of a job whose pods have none: 0 to ``count`` - 1 as soon as there are no more of them."""
     live = family.live()
-    settle(family, live, dict.fromkeys(live, WORKER))
+    settle(family, live, dict.fromkeys(live, WORKER), {WORKER: count})
     if len(live) <= count:
         close_gaps(family, live, WORKER, count)
 
 
-def settle(family: Family, uids: list[str], roles: Mapping[str, str]) -> None:
+def settle(family: Family, uids: list[str], roles: Mapping[str, str], counts: Mapping[str, int]) -> None:
     """A place for each that has none: the one in which it was bound, else the first that is free.
 
-    Whoever is there without having been bound in it gives way, as it would after a restart.
+    Whoever is there without having been bound in it gives way, as it would after a restart; so does who has been moved
+    from one of the first ``counts`` places of its role, for others that were there and are gone.
     """
-    wanted = {uid: family.kin[uid].wish for uid in uids if family.kin[uid].pod.node and family.kin[uid].wish}
+    wanted = {uid: wish for uid in uids if (wish := _bears(family, uid)) is not None and wish.role == roles[uid]}
     taken = {slot: uid for uid in uids if (slot := family.places.get(uid)) is not None}
-    homeless = deque(uid for uid in uids if uid not in family.places)
+    homeless = deque(
+        uid
+        for uid in uids
+        if uid not in family.places or (uid in wanted and wanted[uid].index < counts.get(roles[uid], 0))
+    )
     while homeless:
         uid = homeless.popleft()
         wish = wanted.get(uid)
-        if wish is None or wish.role != roles[uid]:
+        holder = taken.get(wish) if wish is not None else None
+        if wish is None or holder == uid or (holder is not None and wanted.get(holder) == wish):
             continue
-        holder = taken.get(wish)
-        if holder is None or wanted.get(holder) != wish:
-            if holder is not None:
-                del family.places[holder]
-                homeless.append(holder)
-            family.places[uid], taken[wish] = wish, uid
+        if holder is not None:
+            del family.places[holder]
+            homeless.append(holder)
+        if (before := family.places.get(uid)) is not None:
+            del taken[before]
+        family.places[uid], taken[wish] = wish, uid
     for uid in uids:
         if uid not in family.places:
             slot = _first_free(roles[uid], taken)
             family.places[uid], taken[slot] = slot, uid
+
+
+def _bears(family: Family, uid: str) -> Slot | None:
+    """The place that its binding has written on it."""
+    return family.kin[uid].wish if family.kin[uid].pod.node else None
 
 
 def close_gaps(family: Family, uids: list[str], role: str, count: int) -> None:

@@ -58,6 +58,7 @@ class BarePods:
         self._world = sim.world
         self._chance = sim.faults.chance
         self._there: list[Bare] = []
+        self._named: dict[str, str] = {}  # uid of every pod -> its group
         self._made = 0
 
     # -- what their user does ----------------------------------------------------------------------
@@ -112,6 +113,7 @@ class BarePods:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
         for pod in pods:
             self._write(lambda world, pod=pod: world.create_pod(pod))  # type: ignore[misc]
+        self._named |= {pod.uid: bare.name for pod in self._pods(bare)}
         if bare.least and late:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
 
@@ -196,6 +198,7 @@ class BarePods:
             return ""
         pods = self._pods(bare)
         ready = [one.name for one in pods if one.uid in asked or one.node]
+        ready += [uid for uid in sorted(asked - self._world.store.pods.keys()) if self._named.get(uid) == name]
         by_others = any(one.node and PLAN not in one.annotations for one in pods)
         bare.begun = bare.begun or by_others or len(ready) >= bare.least
         return "" if bare.begun else f"only {ready} of {name} ask to be bound"

@@ -60,6 +60,7 @@ AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
+CHEAPEST: Final = -1000  # the deletion cost by which a user takes a worker out
 
 
 def may_befall(policy: str) -> tuple[str, ...]:

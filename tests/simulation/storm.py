@@ -16,6 +16,7 @@ from policy.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time
+from tests.simulation.faults import CHEAPEST
 from tests.simulation.scenario import BYSTANDER
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
-CHEAPEST: Final = -1000  # deletion cost
 T = TypeVar("T")
 
 

@@ -38,7 +38,7 @@ from policy.cluster.resources import total
 from policy.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
-from tests.simulation.faults import Story
+from tests.simulation.faults import CHEAPEST, Story
 from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
@@ -241,7 +241,10 @@ class Witness(Watcher):
         if any(SLOT not in pod.annotations for pod in pods) or len(pods) != job.spec.workers:
             return True  # bound by another scheduler
         numbers = sorted(_number(pod) for pod in pods)
-        costs = all(pod.annotations.get(DELETION_COST) == deletion_cost(_number(pod))[DELETION_COST] for pod in pods)
+        costs = all(
+            pod.annotations.get(DELETION_COST) in (str(CHEAPEST), deletion_cost(_number(pod))[DELETION_COST])
+            for pod in pods
+        )  # a user's cost stays
         return costs and numbers == list(range(len(pods)))
 
     def _check_numbered(self, job: JobObject | None, past: Past, now: float) -> None:

@@ -404,6 +404,19 @@ def test_a_group_is_a_rigid_gang_of_its_minimum(kind: GroupKind) -> None:
     assert grouped.slots() == {"a": "worker-0", "b": "worker-1", "c": "worker-2"}
 
 
+def test_pods_that_a_late_list_shows_beside_those_before_them_keep_the_numbers_they_bear() -> None:
+    """A Deployment began anew while the watch was silent (simulation seed 233)."""
+    deployed = Deployed()
+    for index, name in enumerate("abc"):
+        deployed.sees(replica(name, "n1", f"worker-{index}"))
+    for index, name in enumerate("xyz"):
+        deployed.sees(replica(name, "n2", f"worker-{index}"))
+    for name in "bac":
+        deployed.loses(replica(name))
+    assert deployed.slots == {"x": 0, "y": 1, "z": 2}
+    assert deployed.written == {}
+
+
 def test_pods_wait_for_their_group_and_are_nobodys_without_it() -> None:
     grouped = Grouped()
     grouped.sees("a")
