@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 
 from policy.cluster.model import WORKER, Phase, Slot
-from policy.sim.objects import JobKind, JobObject, Kind, PodObject
+from policy.sim.objects import JobKind, JobObject, PodObject
 from policy.sim.pods.ground import Do, Ground
 from policy.sim.pods.reconciler import Reconciler
 
@@ -49,7 +49,7 @@ class Apps(Reconciler):
         for slot in job.spec.slots:
             found = there.get(slot)
             if found is None:
-                return REQUEST, lambda slot=slot: self._create(job, slot, f"{job.spec.name}-{slot.index}")
+                return REQUEST, lambda slot=slot: self._create_worker(job, slot, f"{job.spec.name}-{slot.index}")
             if found.phase in ENDED and found.deleted is None:
                 return REQUEST, lambda found=found: self._ground.delete_pod(found)
         condemned = [pod for pod in pods if pod.slot not in job.spec.slots and pod.deleted is None]
@@ -71,30 +71,14 @@ class Apps(Reconciler):
     def _create_replica(self, job: JobObject) -> None:
         self._made += 1
         name = f"{job.spec.name}-{template_hash(job)}-{safe(self._made * 7_368_787, 5)}"
-        self._create(job, Slot(WORKER, self._made), name)
+        self._create_worker(job, Slot(WORKER, self._made), name)
 
-    def _create(self, job: JobObject, slot: Slot, name: str) -> None:
-        role, store = job.spec.role(WORKER), self._ground.store
-        if role is None:
-            return
+    def _create_worker(self, job: JobObject, slot: Slot, name: str) -> None:
+        role = job.spec.role(WORKER)
         ordinal = job.spec.kind is JobKind.STATEFULSET
         told = {POD_INDEX: str(slot.index)} if ordinal else {TEMPLATE_HASH: template_hash(job)}
-        self._ground.admit_pod(
-            PodObject(
-                uid=store.new_uid(Kind.POD),
-                namespace=job.spec.namespace,
-                name=name,
-                requests=role.requests,
-                constraints=role.constraints,
-                scheduler=job.spec.scheduler,
-                owner=job.uid,
-                job=job.spec.name,
-                kind=job.spec.kind,
-                slot=slot,
-                created=self._ground.now,
-                labels={**job.spec.labels, "app": job.spec.name, **told},
-            )
-        )
+        if role is not None:
+            self._create(job, role, slot, name, notes={}, labels={"app": job.spec.name, **told})
 
 
 def template_hash(job: JobObject) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from policy.cluster.model import WORKER, Phase, Slot
-from policy.sim.objects import JobKind, JobObject, JobPhase, Kind, PodObject
+from policy.sim.objects import JobKind, JobObject, JobPhase, PodObject
 from policy.sim.pods.apps import safe
 from policy.sim.pods.ground import Do, Ground
 from policy.sim.pods.reconciler import Reconciler
@@ -40,7 +40,7 @@ class Batch(Reconciler):
         if surplus is not None:
             return REQUEST, lambda: self._ground.delete_pod(surplus)
         if (index := _missing(job, pods)) is not None:
-            return REQUEST, lambda: self._create(job, index)
+            return REQUEST, lambda: self._create_worker(job, index)
         return None
 
     def _status(self, job: JobObject, pods: Sequence[PodObject]) -> JobObject:
@@ -63,28 +63,12 @@ class Batch(Reconciler):
         self._counted.update(pod.uid for pod in self._succeeded(pods))
         self._ground.write_job(job)
 
-    def _create(self, job: JobObject, index: int) -> None:
-        role, store = job.spec.role(WORKER), self._ground.store
-        if role is None:
-            return
+    def _create_worker(self, job: JobObject, index: int) -> None:
+        role = job.spec.role(WORKER)
         self._made += 1
-        self._ground.admit_pod(
-            PodObject(
-                uid=store.new_uid(Kind.POD),
-                namespace=job.spec.namespace,
-                name=f"{job.spec.name}-{index}-{safe(self._made * 7_368_787, 5)}",
-                requests=role.requests,
-                constraints=role.constraints,
-                scheduler=job.spec.scheduler,
-                owner=job.uid,
-                job=job.spec.name,
-                kind=job.spec.kind,
-                slot=Slot(WORKER, index),
-                created=self._ground.now,
-                annotations=dict(job.spec.annotations),
-                labels={**job.spec.labels, COMPLETION_INDEX: str(index)},
-            )
-        )
+        name, labels = f"{job.spec.name}-{index}-{safe(self._made * 7_368_787, 5)}", {COMPLETION_INDEX: str(index)}
+        if role is not None:
+            self._create(job, role, Slot(WORKER, index), name, notes=job.spec.annotations, labels=labels)
 
 
 def _index(pod: PodObject) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from policy.cluster.model import WORKER, Phase
-from policy.sim.objects import CleanPods, JobKind, JobObject, JobPhase, Kind, PodObject
+from policy.cluster.model import WORKER, Phase, Slot
+from policy.sim.objects import CleanPods, JobKind, JobObject, JobPhase, PodObject
 from policy.sim.pods.ground import Do, Ground
 from policy.sim.pods.reconciler import Reconciler
 
@@ -32,8 +32,8 @@ class Operator(Reconciler):
             return 0.0, lambda: self._set_phase(job, phase)
         if surplus := self._surplus(job, pods):
             return REQUESTS_PER_POD, lambda: self._ground.delete_pod(surplus)
-        if (pod := self._missing(job, pods)) is not None:
-            return REQUESTS_PER_POD, lambda: self._create(pod)
+        if (slot := self._missing(job, pods)) is not None:
+            return REQUESTS_PER_POD, lambda: self._create_member(job, slot)
         return None
 
     def _phase(self, job: JobObject, pods: Iterable[PodObject]) -> JobPhase:
@@ -66,31 +66,17 @@ class Operator(Reconciler):
             doomed = [pod for pod in living if pod.slot not in wanted or pod.phase is Phase.FAILED]
         return max(doomed, key=lambda pod: (pod.slot.index if pod.slot else 0, pod.name), default=None)
 
-    def _missing(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
+    def _missing(self, job: JobObject, pods: Iterable[PodObject]) -> Slot | None:
         """The first replica without a pod; one that still terminates has the name."""
         if job.phase.ended or job.suspended:
             return None
         there = {pod.slot for pod in pods}
-        slot = next((slot for slot in job.spec.slots if slot not in there), None)
-        role = job.spec.role(slot.role) if slot is not None else None
-        if slot is None or role is None:
-            return None
-        return PodObject(
-            uid=self._ground.store.new_uid(Kind.POD),
-            namespace=job.spec.namespace,
-            name=f"{job.spec.name}-{slot}",
-            requests=role.requests,
-            constraints=role.constraints,
-            scheduler=job.spec.scheduler,
-            owner=job.uid,
-            job=job.spec.name,
-            slot=slot,
-            annotations=dict(job.spec.annotations),
-            labels=dict(job.spec.labels),
-        )
+        return next((slot for slot in job.spec.slots if slot not in there), None)
 
-    def _create(self, pod: PodObject) -> None:
-        self._ground.admit_pod(replace(pod, created=self._ground.now))
+    def _create_member(self, job: JobObject, slot: Slot) -> None:
+        role = job.spec.role(slot.role)
+        if role is not None:
+            self._create(job, role, slot, f"{job.spec.name}-{slot}", notes=job.spec.annotations, labels={})
 
 
 def _open(pod: PodObject) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from policy.sim.objects import JobObject
+from collections.abc import Mapping
+
+from policy.cluster.model import Role, Slot
+from policy.sim.objects import JobObject, Kind, PodObject
 from policy.sim.pods.ground import OPERATOR, Do, Ground
 
 SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end
@@ -53,6 +56,29 @@ class Reconciler:
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
         """The next write for this job with its cost, or None when it is as it should be."""
         raise NotImplementedError
+
+    def _create(
+        self, job: JobObject, role: Role, slot: Slot, name: str, *, notes: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """Create the pod of that slot. ``labels``: beside those of the job's template."""
+        spec = job.spec
+        self._ground.admit_pod(
+            PodObject(
+                uid=self._ground.store.new_uid(Kind.POD),
+                namespace=spec.namespace,
+                name=name,
+                requests=role.requests,
+                constraints=role.constraints,
+                scheduler=spec.scheduler,
+                owner=job.uid,
+                job=spec.name,
+                kind=spec.kind,
+                slot=slot,
+                created=self._ground.now,
+                annotations=dict(notes),
+                labels={**spec.labels, **labels},
+            )
+        )
 
     def _look(self, job_uid: str) -> None:
         job = self._ground.store.jobs.get(job_uid)
