@@ -38,11 +38,12 @@ from tests.simulation.errors import heard
 from tests.simulation.faults import Faults, Story
 from tests.simulation.leases import Leases
 from tests.simulation.network import Crash
+from tests.simulation.past import broken, refused
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
 from tests.simulation.scenario import BYSTANDER, Scenario
 from tests.simulation.storm import Storm
 from tests.simulation.training import Reporting
-from tests.simulation.witness import Witness, broken, refused
+from tests.simulation.witness import Witness
 
 LOOK: Final = 1.0
 READY_LIMIT: Final = 45.0  # a reflector's longest back-off and a page or two (L5)
@@ -120,7 +121,7 @@ class Simulation:
         self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
         self.witness = Witness(self.world, self.story)
-        self.witness.stored = self._stored
+        self.witness.judge.stored = self._stored
         self.cluster.bridge.observe = self.witness.see
         self._crash_at = crash
         self.around = Surroundings(
@@ -128,11 +129,11 @@ class Simulation:
         )
         self.replicas = tuple(self._replica(name) for name in scenario.replicas)
         self.witness.extenders = [replica.extender for replica in self.replicas]
-        self.witness.idle = self._is_idle
+        self.witness.numbers.idle = self._is_idle
         self.witness.lease = self._holder if scenario.leased else None
         if scenario.settings.lease.elect:
             self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
-        self.witness.policy = scenario.settings.policy
+        self.witness.judge.policy = scenario.settings.policy
         self.training = Reporting(self)
         self.bare = BarePods(self)
         self.witness.bare = self.bare
@@ -247,7 +248,7 @@ class Simulation:
         self.witness.check_ledger(extender)
         self.witness.check_translator(extender)
         self.witness.check_deadlines(extender)
-        if self.witness.policy == "oasis":
+        if self.witness.judge.policy == "oasis":
             self.witness.memory.stepped(extender)
 
     def _count(self, effect: Effect) -> None:

@@ -12,36 +12,24 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from extender.embedded.bridge import JOBS
-from extender.embedded.rules import HAS_SCALE
-from extender.kube.api import BATCHJOBS, CONFIGMAPS, LEASES, PODS, Done, Json, Outcome, Ref, Resource
+from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Outcome, Ref
 from extender.kube.jobkinds import (
-    CHECKPOINT,
-    DELETION_COST,
-    ELASTIC_PS,
-    GATE,
-    LEADER,
-    MAX_WORKERS,
-    MEMORY,
-    MIGRATABLE,
-    MIN_WORKERS,
     PLAN,
-    RELEASED,
-    REPORTS,
-    SLOT,
-    WAKE,
-    deletion_cost,
 )
 from extender.kube.jobs import identity
 from policy.cluster.events import Event, PodGone
-from policy.cluster.model import WORKER, Phase, Slot
+from policy.cluster.model import Phase, Slot
 from policy.cluster.resources import total
 from policy.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
-from tests.simulation.faults import CHEAPEST, Story
+from tests.simulation.faults import Story
 from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
+from tests.simulation.numbers import Numbers, slot_of
+from tests.simulation.past import STALE, Past, broken, complete, over, refused
+from tests.simulation.writes import Writes, unsigned
 
 if TYPE_CHECKING:
     from tests.simulation.bare import BarePods
@@ -49,33 +37,10 @@ if TYPE_CHECKING:
 
 MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
 _COUNTED: Final = re.compile("replicas|parallelism")
-STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
 LATE: Final = 1.0  # seconds for which a step may find what has ended
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
 PARTIAL_STORM: Final = 240.0
-MOST_MOVES: Final = 1
-NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods bear numbers of their own: the longest back-off
-KNOWN_NUMBERED: Final = 20.0  # the same, from when the leader's ledger knows that they do not
 OURS: Final = ("extender", "controller")
-
-
-class Past:
-    """What the truth said of a job, and when."""
-
-    def __init__(self) -> None:
-        self.minimums: list[tuple[float, int]] = []  # since when the minimum was that
-        self.least: int | None = None  # the minimum that the gang once reached
-        self.partial_since: float | None = None
-        self.held_until = -1e9  # when a member was last bound, going or not
-        self.lost_at = -1e9
-        self.whole_since: float | None = None
-        self.committed = -1e9  # when a complete gang's bindings were last sent
-        self.turns: list[tuple[float, int]] = []  # changes of replicas by us while it runs: when, to how many
-        self.moves = 0  # times that it was suspended by us although it was whole
-        self.suspended_at = -1e9  # when the job was last suspended, by whomever
-        self.asked = 0  # workers, before the last write of ours
-        self.unnumbered_since: float | None = None
-        self.begun_by_others = False  # another scheduler has bound a member: whether the job runs is decided by that
 
 
 class Witness(Watcher):
@@ -86,8 +51,6 @@ class Witness(Watcher):
         self.violations: list[str] = []
         self.calm_since: float | None = None
         self.extenders: Sequence[Extender] = ()
-        self.idle: Callable[[str], bool] = lambda replica: False  # whether its controller can write nothing now
-        self.policy = ""
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
         self.bare: BarePods | None = None
         self.leases: Leases | None = None  # where the extenders elect among themselves
@@ -100,11 +63,12 @@ class Witness(Watcher):
         self.writes: Counter[str] = Counter()
         self.compared = 0
         self._past: dict[str, Past] = defaultdict(Past)
+        self.judge = Writes(world, self._past, self.violated)
+        self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
         self.resized: dict[str, set[str]] = defaultdict(set)  # "Deployment-shrunk" ... -> jobs
         self.other_ps = 0  # jobs that went on with another number of ps
-        self._misnumbered: dict[str, float] = {}  # pod uid -> since when the leader knows it
         self.jumped = False  # whether a wall clock has been set anew
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
@@ -201,7 +165,7 @@ class Witness(Watcher):
             past.partial_since = past.whole_since = past.unnumbered_since = None
             return
         if job.spec.kind is JobKind.DEPLOYMENT:
-            past.unnumbered_since = None if self._is_numbered(job) else past.unnumbered_since or now
+            past.unnumbered_since = None if self.numbers.is_numbered(job) else past.unnumbered_since or now
         slots = self.bound(uid)
         reached = complete(job, slots, job.spec.min_workers)
         if reached:
@@ -217,10 +181,10 @@ class Witness(Watcher):
     def look(self) -> None:
         """Look at what time alone makes wrong; to be called every second or so."""
         now = loop_time()
-        self._check_known_numbers(now)
+        self.numbers.check_known(self.extenders, self.calm_since, now)
         for uid, past in self._past.items():
             job = self.world.store.jobs.get(uid)
-            self._check_numbered(job, past, now)
+            self.numbers.check(job, past, self.calm_since, now)
             if past.partial_since is None or job is None:
                 continue
             since = past.partial_since
@@ -231,40 +195,6 @@ class Witness(Watcher):
                 bound = ", ".join(sorted(map(str, self.bound(uid))))
                 self.violated("S1", f"{job.key} is partly bound for {longest:g} s: {bound}")
                 past.partial_since = now
-
-    def _is_numbered(self, job: JobObject) -> bool:
-        """Whether what is written on a Deployment's bound pods lets the highest numbers go first: 0, 1 ..., each once.
-
-        While there are more pods than it asks for, its controller is about to take some.
-        """
-        pods = [pod for pod in self.world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None]
-        if any(SLOT not in pod.annotations for pod in pods) or len(pods) != job.spec.workers:
-            return True  # bound by another scheduler
-        numbers = sorted(_number(pod) for pod in pods)
-        costs = all(
-            pod.annotations.get(DELETION_COST) in (str(CHEAPEST), deletion_cost(_number(pod))[DELETION_COST])
-            for pod in pods
-        )  # a user's cost stays
-        return costs and numbers == list(range(len(pods)))
-
-    def _check_numbered(self, job: JobObject | None, past: Past, now: float) -> None:
-        """L8: a worker that is taken from a Deployment is the one that the ledger takes, once nothing disturbs it."""
-        if job is None or past.unnumbered_since is None or self.calm_since is None:
-            return
-        if now - max(past.unnumbered_since, self.calm_since) > NUMBERED:
-            pods = (pod for pod in self.world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None)
-            told = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
-            self.violated("L8", f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
-
-    def _check_known_numbers(self, now: float) -> None:
-        """L8, for pods of which the leader knows that they bear another number, and may write theirs."""
-        leading = (one.live.ledger.snapshot for one in self.extenders if one.leads and not self.idle(one.replica))
-        known = {pod.uid: pod for snapshot in leading for pod in snapshot.pods.values() if pod.misnumbered}
-        self._misnumbered = {uid: self._misnumbered.get(uid, now) for uid in known}
-        for uid, since in self._misnumbered.items():
-            if self.calm_since is not None and now - max(since, self.calm_since) > KNOWN_NUMBERED:
-                pod = known[uid]
-                self.violated("L8", f"{pod.name} is numbered {pod.numbered}, and has been {pod.slot} for long")
 
     def partial(self) -> list[str]:
         """Jobs that are partly bound now."""
@@ -339,186 +269,15 @@ class Witness(Watcher):
         who = line.who
         if who not in OURS:
             return
-        told = self._unsigned(told)
+        told = unsigned(told)
         if ref.resource == PODS:
-            self._pod_write(who, verb, ref, told)
+            self.judge.to_pod(who, verb, ref, told)
         elif ref.resource in JOBS:
-            self._job_write(who, verb, ref, told)
+            self.judge.to_job(who, verb, ref, told)
         elif ref.resource == LEASES and who == "extender" and self.leases is not None:
             self.leases.judge(line.replica, told)
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
-
-    @staticmethod
-    def _unsigned(told: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The write without the name of its leader, which every write of ours carries where a Lease says who leads."""
-        patch = told.get("patch")
-        if not isinstance(patch, Mapping) or LEADER not in patch.get("metadata", {}).get("annotations", {}):
-            return told
-        notes = {key: value for key, value in patch["metadata"]["annotations"].items() if key != LEADER}
-        meta = {**patch["metadata"], "annotations": notes}
-        meta = meta if notes else {key: value for key, value in meta.items() if key != "annotations"}
-        rest = {key: value for key, value in patch.items() if key != "metadata"}
-        return {**told, "patch": {**rest, "metadata": meta} if meta else rest}
-
-    def _pod_write(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        pod = self.world.store.pod_named(ref.namespace, ref.name)
-        if not told.get("uid"):
-            self.violated("S3", f"{who} {verb} {ref.name} has no uid")
-        if pod is None or pod.uid != told["uid"]:
-            return
-        if pod.scheduler != KOHORT and verb != "bind":
-            self.violated("S12", f"{who} {verb} {ref.name}, which did not opt in")
-        allowed = {"patch", "delete", "bind"} if pod.kind.ends else {"patch", "delete", "evict", "bind"}
-        if verb not in allowed or who != ("extender" if verb == "bind" else "controller"):
-            self.violated("S11", f"{who} may not {verb} pods")
-        if verb in ("delete", "evict"):
-            self._check_delete(pod)
-        if verb == "patch":
-            self._check_pod_patch(pod, told["patch"])
-
-    def _check_delete(self, pod: PodObject) -> None:
-        """S4: only what is bound of a gang that is not whole is deleted, and of a job only while it is suspended.
-
-        Kinds that have no suspension give their room up, and move, by deletions.
-        """
-        past, job = self._past[pod.owner], self.world.store.jobs.get(pod.owner)
-        if not pod.owner:
-            self.violated("S4", f"{pod.key} is deleted, which nobody creates again")
-        if not pod.kind.ends:
-            moves = self.policy == "oasis" or (job is not None and self._may_move(job))
-            if not moves and past.whole_since is not None and loop_time() - past.whole_since > STALE:
-                self.violated("S4", f"{pod.key} is deleted although its gang is whole")
-            return
-        if past.whole_since is not None and loop_time() - past.whole_since > STALE:
-            self.violated("S4", f"{pod.key} is deleted although its gang is whole")
-        if job is not None and not job.suspended and loop_time() - past.suspended_at > STALE:
-            self.violated("S4", f"{pod.key} is deleted, for which the operator fails {job.key}: it is not suspended")
-
-    def _check_pod_patch(self, pod: PodObject, patch: Any) -> None:
-        if isinstance(patch, list):
-            allowed = all(step["path"].startswith(("/spec/schedulingGates", "/metadata/")) for step in patch)
-            removed = [step for step in patch if step["op"] == "remove"]
-            if not allowed or (removed and not any(s.get("value") == GATE for s in patch if s["op"] == "test")):
-                self.violated("S11", f"patch of {pod.key}: {patch}")
-            return
-        notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
-        job = self.world.store.jobs.get(pod.owner)
-        if job is not None and self._may_move(job):
-            notes -= {CHECKPOINT}
-        if pod.kind is JobKind.DEPLOYMENT and _numbers(patch):
-            notes -= {SLOT, DELETION_COST}
-        status = patch.get("status", {}).keys() - {"nominatedNodeName"}
-        if notes or status or patch.keys() - {"metadata", "status"}:
-            self.violated("S11", f"patch of {pod.key}: {patch}")
-
-    def _job_write(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S3: preconditions, bounds as they are at that version, workers and nothing else (S4).
-
-        A job that its user has put beyond its maximum comes down one worker at a time.
-        """
-        job = self.world.store.job_named(ref.namespace, ref.name)
-        patch: Json = told["patch"]
-        if ref.resource in HAS_SCALE:
-            self._check_scale(who, verb, ref, told, job)
-            return
-        if set(patch) == {"metadata"}:
-            self._check_note(who, verb, ref, told)
-            return
-        spec = patch.get("spec", {})
-        if spec.keys() & {"runPolicy", "suspend"}:
-            self._check_suspension(who, verb, ref, told)
-            return
-        wanted = _workers_in(spec, ref.resource)
-        if (who, verb) != ("controller", "patch") or wanted is None:
-            self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
-            return
-        if not told.get("uid") or not told.get("version"):
-            self.violated("S3", f"patch of {ref.name} without uid or version")
-        if job is None or job.uid != told["uid"]:
-            return
-        self._check_count(ref, told, job, wanted)
-
-    def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject | None) -> None:
-        """S3, S4: a StatefulSet and a Deployment are changed by their scale alone, and not while they are stopped."""
-        patch: Json = told["patch"]
-        if (who, verb, told["subresource"], set(patch), set(patch.get("spec", {}))) != (
-            "controller", "patch", "scale", {"spec"}, {"replicas"}
-        ):  # fmt: skip
-            self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
-            return
-        if not told.get("uid") or not told.get("version"):
-            self.violated("S3", f"scale of {ref.name} without uid or version")
-        if job is not None and job.uid == told["uid"]:
-            self._check_count(ref, told, job, patch["spec"]["replicas"])
-
-    def _check_count(self, ref: Ref, told: Mapping[str, Any], job: JobObject, wanted: int) -> None:
-        stored = self.stored(ref)
-        if stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
-            return  # it will be refused
-        self._past[job.uid].asked = job.spec.workers
-        if job.stopped and not job.spec.kind.ends:
-            self.violated("S4", f"{job.key} is stopped by its user, and started again")
-        if broken(job):
-            self.violated("S13", f"{job.key} is resized although its bounds cannot be read")
-        elif not job.spec.min_workers <= wanted <= max(job.spec.max_workers, job.spec.workers - 1):
-            bounds = f"{job.spec.min_workers}..{job.spec.max_workers}"
-            self.violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
-
-    def _check_suspension(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S4: with preconditions and our mark, never of a whole gang, never of a user's suspension, never too early."""
-        patch, job = told["patch"], self.world.store.job_named(ref.namespace, ref.name)
-        plain, spec = ref.resource == BATCHJOBS, patch["spec"]
-        on, roles = (spec if plain else spec["runPolicy"]).get("suspend"), spec.get("tfReplicaSpecs")
-        suspends = {"suspend": on} if plain else {"runPolicy": {"suspend": on}}
-        others = {"tfReplicaSpecs": roles} if roles is not None and not on else {}
-        ours = {"metadata": {"annotations": {RELEASED: "true" if on else None}}, "spec": {**suspends, **others}}
-        if (who, verb, patch) != ("controller", "patch", ours):
-            self.violated("S4", f"{who} {verb} {ref.name}: {patch}")
-        if not told.get("uid") or not told.get("version"):
-            self.violated("S3", f"patch of {ref.name} without uid or version")
-        stored = self.stored(ref)
-        if job is None or stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
-            return  # it will be refused
-        if roles is not None and not self._may_have(job, roles):
-            self.violated("S4", f"{job.key} goes on with {roles}")
-        past = self._past[job.uid]
-        if job.suspended and not job.released:
-            self.violated("S4", f"{job.key} is suspended by its user, and {'marked as ours' if on else 'let go on'}")
-        if on and past.whole_since is not None and loop_time() - past.whole_since > STALE:
-            self._check_move(job, past)
-        left = [pod for pod in self.world.store.pods_of(job.uid) if pod.node and (pod.holds_room or not plain)]
-        if not on and left:
-            self.violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
-
-    def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
-        """Whether the job may go on with so many ps: OASiS may say so, where its user does; never more than workers."""
-        servers = roles.get("PS", {}).get("replicas", 0)
-        allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
-        return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers
-
-    def _check_note(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S3, S4: reports and the policy's memory are written with preconditions, and nothing else is."""
-        notes = told["patch"]["metadata"].get("annotations", {})
-        if (who, verb) != ("controller", "patch") or not notes.keys() <= {REPORTS, MEMORY}:
-            self.violated("S4", f"{who} {verb} {ref.name}: {told['patch']}")
-        if not told.get("uid") or not told.get("version"):
-            self.violated("S3", f"notes of {ref.name} without uid or version")
-
-    def _check_move(self, job: JobObject, past: Past) -> None:
-        """S4: a whole gang gives its room up only in OASiS's pauses, or once, to be moved, where its user allows it."""
-        if self.policy == "oasis":
-            return
-        past.moves += 1
-        if not self._may_move(job):
-            self.violated("S4", f"{job.key} is suspended although its gang is whole")
-        elif past.moves > MOST_MOVES:
-            self.violated("S4", f"{job.key} is moved again and again")
-
-    def _may_move(self, job: JobObject) -> bool:
-        return self.policy.endswith("specon") and job.spec.annotations.get(MIGRATABLE) == "true"
-
-    stored: Callable[[Ref], Json | None]
 
     def applied(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
         if not isinstance(outcome, Done):
@@ -606,7 +365,7 @@ class Witness(Watcher):
 
     def turns(self) -> None:
         """L3: no running job is resized to and fro once nothing happens; OASiS's schedules may say so."""
-        if self.policy == "oasis":
+        if self.judge.policy == "oasis":
             return
         assert self.calm_since is not None
         for uid, past in self._past.items():
@@ -616,55 +375,6 @@ class Witness(Watcher):
             if turned > MOST_TURNS:
                 job = self.world.store.jobs.get(uid)
                 self.violated("L3", f"{job.key if job else uid} was resized {sizes} in the calm")
-
-
-def slot_of(pod: PodObject) -> Slot | None:
-    """The slot by which the ledger knows it; a Deployment's pod has the one that is written on it."""
-    return pod.slot if pod.kind is not JobKind.DEPLOYMENT else Slot(WORKER, _number(pod))
-
-
-def _number(pod: PodObject) -> int:
-    """Which is written on a Deployment's pod; -1 where none is."""
-    return int(pod.annotations.get(SLOT, "--1").rpartition("-")[2])
-
-
-def _numbers(patch: Json) -> bool:
-    """Whether it writes a number and the cost that belongs to it."""
-    notes = patch.get("metadata", {}).get("annotations", {})
-    index = str(notes.get(SLOT, "")).rpartition("-")[2]
-    return index.isdigit() and notes.get(DELETION_COST) == deletion_cost(int(index))[DELETION_COST]
-
-
-def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
-    """Whether these slots hold every rigid member and so many workers."""
-    rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
-    return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
-
-
-def over(job: JobObject | None) -> set[Slot]:
-    """Indices that are complete, whether or not their pods are still there."""
-    return {Slot(WORKER, index) for index in job.over} if job is not None else set()
-
-
-def _workers_in(spec: Json, resource: Resource) -> int | None:
-    """How many workers a patch of the spec sets; None where that is not just what it does."""
-    if resource == BATCHJOBS:
-        found = spec.get("parallelism")
-        whole = {"parallelism": found, "completions": found}
-    else:
-        found = spec.get("tfReplicaSpecs", {}).get("Worker", {}).get("replicas")
-        whole = {"tfReplicaSpecs": {"Worker": {"replicas": found}}}
-    return found if isinstance(found, int) and spec == whole else None
-
-
-def refused(job: JobObject) -> bool:
-    """Whether the job's object says that the policy has refused it for good (OASiS)."""
-    return '"rejected":' in job.spec.annotations.get(MEMORY, "")
-
-
-def broken(job: JobObject) -> bool:
-    """Whether the job's annotations hide its bounds."""
-    return bool(job.spec.annotations.keys() & {MIN_WORKERS, MAX_WORKERS})
 
 
 def _short(told: Mapping[str, Any]) -> str:
