@@ -15,7 +15,7 @@ from policy.cluster.resources import Resources, total
 from policy.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
-from tests.simulation.clocks import loop_time
+from tests.simulation.clocks import loop_time, sleep
 from tests.simulation.faults import CHEAPEST
 from tests.simulation.scenario import BYSTANDER
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
+CLEANED_SECONDS: Final = 3.0  # from the end of a pod until somebody deletes it
 T = TypeVar("T")
 
 
@@ -366,13 +367,19 @@ class Storm:
         return pod.key
 
     def _index_done(self) -> str:
-        """A worker of an Indexed Job has done its part before the others."""
+        """A worker of an Indexed Job has done its part before the others; every second one is cleaned away."""
         own = {job.uid for job in self._jobs() if job.spec.kind is JobKind.INDEXED_JOB}
         pod = self._pick(pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
         if pod is None:
             return ""
         self._write(lambda world: end_pod(world, pod, Phase.SUCCEEDED))
+        if int(pod.uid[-1], 16) % 2:
+            self._sim.spawn(self._clean_up(pod))
         return pod.key
+
+    async def _clean_up(self, pod: PodObject) -> None:
+        await sleep(CLEANED_SECONDS)
+        self._write(lambda world: world.delete_pod(pod.namespace, pod.name, uid=pod.uid))
 
     def _job_suspended(self) -> str:
         job = self._pick(job for job in self._jobs() if not job.stopped)
