@@ -42,7 +42,7 @@ ANNOTATIONS: Final = {
     jobkinds.DELETION_COST: ("pod of a Deployment", "Kohort", "Makes its ReplicaSet take the highest number first."),
     jobkinds.CHECKPOINT: ("pod", "Kohort", "The job is about to be moved: the training is asked to save its state."),
     jobkinds.PLAN: ("pod", "Kohort", "The plan under which the pod was bound."),
-    jobkinds.SLOT: ("pod", "Kohort", "Its role and index in that plan."),
+    jobkinds.SLOT: ("pod", "Kohort", "Its role and index in that plan; a pod that is a gang of its own has none."),
     jobkinds.WAKE: ("pod", "Kohort", "Changed to wake a refused pod in kube-scheduler's queue."),
     jobkinds.GATE: ("pod, a scheduling gate", "admission policy", "The pod is left alone until its gang has room."),
     BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
