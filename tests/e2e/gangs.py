@@ -25,6 +25,11 @@ ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-i
 OPERATOR = "training-operator"
 
 
+def wait_gated(plane: ControlPlane) -> None:
+    """Wait until new pods get the gate, which the controller switches on."""
+    until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on", 30)
+
+
 def until(look: Callable[[], object], what: str, limit: float = 60, seen: Callable[[], object] = str) -> float:
     """Wait until ``look()`` is true; return the seconds it took. ``seen()`` is shown where it does not come."""
     began = time.monotonic()

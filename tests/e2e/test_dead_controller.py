@@ -15,11 +15,10 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import Json, metric, nodes_of, pods
-from tests.e2e.gangs import submit, until
+from tests.e2e.gangs import submit, until, wait_gated
 from tests.e2e.tfjobs import TFJob
 
 GUIDE = Path(__file__).parents[2] / "docs/operations.md"
-GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
 NOTICED = 15  # seconds: the controller is missed after ten
 
 
@@ -63,7 +62,7 @@ def the_guides_commands(plane: ControlPlane, bin_dir: Path) -> None:
 def test_gated_pods_are_seen_and_let_go_by_hand(
     plane: ControlPlane, kohort: Kohort, space: str, tmp_path: Path
 ) -> None:
-    until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on", 30)
+    wait_gated(plane)
     first = submit(plane, TFJob(space, "first", workers=2))
     until(lambda: len(nodes_of(plane, space, first.name)) == 3, "ungated and bound", 60)
     assert metric(kohort.health, "kohort_controller_last_heard_seconds") < 5

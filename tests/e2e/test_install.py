@@ -16,7 +16,7 @@ import pytest
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import CHECKOUT, start_kohort
 from tests.e2e.asking import nodes_of, pods
-from tests.e2e.gangs import create_pod, is_gated, lone_pod, submit, until
+from tests.e2e.gangs import create_pod, is_gated, lone_pod, submit, until, wait_gated
 from tests.e2e.inventory import Name, events_by, inventory, settled, told_of_waiting
 from tests.e2e.tfjobs import TFJob
 
@@ -81,6 +81,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
     rolled_out(plane)
     assert plane.kubectl("diff", "-k", str(BASE)) == "", "a second apply changes nothing"
     kohort = start_kohort(plane, {"gate": "always"})
+    wait_gated(plane)
     runs = submit(plane, TFJob(TEAM, "runs", workers=4, worker_cpu="6"))
     until(lambda: len(nodes_of(plane, TEAM, runs.name)) == 5, "bound", 40)
     waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
@@ -116,6 +117,7 @@ def test_an_upgrade_leaves_no_gated_pod_behind_and_what_runs_alone(plane: Contro
     plane.kubectl("apply", "-k", str(BASE))
     rolled_out(plane)
     old = start_kohort(plane, {"gate": "always"})
+    wait_gated(plane)
     stays = submit(plane, TFJob(TEAM, "stays", workers=4, worker_cpu="6"))
     until(lambda: len(nodes_of(plane, TEAM, stays.name)) == 5, "bound", 40)
     uids = {pod["metadata"]["uid"] for pod in pods(plane, TEAM, stays.name)}
