@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 from extender.kube.family import Family, Kin
 from extender.kube.places import close_gaps, settle
@@ -12,18 +13,19 @@ from policy.cluster.resources import NOTHING
 
 
 def allot_group(family: Family, least: int) -> None:
-    """Members until there are so many; who is one stays one, but where fewer are needed than before it began, or where
-    another replica has bound others as members.
+    """Who was bound as a member is one. Others are as long as the minimum needs more: who holds room, then who waits.
 
-    The others are gangs of one, once the members run.
+    It is what a restart finds, but that of those who wait a member stays one. The rest are gangs of one, once the
+    members run.
     """
     live = family.live()
-    members = [uid for uid in live if uid in family.places or _was_member(family.kin[uid])]
-    spare = [uid for uid in members if not _was_member(family.kin[uid])]
-    for uid in spare[::-1][: max(0, len(members) - least)]:
-        members.remove(uid)
-        del family.places[uid]
-    members += [uid for uid in live if uid not in members][: max(0, least - len(members))]
+    sure = {uid for uid in live if _was_member(family.kin[uid])}
+    others = sorted((uid for uid in live if uid not in sure), key=partial(_comes_first, family))
+    chosen = sure.union(others[: max(0, least - len(sure))])
+    for uid in others:
+        if uid not in chosen:
+            family.places.pop(uid, None)
+    members = [uid for uid in live if uid in chosen]
     roles = {uid: family.kin[uid].named for uid in members}
     settle(family, members, roles, Counter(roles.values()))
     for role in sorted(set(roles.values())):
@@ -34,6 +36,15 @@ def allot_group(family: Family, least: int) -> None:
 def _was_member(kin: Kin) -> bool:
     """Whether it was bound as one: a gang of one has no slot written down."""
     return bool(kin.pod.node) and kin.wish is not None
+
+
+def _comes_first(family: Family, uid: str) -> tuple[bool, bool]:
+    """Of the bound ones those that another scheduler has bound: of ours it is known that they were no members.
+
+    Of the others those that are members.
+    """
+    pod = family.kin[uid].pod
+    return not pod.node, bool(pod.plan) if pod.node else uid not in family.places
 
 
 def waiting_of(family: Family) -> dict[str, Slot]:

@@ -193,8 +193,18 @@ def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
     job = job_of(draft, pod.job_uid)
     if job is not None and _is_forged(pod, job):
         pod = replace(pod, slot=None)
+    effects = _leave_slot(draft, old, pod) if old is not None else []
     draft.put_pod(pod)
-    return _learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else []
+    return effects + (_learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else [])
+
+
+def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
+    """Who waits at the barrier for a slot that is not its own any more is not to be bound in it."""
+    gang = draft.gang(old.job_uid) if old.job_uid else None
+    if gang is None or gang.held.get(pod.uid) is None or (old.job_uid, gang.held[pod.uid]) == (pod.job_uid, pod.slot):
+        return []
+    let_go(draft, gang, pod.uid)
+    return [RefuseBind(pod.uid, Reason.PLAN_CHANGED)]
 
 
 def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:

@@ -29,9 +29,8 @@ class Remembered:
 
     def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
         self.schedules = 0  # that were compared over a restart
-        self.unkept = set[
-            str
-        ]()  # uids of jobs whose kind holds no notes: what is decided about them is written nowhere
+        # uids of jobs whose kind holds no notes: what is decided about them is written nowhere
+        self.unkept = set[str]()
         self._violated = violated
         self._jumped = jumped
         self._texts: dict[str, Mapping[str, Part]] = {}  # by uid, as the API has them
@@ -41,6 +40,7 @@ class Remembered:
         self._wanted: Mapping[str, str] = {}  # the texts as they were to be then
         self._all_kept = True  # whether every plan was in a text then: the room of another is planned for others
         self._term_at = 0.0
+        self._unseen: set[str] = set()  # uids of jobs whose text had come after this term's list of them
         self._own: dict[str, set[str]] = {}  # by uid: every text that this term has wanted
         self._landed: dict[str, tuple[str, float]] = {}  # by uid: the text that the API has, and since when
 
@@ -62,12 +62,13 @@ class Remembered:
                     self._violated(f"{job.key}: {what}")
 
     def _is_late(self, uid: str) -> bool:
-        """Whether the text that is there is an older term's and came after this one had listed the jobs.
+        """Whether the text that is there is an older term's that this one did not know when it began to decide.
 
         Nobody starts by a decision that is not written, so this term may decide as if the other had not.
         """
         text, at = self._landed.get(uid, ("", 0.0))
-        return at >= self._term_at and text not in self._own.get(uid, ())
+        unknown = at >= self._term_at or uid in self._unseen
+        return unknown and text not in self._own.get(uid, ())
 
     def stepped(self, extender: Extender) -> None:
         """A process has made a step: where it has just begun to decide, its schedules are those of the objects.
@@ -82,6 +83,8 @@ class Remembered:
             return
         if began:
             self._term_at, self._own = loop_time(), {}
+            listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
+            self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
         for job_uid, text in extender.live.ledger.snapshot.texts.items():
             self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
         if book is None:

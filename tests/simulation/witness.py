@@ -57,6 +57,7 @@ class Witness(Watcher):
         self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
         self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
         self.flying: dict[str, str] = {}
+        self._ended: dict[str, set[str]] = defaultdict(set)  # extender -> jobs whose plan's time was over at its step
         self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)  # node -> when others or faults changed its room
         self._slots: dict[str, tuple[str, Slot | None]] = {}
         self.gangs_bound: set[str] = set()
@@ -337,14 +338,18 @@ class Witness(Watcher):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 
     def check_deadlines(self, extender: Extender) -> None:
-        """S14: no window and no plan outlives the step after its end."""
+        """S14: no window and no plan outlives the step after its end, or, of a plan, that after its last held bind."""
         ledger = extender.live.ledger
+        ended = set[str]()
+        before, self._ended[extender.name] = self._ended[extender.name], ended
         if not (ledger.snapshot.leading and ledger.snapshot.synced):
             return
         late = ledger.now() - LATE
         for gang in ledger.snapshot.gangs.values():
             window = gang.window_ends is not None and gang.window_ends < late
-            if window or (gang.deadline is not None and gang.deadline < late and not gang.held):
+            if gang.deadline is not None and gang.deadline < late and not gang.held:
+                ended.add(gang.job_uid)
+            if window or gang.job_uid in before & ended:
                 self.violated("S14", f"the {'window' if window else 'plan'} of {gang.job_uid} has ended, and is kept")
 
     def taken(self, who: str, events: Sequence[Event]) -> None:

@@ -484,6 +484,20 @@ def test_a_restart_knows_the_members_from_the_pods_beyond_the_minimum() -> None:
     assert grouped.jobs.keys() == {"team/g1", "team/u-b"}
 
 
+def test_a_pod_that_another_scheduler_has_bound_counts_before_a_member_that_waits() -> None:
+    """As after a restart, where the bound ones come first (simulation seed 100118)."""
+    grouped = Grouped()
+    for name in "abcd":
+        grouped.sees(name)
+    grouped.sees("d", node="n1")
+    assert grouped.slots() == {"a": "worker-0", "b": "worker-1", "d": "worker-2", "c": "worker-3"}
+    assert grouped.jobs.keys() == {"team/g1"}
+    grouped.sees("a", node="n1")
+    grouped.sees("b", node="n1")
+    assert grouped.slots() == {"a": "worker-0", "b": "worker-1", "d": "worker-2"}
+    assert grouped.jobs.keys() == {"team/g1", "team/u-c"}
+
+
 def test_after_a_restart_a_group_whose_pods_have_ended_and_are_going_is_over() -> None:
     """As they are where their node is away (simulation seed 313)."""
     grouped = Grouped()

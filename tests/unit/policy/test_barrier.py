@@ -178,6 +178,21 @@ def test_a_held_worker_beyond_a_lowered_maximum_neither_counts_nor_is_bound() ->
     assert [e for e in effects if isinstance(e, RefuseBind)] == [RefuseBind("uid-a-worker-3", Reason.PLAN_CHANGED)]
 
 
+@pytest.mark.parametrize("change", [{"slot": w(2)}, {"slot": None}, {"job_uid": "job-other", "slot": w(0)}])
+def test_who_waits_for_a_slot_that_another_pod_has_now_is_refused(change: dict[str, Any]) -> None:
+    """A pod of its group that another scheduler has bound took its place (simulation seed 100118)."""
+    world = planned()
+    world.hold(PODS[0])
+    world.hold(PODS[1])
+    late = world.snapshot.pods[PODS[1]]
+    taker = replace(late, uid="uid-new", name="a-new", node="n2")
+    effects = world.see(replace(late, **change), taker)
+    assert RefuseBind(PODS[1], Reason.PLAN_CHANGED) in effects
+    assert PODS[1] not in world.gang("a").held
+    bound = [e.uid for e in (*effects, *world.hold(PODS[2])) if isinstance(e, Bind)]
+    assert bound == [PODS[0], PODS[2]]
+
+
 def test_a_dropped_check_no_longer_counts() -> None:
     world = planned()
     world.hold(PODS[0])
