@@ -314,10 +314,12 @@ class Simulation:
         self.cluster.bridge.do(write)
 
     async def _storm(self, storm: Storm) -> None:
+        """It goes on, up to as long again, where too few faults have come of it."""
         ends = loop_time() + self.scenario.storm
-        chance = self.faults.chance
-        while (left := ends - loop_time()) > 0:
-            await sleep(min(left, chance.expovariate(1 / self.scenario.gap)))
+        latest, chance = ends + self.scenario.storm, self.faults.chance
+        while (left := ends - loop_time()) > 0 or (self.faults.counts.total() < LEAST_FAULTS and loop_time() < latest):
+            gap = chance.expovariate(1 / self.scenario.gap)
+            await sleep(min(left, gap) if left > 0 else gap)
             storm.strike()
             self.bare.look(calm=False)
             self.witness.look()
