@@ -322,7 +322,8 @@ class Witness(Watcher):
                 continue
             job_uid = identity(pod.namespace, pod.owner)
             parts = snapshot.charges.get(job_uid, {})
-            charged = [parts.get(part) for part in (uid, slot_of(pod))]
+            # Who has been silent since it was bound may know it by another number than it has by now.
+            charged = [parts.get(part) for part in (uid, slot_of(pod), known.slot if known is not None else None)]
             if not any(found is not None and found[0] == node for found in charged):
                 if pod.owner not in self.world.store.jobs:
                     continue  # its job is gone: whatever is left of it goes too
