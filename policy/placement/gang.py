@@ -87,7 +87,7 @@ def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
 
 def _ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
     """Nobody asks for those that are done. Where some workers are, the others have their indices, as rigid members."""
-    done = _done(snapshot, job)
+    done = done_slots(snapshot, job)
     slots, equal = job.slots(0), workers
     if not done.isdisjoint(worker_slots(workers)):
         slots, equal = job.slots(workers), 0
@@ -102,7 +102,7 @@ def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, wor
     return Ask(asked, worker_demand(snapshot, job), constraints, equal, barred(snapshot, job), later)
 
 
-def _done(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
+def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
     """Members that have succeeded, and those for which no pod will come again."""
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     over = (slot for slot in job.over if slot not in members)

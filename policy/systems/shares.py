@@ -16,6 +16,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
+from policy.placement.gang import done_slots
 from policy.placement.room import Room
 from policy.systems.queue import Feasible, bar
 
@@ -32,8 +33,9 @@ class Pools:
 
     def __init__(self, snapshot: Snapshot) -> None:
         room = Room.without_jobs(snapshot)
-        self._room = room
+        self._snapshot, self._room = snapshot, room
         self._names: dict[Constraints, frozenset[str]] = {}
+        self._done: dict[str, frozenset[Slot]] = {}
         self.free: dict[frozenset[str], dict[str, int]] = {}
         self.all = total(room.free(name) for name in room)
 
@@ -46,7 +48,7 @@ class Pools:
 
     def take(self, job: Job, before: int, after: int) -> bool:
         """Take what more the job needs at ``after`` workers than at ``before``, or nothing where it is not there."""
-        wanted = [(self._pool(constraints), more) for constraints, more in _more(job, before, after)]
+        wanted = [(self._pool(constraints), more) for constraints, more in self._more(job, before, after)]
         if not all(pool.get(name, 0) >= amount for pool, more in wanted for name, amount in more.amounts.items()):
             return False
         for pool, more in wanted:
@@ -56,20 +58,23 @@ class Pools:
 
     def share(self, job: Job, workers: int) -> float:
         """The job's dominant share at so many workers: of the resource that it takes most of."""
-        taken = total(more for _, more in _more(job, 0, workers))
+        taken = total(more for _, more in self._more(job, 0, workers))
         shares = [amount / self.all[name] for name, amount in taken.amounts.items() if self.all[name] > 0]
         return max(shares, default=0.0)
 
-
-def _more(job: Job, before: int, after: int) -> Iterable[tuple[Constraints, Resources]]:
-    for role in job.roles:
-        if role.name == WORKER:
-            more = after - before
-        elif role.name == PS and job.ps_elastic:
-            more = (servers_for(job, after) or 0) - (servers_for(job, before) or 0)
-        else:
-            more = role.replicas if before == 0 else 0
-        yield role.constraints, role.requests.times(more)
+    def _more(self, job: Job, before: int, after: int) -> Iterable[tuple[Constraints, Resources]]:
+        """By role; workers that are done need nothing."""
+        if job.uid not in self._done:
+            self._done[job.uid] = done_slots(self._snapshot, job)
+        done = self._done[job.uid]
+        for role in job.roles:
+            if role.name == WORKER:
+                more = after - before - sum(1 for slot in done if slot.role == WORKER and before <= slot.index < after)
+            elif role.name == PS and job.ps_elastic:
+                more = (servers_for(job, after) or 0) - (servers_for(job, before) or 0)
+            else:
+                more = role.replicas if before == 0 else 0
+            yield role.constraints, role.requests.times(more)
 
 
 class Orders:
@@ -117,10 +122,11 @@ class Orders:
     def _place(self, job: Job, gang: Gang, given: int) -> tuple[int, dict[Slot, str]]:
         """Nodes for the members that the gang lacks at ``given`` workers, one worker (and its ps) after another."""
         trial, nodes, reached = self._room.branch(), dict[Slot, str](), gang.workers
+        done = done_slots(self._snapshot, job)
         for workers in range(gang.workers + 1, given + 1):
             found: dict[Slot, str] = {}
             for slot in job.slots(workers, servers_for(job, workers)):
-                if slot in gang.nodes or slot in nodes:
+                if slot in gang.nodes or slot in nodes or slot in done:
                     continue
                 node = self._next(trial, job, slot.role)
                 if node is None:

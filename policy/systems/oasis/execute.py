@@ -18,7 +18,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import BANDWIDTH, NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
-from policy.placement.gang import barred
+from policy.placement.gang import barred, done_slots
 from policy.placement.grow import leaving
 from policy.placement.room import Room
 from policy.systems.oasis.schedule import Plan, Shift, sizes, taken
@@ -106,7 +106,7 @@ class Slotwork:
                 self._put_right(job, gang, shift)
                 return
             shift = changed
-        missing = self._assign(shift, kept)
+        missing = self._assign(job, shift, kept)
         servers = _given_ps(job, shift)
         same = gang.workers == shift.workers and (servers is None or servers == gang.ps)
         if not (missing or not same) or (missing and not self._take(job, missing)):
@@ -201,7 +201,7 @@ class Slotwork:
         if verdict is not None:
             self.verdicts[job.uid] = verdict
             return
-        nodes = self._assign(shift, {})
+        nodes = self._assign(job, shift, {})
         if not self._take(job, nodes):
             other = None if self._too_early(job) else self._elsewhere(job, shift)
             if other is None:
@@ -224,7 +224,7 @@ class Slotwork:
         """Reality differs from the plans: any nodes that have the room."""
         nodes: dict[Slot, str] = {}
         trial = self._room.branch()
-        for slot in self._slots(shift):
+        for slot in self._slots(job, shift):
             requests = demand(job, slot, self.snapshot.member(job.uid, slot))
             node = next((n for n in self._open(job, slot.role) if requests.fits(trial.free(n))), None)
             if node is None:
@@ -236,18 +236,21 @@ class Slotwork:
 
     # -- slots and room --------------------------------------------------------------------------
 
-    def _slots(self, shift: Shift) -> list[Slot]:
+    def _slots(self, job: Job, shift: Shift) -> list[Slot]:
+        """The slot's members, without those that are done: no pod would come for their room."""
         roles = sorted({role for role, _, _ in shift.layout}, key=lambda role: (role == WORKER, role))
-        return [Slot(role, index) for role in roles for index in range(shift.count(role))]
+        done = done_slots(self.snapshot, job)
+        slots = (Slot(role, index) for role in roles for index in range(shift.count(role)))
+        return [slot for slot in slots if slot not in done]
 
-    def _assign(self, shift: Shift, kept: Mapping[Slot, str]) -> dict[Slot, str]:
+    def _assign(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> dict[Slot, str]:
         """A node for each slot that is not kept: those of the layout that no kept member has."""
         left = Counter({(role, node): count for role, node, count in shift.layout})
         left.subtract(Counter((slot.role, node) for slot, node in kept.items()))
         spare: dict[str, list[str]] = {}
         for (role, node), count in sorted(left.items()):
             spare.setdefault(role, []).extend([node] * count)
-        return {slot: spare[slot.role].pop(0) for slot in self._slots(shift) if slot not in kept}
+        return {slot: spare[slot.role].pop(0) for slot in self._slots(job, shift) if slot not in kept}
 
     def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
         """Charge these members' room, or nothing where some of it is not free now, or was not offered lately."""

@@ -19,7 +19,7 @@ from policy.systems.oasis.policy import Pass
 from policy.systems.oasis.prices import Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan
 from policy.systems.oasis.workload import POOL
-from tests.builders import START, JobBuilder, NodeGone, NodeNotOffered, PodGone, State, World, job, members, node
+from tests.builders import START, JobBuilder, NodeGone, NodeNotOffered, PodGone, State, World, job, members, node, w
 
 SLOT = 1000.0
 WORTH = Utility(100.0, 0.1, 20.0)
@@ -360,6 +360,21 @@ def test_a_job_ahead_of_its_plan_gives_slots_back() -> None:
     made.do(Reported("job-a", Report(made.now, done=0.6)))
     next_slot(made)
     assert plan(made, "a").left(int(made.now // SLOT)) == 8
+
+
+def test_of_a_gang_with_members_that_are_done_the_others_are_placed_and_bound() -> None:
+    """An Indexed Job of three that begins after a restart, one of its indices complete."""
+    made = world(node("n1", cpu=9))
+    whole = trains("a", 6).workers(3, 3, cpu=2).with_(kind="Job", over=(w(0),)).done()
+    made.see(whole, *[pod for pod in members(whole) if pod.slot != w(0)])
+    assert made.gang("a").workers == 3
+    assert made.plan("a") == {"ps-0": "n1", "worker-1": "n1", "worker-2": "n1"}
+    before = made.snapshot.gangs
+    made.pass_time(1.0)
+    assert made.snapshot.gangs == before, "nothing is missing of it"
+    for name in ("ps-0", "worker-1", "worker-2"):
+        made.hold(f"uid-a-{name}")
+    assert made.state("a") is State.BINDING
 
 
 def planned_on(made: World, name: str, where: str) -> None:

@@ -13,7 +13,7 @@ from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.placement.spread import spread
-from policy.systems import make_policy
+from policy.systems import SYSTEMS, make_policy
 from tests.builders import GIB, JobBuilder, World, job, members, node, ps, res, slots, taint, w
 
 
@@ -162,7 +162,7 @@ def test_shortfall_names_only_what_is_missing() -> None:
     assert res(4, 2).shortfall(res(1, 8)) == res(3)
 
 
-@pytest.mark.parametrize("policy", ["kod2", "drs", "dragon", "specon", "fifo", "fifo-backfill", "kubeflow-spread"])
+@pytest.mark.parametrize("policy", sorted(SYSTEMS.keys() - {"oasis", "fifo-pod", "guests"}))
 @pytest.mark.parametrize("gone", [False, True], ids=["succeeded", "over"])
 def test_of_a_gang_with_members_that_are_done_the_others_are_placed(policy: str, gone: bool) -> None:
     """An Indexed Job of four that is let go on where two are done: all four would not fit."""
