@@ -72,8 +72,8 @@ def pod_json(pod: PodObject, old: Json | None = None) -> Json:
         "labels": {**_old(_old(old, "metadata"), "labels"), **pod.labels, **_operator_labels(pod)},
         "annotations": dict(pod.annotations),
     }
-    if pod.owner:
-        meta["ownerReferences"] = [_owner(pod)]
+    if pod.owner or pod.controller:
+        meta["ownerReferences"] = [_owner(pod) if pod.owner else _foreign_owner(pod)]
     if pod.deleted is not None:
         meta["deletionTimestamp"] = timestamp(pod.deleted)
     return typed(PODS, {"metadata": meta, "spec": _pod_spec(pod), "status": _pod_status(pod, old)})
@@ -88,6 +88,14 @@ def _owner(pod: PodObject) -> Json:
     return {
         "apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "name": name, "uid": uid,
         "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+
+
+def _foreign_owner(pod: PodObject) -> Json:
+    """A controller of a kind that is not in our table."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": pod.controller, "uid": f"of-{pod.controller}",
+        "controller": True,
     }  # fmt: skip
 
 

@@ -154,7 +154,8 @@ class Condition(NamedTuple):
 class PodObject:
     """A pod in the API. ``owner``: uid of its job, empty for other pods; ``job``, ``kind``: that job's name and kind.
 
-    slot: of a Deployment's pod only the world's own count; its name does not tell one.
+    slot: of a Deployment's pod only the world's own count; its name does not tell one. controller: name of one outside
+    this world's kinds that creates it anew.
     """
 
     uid: str
@@ -164,6 +165,7 @@ class PodObject:
     constraints: Constraints = ANYWHERE
     scheduler: str = KOHORT
     owner: str = ""
+    controller: str = ""
     job: str = ""
     kind: JobKind = JobKind.TFJOB
     slot: Slot | None = None

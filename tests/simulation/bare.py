@@ -1,7 +1,7 @@
-"""Pods that no job owns: lone ones, and groups that a PodGroup holds together. Nobody creates them again.
+"""Pods that no job of ours owns: lone ones, and groups that a PodGroup holds together.
 
 Their user is here: creates them, ends them when they have trained, deletes what cannot go on, and makes some of them
-anew under the same names.
+anew under the same names. So is the controller that some groups have, which creates the pods anew that fail or go.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ MOST: Final = 4  # of them at a time
 
 @dataclass(slots=True)
 class Bare:
-    """Pods that belong together. ``least``: members without which none is bound, 0 for a lone pod."""
+    """Pods that belong together. ``least``: members without which none is bound, 0 for a lone pod.
+
+    owned: a controller creates those anew that fail or go.
+    """
 
     name: str
     pods: tuple[str, ...]
     least: int
     asks: Resources
     seconds: float
+    owned: bool
     whole_since: float | None = None
     begun: bool = False  # once all that it needs have asked to be bound, or others have bound one
 
@@ -98,24 +102,29 @@ class BarePods:
         self._made += 1
         name = f"{'group' if least else 'lone'}-{self._made}"
         asks = pod_requests(self._chance.choice((1, 1, 2)), 1)
-        bare = Bare(name, tuple(f"{name}-{i}" for i in range(count)), least, asks, self._chance.uniform(5.0, 30.0))
+        names, owned = tuple(f"{name}-{i}" for i in range(count)), least > 0 and self._made % 4 > 0
+        bare = Bare(name, names, least, asks, self._chance.uniform(5.0, 30.0), owned)
         self._there.append(bare)
         self._make(bare)
         return f"{name} of {count}, at least {least}"
 
     def _make(self, bare: Bare) -> None:
         """The group first or last, as it comes."""
-        labels = {GROUP_LABEL: bare.name} if bare.least else {}
-        pods = [PodObject("", NAMESPACE, name, bare.asks, labels=labels) for name in bare.pods]
         spec = {"metadata": {"name": bare.name}, "spec": {"minMember": bare.least}}
         late = self._chance.random() < 0.3
         if bare.least and not late:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
-        for pod in pods:
-            self._write(lambda world, pod=pod: world.create_pod(pod))  # type: ignore[misc]
-        self._named |= {pod.uid: bare.name for pod in self._pods(bare)}
+        self._make_pods(bare)
         if bare.least and late:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
+
+    def _make_pods(self, bare: Bare) -> None:
+        """Those of its names that are free."""
+        labels, controller = {GROUP_LABEL: bare.name} if bare.least else {}, bare.name if bare.owned else ""
+        for name in bare.pods:
+            pod = PodObject("", NAMESPACE, name, bare.asks, labels=labels, controller=controller)
+            self._write(lambda world, pod=pod: world.create_pod(pod))  # type: ignore[misc]
+        self._named |= {pod.uid: bare.name for pod in self._pods(bare)}
 
     def _delete(self, bare: Bare) -> None:
         self._there.remove(bare)
@@ -145,8 +154,25 @@ class BarePods:
             if bare.whole_since is not None and loop_time() - bare.whole_since > bare.seconds:
                 for pod in pods:
                     self._end(pod)
-            elif calm and not self._has_trained(bare) and (len(pods) < len(bare.pods) or self._refused(bare)):
+            elif calm and not self._has_trained(bare) and (self._lacks_pods(bare, pods) or self._refused(bare)):
                 self._delete(bare)
+            elif bare.owned:
+                self._replace(bare)
+
+    def _lacks_pods(self, bare: Bare, pods: list[PodObject]) -> bool:
+        """Whether it lacks some for good."""
+        return not bare.owned and len(pods) < len(bare.pods)
+
+    def _replace(self, bare: Bare) -> None:
+        """Its controller: a failed pod goes, and one that is gone comes anew, until the training is over."""
+        pods = self._pods(bare)
+        bare.begun = bare.begun and any(pod.node for pod in pods)
+        if any(pod.phase is Phase.SUCCEEDED for pod in pods):
+            return
+        for pod in pods:
+            if pod.phase is Phase.FAILED and pod.deleted is None:
+                self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
+        self._make_pods(bare)
 
     def _end(self, pod: PodObject) -> None:
         """What runs succeeds; what has not begun is not needed any more."""
@@ -165,8 +191,8 @@ class BarePods:
         return len(pods) >= max(1, bare.least) and all(pod.phase is Phase.SUCCEEDED for pod in pods)
 
     def _refused(self, bare: Bare) -> bool:
-        """Whether one of them failed, or the policy has refused it for good."""
-        if any(pod.phase is Phase.FAILED for pod in self._pods(bare)):
+        """Whether one of them failed for good, or the policy has refused it."""
+        if not bare.owned and any(pod.phase is Phase.FAILED for pod in self._pods(bare)):
             return True
         extender = self._sim.extender
         verdicts = extender.live.ledger.snapshot.verdicts if extender.up else {}
@@ -189,6 +215,11 @@ class BarePods:
         ]
 
     # -- for the witness -----------------------------------------------------------------------------
+
+    def whole_since(self, pod: PodObject) -> float | None:
+        """Since when the pod's group runs as a whole."""
+        name = pod.labels.get(GROUP_LABEL)
+        return next((bare.whole_since for bare in self._there if bare.name == name), None)
 
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
         """Why the first of a group must not be sent to its node; empty where it may. ``asked``: they ask for it."""

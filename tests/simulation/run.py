@@ -137,6 +137,7 @@ class Simulation:
         self.training = Reporting(self)
         self.bare = BarePods(self)
         self.witness.bare = self.bare
+        self.witness.judge.group_whole_since = self.bare.whole_since
         self.storm = Storm(self)
         self.deleted = 0  # jobs, by their users
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds

@@ -97,7 +97,8 @@ def test_a_schedule_is_read_by_slot() -> None:
 def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool, faults: int) -> None:
     told = list[str]()
     texts = {"team/uid-a": json.dumps({"oasis": REFUSED})} if own else {}
-    snapshot = SimpleNamespace(texts=texts, memory={})
+    listed = {"team/uid-a": SimpleNamespace(uid="team/uid-a", memory="")}
+    snapshot = SimpleNamespace(texts=texts, memory={}, jobs=listed)
     leader: Any = SimpleNamespace(name="a", leads=True, live=SimpleNamespace(ledger=SimpleNamespace(snapshot=snapshot)))
 
     async def judge() -> None:

@@ -35,6 +35,7 @@ class Writes:
     def __init__(self, world: World, past: Mapping[str, Past], violated: Callable[[str, str], None]) -> None:
         self.policy = ""
         self.stored: Callable[[Ref], Json | None] = lambda ref: None
+        self.group_whole_since: Callable[[PodObject], float | None] = lambda pod: None
         self._world = world
         self._past = past
         self._violated = violated
@@ -62,9 +63,10 @@ class Writes:
 
         Kinds that have no suspension give their room up, and move, by deletions.
         """
-        past, job = self._past[pod.owner], self._world.store.jobs.get(pod.owner)
         if not pod.owner:
-            self._violated("S4", f"{pod.key} is deleted, which nobody creates again")
+            self._check_delete_in_group(pod)
+            return
+        past, job = self._past[pod.owner], self._world.store.jobs.get(pod.owner)
         if not pod.kind.ends:
             moves = self.policy == "oasis" or (job is not None and self._may_move(job))
             if not moves and past.whole_since is not None and loop_time() - past.whole_since > STALE:
@@ -74,6 +76,14 @@ class Writes:
             self._violated("S4", f"{pod.key} is deleted although its gang is whole")
         if job is not None and not job.suspended and loop_time() - past.suspended_at > STALE:
             self._violated("S4", f"{pod.key} is deleted, for which the operator fails {job.key}: it is not suspended")
+
+    def _check_delete_in_group(self, pod: PodObject) -> None:
+        """S4: only of a group whose controller creates its pods anew, and that is not whole."""
+        since = self.group_whole_since(pod)
+        if not pod.controller:
+            self._violated("S4", f"{pod.key} is deleted, which nobody creates again")
+        elif since is not None and loop_time() - since > STALE:
+            self._violated("S4", f"{pod.key} is deleted although its group is whole")
 
     def _check_pod_patch(self, pod: PodObject, patch: Any) -> None:
         if isinstance(patch, list):
