@@ -23,6 +23,7 @@ from policy.sim.objects import PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time
+from tests.simulation.witness import PARTIAL_CALM
 
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
@@ -46,6 +47,7 @@ class Bare:
     seconds: float
     owned: bool
     whole_since: float | None = None
+    partial_since: float | None = None
     begun: bool = False  # once all that it needs have asked to be bound, or others have bound one
 
     @property
@@ -89,7 +91,7 @@ class BarePods:
         if bare is None:
             return ""
         self._delete(bare)
-        self._there.append(replace(bare, whole_since=None, begun=False))
+        self._there.append(replace(bare, whole_since=None, partial_since=None, begun=False))
         self._make(self._there[-1])
         return bare.name
 
@@ -151,6 +153,8 @@ class BarePods:
             working = [pod for pod in pods if pod.phase is Phase.RUNNING]
             whole = len(working) >= max(1, bare.least)
             bare.whole_since = (bare.whole_since or loop_time()) if whole else None
+            if bare.owned:
+                self._check_partial(bare, pods)
             if bare.whole_since is not None and loop_time() - bare.whole_since > bare.seconds:
                 for pod in pods:
                     self._end(pod)
@@ -215,6 +219,18 @@ class BarePods:
         ]
 
     # -- for the witness -----------------------------------------------------------------------------
+
+    def _check_partial(self, bare: Bare, pods: list[PodObject]) -> None:
+        """S1, in the calm: no group whose pods come anew holds room for long without being whole."""
+        witness, now, nodes = self._sim.witness, loop_time(), self._world.store.nodes
+        holding = sum(1 for pod in pods if pod.holds_room and pod.node in nodes)
+        partial = 0 < holding < bare.least and not any(pod.phase is Phase.SUCCEEDED for pod in pods)
+        bare.partial_since = (bare.partial_since or now) if partial else None
+        if bare.partial_since is None or witness.calm_since is None:
+            return
+        if now - max(bare.partial_since, witness.calm_since) > PARTIAL_CALM:
+            held = ", ".join(f"{pod.name}@{pod.node or '-'}" for pod in pods)
+            witness.violated("S1", f"group {bare.name} is partly bound for {PARTIAL_CALM:g} s: {held}")
 
     def whole_since(self, pod: PodObject) -> float | None:
         """Since when the pod's group runs as a whole."""

@@ -1,0 +1,58 @@
+"""The rules about groups of pods can be broken: made-up pods with one fault each are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from policy.cluster.model import Phase
+from policy.cluster.resources import NOTHING
+from policy.sim.objects import PodObject
+from tests.simulation.bare import Bare, BarePods
+from tests.simulation.clocks import SimLoop, sleep
+from tests.simulation.witness import PARTIAL_CALM
+
+POD = PodObject("u-1", "bare", "group-1-0", node="n1", phase=Phase.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("pods", "calm", "faults"),
+    [
+        ([POD], True, 1),
+        ([POD], False, 0),
+        ([POD, replace(POD, uid="u-2")], True, 0),
+        ([replace(POD, node="gone")], True, 0),
+        ([replace(POD, phase=Phase.FAILED)], True, 0),
+        ([POD, replace(POD, uid="u-2", phase=Phase.SUCCEEDED)], True, 0),
+    ],
+    ids=["partly bound", "in the storm", "whole", "its node is gone", "it holds no room", "it has trained"],
+)
+def test_a_group_that_is_partly_bound_for_long_is_found(pods: list[PodObject], calm: bool, faults: int) -> None:
+    told = list[str]()
+
+    async def judge() -> None:
+        witness = SimpleNamespace(calm_since=0.0 if calm else None, violated=lambda rule, what: told.append(what))
+        store = SimpleNamespace(nodes={"n1": object()})
+        sim: Any = SimpleNamespace(
+            world=SimpleNamespace(store=store), witness=witness, faults=SimpleNamespace(chance=None)
+        )
+        bare, group = BarePods(sim), Bare("group-1", ("group-1-0", "group-1-1"), 2, NOTHING, 5.0, owned=True)
+        for _ in range(2):
+            bare._check_partial(group, pods)
+            await sleep(PARTIAL_CALM + 1.0)
+        bare._check_partial(group, pods)
+
+    _in_virtual_time(judge)
+    assert bool(told) is bool(faults)
+
+
+def _in_virtual_time(play: Callable[[], Any]) -> None:
+    loop = SimLoop()
+    try:
+        loop.run_until_complete(play())
+    finally:
+        loop.close()
