@@ -11,10 +11,13 @@ from typer.testing import CliRunner, Result
 
 from extender.cli import commands
 from extender.study import cases, comparecommand, scenes
+from extender.study.comparison import Line
 from extender.study.files import Told
+from extender.study.plots import SHOWN, draw_comparison
 from extender.study.rows import code_version
 from extender.study.scenes import Scene
 from extender.study.specs import Spec, spec
+from extender.study.stats import Spread
 from policy.sim.fluid.run import simulate as simulate_fluid
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.papers import dragonworld
@@ -163,6 +166,22 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra sim is not installed")
     kohort("simulate", "--policy", "kod2", "--trace", "kod2", "--out", str(tmp_path))
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in ("comparison.png", "jct.png"))
+
+
+def test_the_figure_shows_the_resource_of_which_most_is_used() -> None:
+    """By trace, over all its policies: on one that computes with GPUs the CPUs are nearly idle."""
+    figures = pytest.importorskip("matplotlib.figure", reason="the extra sim is not installed")
+    figure = figures.Figure()
+    draw_comparison([line("kod2", cpu=0.1, gpu=0.7), line("fifo", cpu=0.2, gpu=0.1)], figure)
+    axes = figure.axes[SHOWN.index("utilisation")]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["small: nvidia.com/gpu"]
+    assert [bar.get_height() for bar in axes.patches] == [0.7, 0.1]
+
+
+def line(policy: str, cpu: float, gpu: float) -> Line:
+    found = {"utilisation_cpu": cpu, "utilisation_nvidia.com/gpu": gpu}
+    spreads = {name: Spread(mean, mean, mean, mean, mean) for name, mean in (dict.fromkeys(SHOWN, 1.0) | found).items()}
+    return Line("small", policy, 1, 1, spreads, {})
 
 
 def test_parquet_is_written_where_pyarrow_is_installed(tmp_path: Path) -> None:
