@@ -126,7 +126,7 @@ class Barrier:
                 case Bind():
                     task = asyncio.create_task(self._bind(effect))
                     self._flying[task] = effect.uid
-                    task.add_done_callback(self._flying.pop)
+                    task.add_done_callback(self._landed)
                 case RefuseBind(uid, reason):
                     self._answer(uid, reason.text)
                 case _:
@@ -140,19 +140,25 @@ class Barrier:
             _log.exception("a binding failed")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
+        self._landed(asyncio.current_task())
         match outcome:
             case Done():
                 self._answer(bind.uid, BOUND)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {_why(outcome)}")
-                # An earlier binding of the pod, whose answer was lost, may still land.
-                lost = bind.uid in self._lost
-                self._ledger.post(BindUnknown(bind.uid) if lost else BindRefused(bind.uid, outcome.message))
+                # Another binding of the pod, whose answer was lost or is still to come, may land.
+                other = bind.uid in self._lost or bind.uid in self._flying.values()
+                self._ledger.post(BindUnknown(bind.uid) if other else BindRefused(bind.uid, outcome.message))
             case Unknown():
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
                 self._ledger.post(BindUnknown(bind.uid))
                 self._ask_about(bind)
+
+    def _landed(self, task: asyncio.Task[None] | None) -> None:
+        """What came of it is known; at once, or two refusals of one moment would each wait for the other."""
+        if task is not None:
+            self._flying.pop(task, None)
 
     def _ask_about(self, bind: Bind) -> None:
         at = self._ledger.clock.monotonic()

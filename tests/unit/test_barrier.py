@@ -293,6 +293,40 @@ async def test_a_refusal_is_not_the_last_word_about_an_earlier_binding_whose_ans
 
 
 @virtual
+async def test_a_refusal_is_not_the_last_word_about_an_earlier_binding_whose_answer_is_still_to_come() -> None:
+    """Simulation seed 105740: kube-scheduler gave its call up and asked again while the binding was being made."""
+    stage = Stage()
+    stage.api.slow_seconds = 3.0
+    pods, _ = await whole_gang(stage)
+    where = stage.planned(pods[2])
+    before = stage.ledger.snapshot.free(where)
+    stage.api.slow_seconds = 0.0
+    stage.api.answers["a-worker-1"] = Refused(403, "Forbidden", "not now")
+    again = call(stage, pods[2])
+    await later()
+    assert again.result().startswith(FAILED)
+    assert pods[2].uid in stage.gang(A).in_flight
+    assert stage.ledger.snapshot.free(where) == before
+    del stage.api.answers["a-worker-1"]
+    await later(5)
+    assert (stage.gang(A).state, dict(stage.gang(A).in_flight)) == (State.RUNNING, {})
+    assert stage.outcomes == ["refused", *["done"] * 3]
+
+
+@virtual
+async def test_two_bindings_of_a_pod_that_are_refused_at_once_leave_nothing_in_flight() -> None:
+    stage = Stage()
+    stage.api.slow_seconds = 3.0
+    stage.api.answers["a-worker-1"] = Refused(403, "Forbidden", "not now")
+    pods, _ = await whole_gang(stage)
+    again = call(stage, pods[2])
+    stage.api.slow_seconds = 2.9
+    await later(5)
+    assert again.result().startswith(FAILED)
+    assert (stage.outcomes.count("refused"), dict(stage.gang(A).in_flight)) == (2, {})
+
+
+@virtual
 async def test_k_of_n_refused_leaves_the_others_bound_and_the_refused_free_to_come_again() -> None:
     stage = Stage()
     pods = stage.submit(A)
