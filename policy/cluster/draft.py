@@ -12,7 +12,7 @@ from policy.cluster.gang import Gang, no_gang
 from policy.cluster.index import Index, News
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
-from policy.cluster.model import Job, Node, Pod, Slot
+from policy.cluster.model import Job, Node, Phase, Pod, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, Snapshot
 
@@ -290,5 +290,6 @@ _NAMES = tuple(field.name for field in fields(Snapshot))
 _VALUES = attrgetter(*_NAMES)
 
 
-def _claim(pod: Pod) -> tuple[bool, float, str]:
-    return (not pod.terminating, pod.since, pod.uid)
+def _claim(pod: Pod) -> tuple[bool, bool, float, str]:
+    """A failed pod may be as young as the one that has moved into its place: a Deployment's failed pods stay."""
+    return (pod.phase is not Phase.FAILED and not pod.terminating, not pod.terminating, pod.since, pod.uid)

@@ -78,6 +78,18 @@ def test_the_slot_is_the_newest_living_pods_whatever_the_order() -> None:
         assert not world.snapshot.strays
 
 
+@pytest.mark.parametrize("first", [0, 1], ids=["the failed one first", "the failed one last"])
+def test_a_failed_pod_gives_its_slot_up_to_one_that_is_as_young(first: int) -> None:
+    """A Deployment's failed pods stay, and an older sibling moves into the place (simulation seed 106482)."""
+    world = World().nodes("n1")
+    gang = job("a").workers(2)
+    waiting, other = members(gang.done())
+    failed = replace(waiting, uid="z", name="failed", node="n1", phase=Phase.FAILED)
+    world.see(gang, other, *((failed, waiting) if first == 0 else (waiting, failed)))
+    assert world.snapshot.member("job-a", w(0)) == waiting
+    assert world.state("a") is State.PLANNED
+
+
 def test_a_successor_takes_over_the_room_of_its_going_predecessor_without_a_second_charge() -> None:
     world = World().nodes(node("n1", cpu=5))
     world.start(job("a").ps().workers(2))
