@@ -48,7 +48,7 @@ class Bare:
     owned: bool
     whole_since: float | None = None
     partial_since: float | None = None
-    begun: bool = False  # once all that it needs have asked to be bound, or others have bound one
+    begun: frozenset[str] = frozenset()  # uids, once all that it needs have asked to be bound, or others have bound one
 
     @property
     def ref(self) -> Ref:
@@ -91,7 +91,7 @@ class BarePods:
         if bare is None:
             return ""
         self._delete(bare)
-        self._there.append(replace(bare, whole_since=None, partial_since=None, begun=False))
+        self._there.append(replace(bare, whole_since=None, partial_since=None, begun=frozenset()))
         self._make(self._there[-1])
         return bare.name
 
@@ -170,7 +170,8 @@ class BarePods:
     def _replace(self, bare: Bare) -> None:
         """Its controller: a failed pod goes, and one that is gone comes anew, until the training is over."""
         pods = self._pods(bare)
-        bare.begun = bare.begun and any(pod.node for pod in pods)
+        if bare.begun.isdisjoint(pod.uid for pod in pods):
+            bare.begun = frozenset()
         if any(pod.phase is Phase.SUCCEEDED for pod in pods):
             return
         for pod in pods:
@@ -247,7 +248,8 @@ class BarePods:
         ready = [one.name for one in pods if one.uid in asked or one.node]
         ready += [uid for uid in sorted(asked - self._world.store.pods.keys()) if self._named.get(uid) == name]
         by_others = any(one.node and PLAN not in one.annotations for one in pods)
-        bare.begun = bare.begun or by_others or len(ready) >= bare.least
+        if by_others or len(ready) >= bare.least:
+            bare.begun |= {pod.uid, *(one.uid for one in pods)}
         return "" if bare.begun else f"only {ready} of {name} ask to be bound"
 
     def groups(self) -> set[str]:
