@@ -23,6 +23,7 @@ from policy.transitions.gangs import (
     job_of,
     let_go,
     move,
+    none_made,
     pod_of,
     rules_of,
 )
@@ -31,30 +32,27 @@ FIRST_REFUSAL_SECONDS = 1.0
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
-    """The batch with its drops before all else, without the holds that they end, and holds after outcomes.
+    """The batch with its drops before all else, without the holds that they end, and all other holds last.
 
     A gang must not be bound by calls of which the same batch tells that nobody waits for them any more. And an outcome
-    is that of a binding of an earlier step: told after the hold that sends the next one, it would be taken for its.
+    is that of a binding of an earlier step: told after the hold that sends the next one, it would be taken for its; and
+    of a gang none of whose bindings was made, one member alone would follow them.
     """
     drops: list[events.Event] = []
     rest: list[events.Event] = []
-    late: list[events.Event] = []
+    holds: list[events.Event] = []
     dropped: set[str] = set()
-    ended: set[str] = set()
     for event in reversed(tuple(batch)):
         match event:
             case events.BindDropped(uid):
                 dropped.add(uid)
                 drops.append(event)
-            case events.BindHeld(uid) if uid in dropped:
-                pass
-            case events.BindHeld(uid) if uid in ended:
-                late.append(event)
+            case events.BindHeld(uid):
+                if uid not in dropped:
+                    holds.append(event)
             case _:
-                if isinstance(event, events.BindDone | events.BindRefused):
-                    ended.add(event.uid)
                 rest.append(event)
-    return drops[::-1] + rest[::-1] + late[::-1]
+    return drops[::-1] + rest[::-1] + holds[::-1]
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:
@@ -93,6 +91,8 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
         return [RefuseBind(uid, Reason.PLAN_CHANGED)]
     if gang.waits_for:
         return [RefuseBind(uid, Reason.ROOM_BEING_FREED)]
+    if none_made(draft, gang):
+        return [RefuseBind(uid, Reason.PLAN_CHANGED)]
     if gang.nodes[pod.slot] != node:
         moved = _move_member(draft, gang, pod, pod.slot, node)
         if moved is None:

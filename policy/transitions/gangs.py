@@ -67,6 +67,11 @@ def any_bound(draft: Draft, job_uid: str) -> bool:
     return any(pod.holds_room and not pod.terminating for pod in pods_of(draft, job_uid))
 
 
+def none_made(draft: Draft, gang: Gang) -> bool:
+    """Whether not one of a gang's bindings was made: the next ones are made together again, or not at all."""
+    return gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_bound(draft, gang.job_uid)
+
+
 def any_stays(draft: Draft, job_uid: str) -> bool:
     """Whether a pod of the job is bound and will stay: the job has started, or is being started."""
     nodes = draft.read("nodes")

@@ -16,7 +16,6 @@ from policy.transitions.arrivals import await_rest, follow_arrivals
 from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.gangs import (
     LOST_BINDING_SECONDS,
-    any_bound,
     any_holds_room,
     any_stays,
     bound_slots,
@@ -27,6 +26,7 @@ from policy.transitions.gangs import (
     job_of,
     least_workers,
     move,
+    none_made,
     refuse_held,
     retarget,
     rules_of,
@@ -163,8 +163,7 @@ def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool,
         )  # fmt: skip
         await_rest(draft, job, now)
         return effects
-    if gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_bound(draft, job.uid):
-        # Not one of its bindings was made: the next ones are made together again, or not at all.
+    if none_made(draft, gang):
         return give_up(draft, gang, now, Reason.BIND_FAILED)
     if gang.state is State.PLANNED and gang.whole and missing_pods(draft.view(), job):
         return give_up(draft, gang, now, Reason.WAITING_FOR_PODS, back_off=_cost_somebody(draft, job.uid))

@@ -288,6 +288,21 @@ def test_a_gang_of_which_no_binding_was_made_is_bound_together_or_not_at_all_the
     assert world.hold(PODS[1]) == ()
 
 
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(comes_first: bool) -> None:
+    """Found by the simulation: seed 6162, of which a new leader's first bindings were refused."""
+    world = World().nodes("n1")
+    world.submit(job("a").workers(2, 3, asked=3))
+    effects = [e for index in (0, 1) for e in world.hold(f"uid-a-worker-{index}")]
+    assert [type(effect) for effect in effects] == [Bind] * 2
+    late = BindHeld("uid-a-worker-2", world.gang("a").nodes[w(2)])
+    refused = [BindRefused(f"uid-a-worker-{index}", "not leading") for index in (0, 1)]
+    effects = world.do(late, *refused) if comes_first else world.do(*refused, late)
+    assert [e.reason for e in effects if isinstance(e, RefuseBind)] == [Reason.PLAN_CHANGED]
+    assert not [e for e in effects if isinstance(e, Bind)]
+    assert world.state("a") is State.WAITING
+
+
 def test_only_so_many_gangs_at_once() -> None:
     world = World().rules(gangs_at_once=1).nodes("n1", "n2")
     world.submit(GANG, job("b").workers(2))
