@@ -77,6 +77,15 @@ class Resources(_Hashed):
                 return False
         return True
 
+    def fits_both(self, free: Resources, more: Resources) -> bool:
+        """Whether it goes into both of them together; their sum is not made."""
+        available, added = free.amounts, more.amounts
+        for name, amount in self.amounts.items():
+            room = available.get(name, 0) + added.get(name, 0)
+            if 0 < amount > room and not (name.startswith(HOST_PORT) and amount <= 1 + room):
+                return False
+        return True
+
     def within(self, most: Resources) -> bool:
         """Whether no amount is above its bound; a missing bound is 0."""
         bounds = most.amounts

@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 from policy.cluster.model import Job, Slot
@@ -25,12 +25,24 @@ NOBODY = ""
 FEW = 32  # removals, or twice the members: tried before all, for of a large cluster a gang wants few, and all are dear
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Offer:
     """What one victim can give, in its operator's order. ``NOBODY``: one pod that leaves anyway."""
 
     job_uid: str
     sheds: tuple[Shed, ...]
+
+    @cached_property
+    def freed(self) -> Mapping[str, Resources]:
+        """What all of it leaves free, by node; asked of every victim for every gang."""
+        found: dict[str, list[Resources]] = defaultdict(list)
+        for shed in self.sheds:
+            found[shed.node].append(shed.requests)
+        return {node: parts[0] if len(parts) == 1 else total(parts) for node, parts in found.items()}
+
+    def first(self, count: int) -> Offer:
+        """So many of the removals."""
+        return self if count == len(self.sheds) else Offer(self.job_uid, self.sheds[:count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +91,12 @@ def plan_shrink(
 
 
 def _given(room: Room, offers: Sequence[Offer]) -> Room:
-    trial, freed = room.branch(), defaultdict[str, list[Resources]](list)
+    trial, freed = room.branch(), dict[str, Resources]()
     for offer in offers:
-        for shed in offer.sheds:
-            freed[shed.node].append(shed.requests)
-    for node, parts in freed.items():
-        trial.give(node, total(parts))
+        for node, given in offer.freed.items():
+            freed[node] = freed[node] + given if node in freed else given
+    for node, given in freed.items():
+        trial.give(node, given)
     return trial
 
 
@@ -97,23 +109,20 @@ def _removals(offers: Sequence[Offer]) -> int:
 
 def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     """The plan with the fewest removals, and among those the one that takes from the first of the victims."""
-    here: dict[str, list[Offer]] = defaultdict(list)
-    given: dict[str, list[Resources]] = defaultdict(list)
-    for offer in offers:
-        for shed in offer.sheds:
-            given[shed.node].append(shed.requests)
-            if not (found := here[shed.node]) or found[-1] is not offer:
-                found.append(offer)
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
-    too_small = set[tuple[Resources, ...]]()  # what nodes have free and could be given: most are alike
+    here, freed, firsts = dict[str, list[Offer]](), dict[str, Resources](), dict[str, int]()
+    for offer in offers:
+        place = rank[offer.job_uid]
+        for host, given in offer.freed.items():
+            if host in here:
+                here[host].append(offer)
+                freed[host], firsts[host] = freed[host] + given, min(firsts[host], place)
+            else:
+                here[host], freed[host], firsts[host] = [offer], given, place
     best: tuple[int, list[int], str, list[Offer]] | None = None
-    for first, host in sorted([(min([rank[offer.job_uid] for offer in found]), host) for host, found in here.items()]):
+    for first, host in sorted((place, host) for host, place in firsts.items()):
         if best is None or _may_be_better(room, ask, here[host], host, (first, host), best):
-            freed = (room.free(host), *given[host])
-            if freed in too_small:
-                continue
-            if not ask.whole.fits(total(freed)):
-                too_small.add(freed)
+            if not ask.whole.fits_both(room.free(host), freed[host]):
                 continue
             plan = _clear(room, ask, here[host], order, host)
             if plan is not None:
@@ -193,9 +202,7 @@ def _fits_there(room: Room, offers: Sequence[Offer], counts: Counts, host: str, 
 
 def _cut(offers: Sequence[Offer], counts: Counts) -> list[Offer]:
     """What is taken of each, in their order."""
-    return [
-        Offer(offers[index].job_uid, offers[index].sheds[:count]) for index, count in sorted(counts.items()) if count
-    ]
+    return [offers[index].first(count) for index, count in sorted(counts.items()) if count]
 
 
 # -- several nodes -------------------------------------------------------------------------------
