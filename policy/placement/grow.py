@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from policy.cluster.arranged import Place
 from policy.cluster.filing import is_filed
 from policy.cluster.gang import Gang
 from policy.cluster.kinds import leaves
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Phase, Slot
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Phase, Slot, worker_slots
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
@@ -32,8 +32,7 @@ class Where(Enum):
     SERVERS = "servers"
 
 
-@dataclass(frozen=True, slots=True)
-class Shed:
+class Shed(NamedTuple):
     """Room that will be given back: its node, its size, and the pod that holds it, where there is one."""
 
     node: str
@@ -47,8 +46,7 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
     One that has succeeded gives nothing: its room is free already.
     """
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
-    for index in range(gang.workers - 1, job.min_workers - 1, -1):
-        slot = Slot(WORKER, index)
+    for slot in reversed(worker_slots(gang.workers)[job.min_workers :]):
         pod = pods.get(members.get(slot, ""))
         if pod is None or not pod.holds_room:
             gone = pod.phase is Phase.SUCCEEDED if pod is not None else slot in job.over

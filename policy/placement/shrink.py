@@ -8,7 +8,7 @@ node wherever one can be cleared (finding 4 of the study: blind victims cost two
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
@@ -35,10 +35,10 @@ class Offer:
     @cached_property
     def freed(self) -> Mapping[str, Resources]:
         """What all of it leaves free, by node; asked of every victim for every gang."""
-        found: dict[str, list[Resources]] = defaultdict(list)
-        for shed in self.sheds:
-            found[shed.node].append(shed.requests)
-        return {node: parts[0] if len(parts) == 1 else total(parts) for node, parts in found.items()}
+        found = dict[str, Resources]()
+        for node, requests, _ in self.sheds:
+            found[node] = found[node] + requests if node in found else requests
+        return found
 
     def first(self, count: int) -> Offer:
         """So many of the removals."""

@@ -297,9 +297,9 @@ def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(com
     assert [type(effect) for effect in effects] == [Bind] * 2
     late = BindHeld("uid-a-worker-2", world.gang("a").nodes[w(2)])
     refused = [BindRefused(f"uid-a-worker-{index}", "not leading") for index in (0, 1)]
-    effects = world.do(late, *refused) if comes_first else world.do(*refused, late)
-    assert [e.reason for e in effects if isinstance(e, RefuseBind)] == [Reason.PLAN_CHANGED]
-    assert not [e for e in effects if isinstance(e, Bind)]
+    answers = world.do(late, *refused) if comes_first else world.do(*refused, late)
+    assert [e.reason for e in answers if isinstance(e, RefuseBind)] == [Reason.PLAN_CHANGED]
+    assert not [e for e in answers if isinstance(e, Bind)]
     assert world.state("a") is State.WAITING
 
 
