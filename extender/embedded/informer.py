@@ -103,15 +103,21 @@ class Informer:
         elif pod.node:
             self._pod_bound(pod, before)
         else:
-            self._pod_waits(pod)
+            self._pod_waits(pod, before)
 
     def _pod_gone(self, uid: str, before: PodInfo | None) -> None:
         held = (before is not None and bool(before.node)) or self._cache.assumed(uid)
-        nominated = before is not None and bool(before.nominated)
         self._cache.drop_pod(uid)
         self._queue.delete(uid)
-        if held or nominated:
+        if held:
             self._queue.move_all([Change(Happening.ASSIGNED_DELETE)])
+        elif before is not None:
+            self._nomination_ends(before)
+
+    def _nomination_ends(self, before: PodInfo) -> None:
+        """Whoever may not take a nominated pod's room is woken as if it had been there."""
+        if before.nominated:
+            self._queue.move_all([Change(Happening.ASSIGNED_DELETE)], before.priority)
 
     def _pod_bound(self, pod: PodInfo, before: PodInfo | None) -> None:
         first = before is None or not before.node
@@ -119,11 +125,14 @@ class Informer:
         self._queue.delete(pod.uid)
         self._queue.move_all([Change(Happening.ASSIGNED_ADD if first else Happening.ASSIGNED_UPDATE)])
 
-    def _pod_waits(self, pod: PodInfo) -> None:
+    def _pod_waits(self, pod: PodInfo, before: PodInfo | None) -> None:
         """A pod of ours goes to the queue; while it is assumed its changes are not looked at."""
         self._cache.set_pod(pod)
-        if pod.scheduler in self._config.profiles and not self._cache.assumed(pod.uid):
-            self._queue.update(pod)
+        if pod.scheduler not in self._config.profiles or self._cache.assumed(pod.uid):
+            return
+        self._queue.update(pod)
+        if before is not None and before.nominated != pod.nominated:
+            self._nomination_ends(before)
 
 
 def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[Change]:

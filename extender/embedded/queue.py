@@ -8,6 +8,7 @@ is moved by nothing but time; what happens while a pod is being scheduled counts
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -119,14 +120,17 @@ class SchedulingQueue:
         else:
             self._move(entry, Place.UNSCHEDULABLE)
 
-    def move_all(self, changes: Iterable[Change]) -> None:
-        """Wake what the changes may help."""
+    def move_all(self, changes: Iterable[Change], highest: float = math.inf) -> None:
+        """Wake what the changes may help; of those that sleep, only up to that priority."""
         for change in changes:
             for entry in self._entries.values():
                 if entry.place is Place.IN_FLIGHT:
                     entry.seen.append(change)
-                elif entry.place is Place.UNSCHEDULABLE and wakes(entry.pod, entry.rejectors, change):
+                elif self._sleeps(entry, highest) and wakes(entry.pod, entry.rejectors, change):
                     self._requeue(entry)
+
+    def _sleeps(self, entry: Entry, highest: float) -> bool:
+        return entry.place is Place.UNSCHEDULABLE and entry.pod.priority <= highest
 
     async def flush(self) -> None:
         """End back-off on time, for ever; pods that slept too long are moved."""

@@ -129,11 +129,13 @@ class Ledger:
     def queue(self, *events: Event) -> None:
         """Queue facts of which more follow at once; they wait for the next step."""
         self._raise_failure()
+        self._remember_gone(events)
         self._queued += events
 
     def step(self, *events: Event) -> tuple[Effect, ...]:
         """Apply what is queued and then ``events``, decide, and hand out the effects."""
         self._raise_failure()
+        self._remember_gone(events)
         batch = [*self._queued, *events]
         self._queued = []
         if self._timer is not None:
@@ -148,7 +150,6 @@ class Ledger:
             self._wake()
             raise
         self.took, self._stepped_at = self.clock.monotonic() - began, now
-        self._remember_gone(batch)
         causes, inputs = [type(event).__name__ for event in batch], self._inputs(before, effects, now)
         self.journal.write(now, self.snapshot.generation, causes, effects, inputs, (self.snapshot, before))
         self._write_down(now, batch, effects)
@@ -178,8 +179,9 @@ class Ledger:
         except Exception:
             _log.exception("a step failed")
 
-    def _remember_gone(self, batch: Iterable[Event]) -> None:
-        for event in batch:
+    def _remember_gone(self, events: Iterable[Event]) -> None:
+        """From the moment that it is told: a filter call may come before the step."""
+        for event in events:
             if isinstance(event, PodGone):
                 self._gone[event.uid] = None
         while len(self._gone) > GONE_REMEMBERED:

@@ -98,6 +98,8 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
         if moved is None:
             return [RefuseBind(uid, Reason.PLAN_CHANGED)]
         gang = moved
+    elif _follows_too_soon(draft, gang, pod, node):
+        return [RefuseBind(uid, Reason.ROOM_BEING_FREED)]
     if gang.state is State.PLANNED and gang.whole:
         return _at_barrier(draft, gang, pod, pod.slot, now)
     return _straight_through(draft, gang, pod, pod.slot)
@@ -113,6 +115,20 @@ def _has_slot(draft: Draft, pod: Pod) -> bool:
     """A pod whose slot a newer one has taken would be bound beside the plan."""
     holder: str | None = draft.read("members").get(pod.job_uid, {}).get(pod.slot)
     return holder == pod.uid
+
+
+def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
+    """Whether its predecessor still holds the room there that it is to have, and there is no other.
+
+    kube-scheduler sees that too, unless it has lost count of a binding whose answer never came.
+    """
+    strays = (pod_of(draft, uid) for uid in draft.read("strays").get(pod.job_uid, ()))
+    if pod.uid in gang.in_flight or not any(
+        old is not None and old.slot == pod.slot and old.holds_room and old.node == node for old in strays
+    ):
+        return False
+    draft.settle()
+    return not pod.requests.fits(draft.view().free(node))
 
 
 def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> Gang | None:

@@ -174,7 +174,7 @@ class Side:
     def ungate(self, name: str) -> None:
         assert self.patch_pod(name, [{"op": "remove", "path": "/spec/schedulingGates/0"}], "json").is_success
 
-    def nominate(self, name: str, node: str) -> None:
+    def nominate(self, name: str, node: str | None) -> None:
         assert self.patch_pod(name, {"status": {"nominatedNodeName": node}}, subresource="/status").is_success
 
     def delete(self, name: str, **preconditions: str) -> httpx.Response:

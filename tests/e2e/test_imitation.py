@@ -271,6 +271,19 @@ def a_gated_nominated_pod_keeps_its_room(side: Side) -> None:
     assert sorted(side.stub.of("rival")[0].nodes) == ["node-1", "node-2"]
 
 
+def a_nomination_that_ends_wakes_whom_it_held_off(side: Side) -> None:
+    for name in NODE_NAMES:
+        side.create(f"holder-{name}", cpu="8", gated=True)
+        side.nominate(f"holder-{name}", name)
+    time.sleep(0.5)
+    side.create("rival", cpu="5")
+    eventually(lambda: side.scheduled("rival")[2].startswith("0/3 nodes are available: 3 Insufficient cpu."), True)
+    time.sleep(QUIET)
+    assert side.stub.of("rival") == []
+    side.nominate("holder-node-1", None)
+    eventually(lambda: side.node_of("rival"), "node-1")
+
+
 # -- one node, several nodes ---------------------------------------------------------------------
 
 
@@ -378,6 +391,7 @@ SCHEDULER: list[Behaviour] = [
     failed_nomination_is_asked_again_in_the_same_cycle,
     a_refusal_clears_the_nomination_only_with_preemption,
     a_gated_nominated_pod_keeps_its_room,
+    a_nomination_that_ends_wakes_whom_it_held_off,
     one_node_in_the_answer_skips_prioritize,
     what_plugins_refuse_is_not_offered_and_only_room_wakes_it,
     binds_do_not_hold_up_the_loop,

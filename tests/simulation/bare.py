@@ -23,6 +23,7 @@ from policy.sim.objects import PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time
+from tests.simulation.past import STALE
 from tests.simulation.witness import PARTIAL_CALM
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class BarePods:
         self._there: list[Bare] = []
         self._named: dict[str, str] = {}  # uid of every pod -> its group
         self._made = 0
+        self.bound_until: dict[str, float] = {}  # uid -> when the API last told of a pod that has a node
 
     # -- what their user does ----------------------------------------------------------------------
 
@@ -246,11 +248,17 @@ class BarePods:
             return ""
         pods = self._pods(bare)
         ready = [one.name for one in pods if one.uid in asked or one.node]
-        ready += [uid for uid in sorted(asked - self._world.store.pods.keys()) if self._named.get(uid) == name]
+        ready += [uid for uid in sorted((asked | self._known_as_bound()) - self._world.store.pods.keys())
+                  if self._named.get(uid) == name]  # fmt: skip
         by_others = any(one.node and PLAN not in one.annotations for one in pods)
         if by_others or len(ready) >= bare.least:
             bare.begun |= {pod.uid, *(one.uid for one in pods)}
         return "" if bare.begun else f"only {ready} of {name} ask to be bound"
+
+    def _known_as_bound(self) -> set[str]:
+        """Pods that are bound as far as our parts may know, which may not have seen that they are gone."""
+        now = loop_time()
+        return {uid for uid, until in self.bound_until.items() if now - until <= STALE}
 
     def groups(self) -> set[str]:
         """The gangs that are groups with pods, as the ledger knows them."""

@@ -9,7 +9,7 @@ import random
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -462,8 +462,9 @@ class Simulation:
         fresh.step(Led(False), *self._facts(), Synced())
         self.witness.compared += 1
         self._compare_after = loop_time() + COMPARE_SECONDS
+        moving = _renumbered(ledger.snapshot) | _renumbered(fresh.snapshot)
         for name in ("nodes", "jobs", "pods", "members", "strays", "foreign"):
-            live, rebuilt = _comparable(ledger.snapshot, name), _comparable(fresh.snapshot, name)
+            live, rebuilt = (_comparable(one, name, moving) for one in (ledger.snapshot, fresh.snapshot))
             if live != rebuilt:
                 keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
                 shown = [f"{live.get(k)} != {rebuilt.get(k)}" for k in keys[:1]]
@@ -557,7 +558,12 @@ def _of_family(item: Json) -> bool:
     return group_named(item) is not None or any(owner["kind"] == "ReplicaSet" for owner in owners)
 
 
-def _comparable(snapshot: Snapshot, name: str) -> Mapping[Any, Any]:
+def _renumbered(snapshot: Snapshot) -> set[str]:
+    """Jobs of which a pod has another number by now than is written on it."""
+    return {pod.job_uid for pod in snapshot.pods.values() if pod.misnumbered}
+
+
+def _comparable(snapshot: Snapshot, name: str, moving: Set[str]) -> Mapping[Any, Any]:
     """A part of a snapshot without what a rebuilt one may see otherwise: numbers that no pod of a Deployment, or of a
     group, bears.
 
@@ -565,7 +571,6 @@ def _comparable(snapshot: Snapshot, name: str) -> Mapping[Any, Any]:
     """
     found: Mapping[Any, Any] = getattr(snapshot, name)
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
-    moving = {pod.job_uid for pod in snapshot.pods.values() if pod.job_uid in loose and pod.misnumbered}
     if name == "jobs":  # a group's version is its newest pod's, also of one that is gone
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
     if name in ("members", "strays"):

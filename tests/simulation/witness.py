@@ -92,6 +92,8 @@ class Witness(Watcher):
                 jobs.add(found.owner)
                 self._slots[found.uid] = found.owner, found.slot
                 if found.node:
+                    if self.bare is not None:
+                        self.bare.bound_until[found.uid] = loop_time()
                     if found.uid not in self.bound_on:
                         nodes.add(found.node)  # a node that has shrunk under its pods may stay too full for long
                     self._pod_bound(found, change.verb)
@@ -159,8 +161,7 @@ class Witness(Watcher):
 
     def _check_gang(self, uid: str) -> None:
         past, job, now = self._past[uid], self.world.store.jobs.get(uid), loop_time()
-        holds = any(pod.holds_room for pod in self.world.store.pods_of(uid))
-        if holds:
+        if holds := self._holds_room(uid):
             past.held_until = now
         if job is None or job.phase.ended or job.stopped or broken(job):
             past.partial_since = past.whole_since = past.unnumbered_since = None
@@ -178,6 +179,10 @@ class Witness(Watcher):
         past.whole_since = (past.whole_since or now) if reached else None
         # Where all that is left is a member that has succeeded, nobody waits in vain on room that others need.
         past.partial_since = (past.partial_since or now) if slots and holds and not whole else None
+
+    def _holds_room(self, uid: str) -> bool:
+        """Whether a member does, going or not."""
+        return any(pod.holds_room for pod in self.world.store.pods_of(uid))
 
     def look(self) -> None:
         """Look at what time alone makes wrong; to be called every second or so."""
@@ -241,6 +246,8 @@ class Witness(Watcher):
         if job is None or pod.slot is None:
             return
         past, now = self._past[job.uid], loop_time()
+        if self._holds_room(job.uid):
+            past.held_until = now
         asked = {other for other, calls in extender.binding.items() if calls} | {uid}
         slots = self.bound(job.uid)
         for other in asked & self._slots.keys():  # also a pod that is gone, which nobody may have seen yet

@@ -94,7 +94,7 @@ class Writes:
             return
         notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
         job = self._world.store.jobs.get(pod.owner)
-        if job is not None and self._may_move(job):
+        if job is None or self._may_move(job):  # one that is gone has no say any more
             notes -= {CHECKPOINT}
         if pod.kind is JobKind.DEPLOYMENT and _numbers(patch):
             notes -= {SLOT, DELETION_COST}

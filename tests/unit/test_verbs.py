@@ -161,6 +161,17 @@ async def test_3_a_pod_deleted_after_its_filter_is_not_brought_back_by_the_next_
 
 
 @virtual
+async def test_3_a_pod_is_not_brought_back_by_a_call_before_the_step_that_takes_it_out() -> None:
+    """Found by the simulation: seed 116540, of which a watch told of creation and deletion in one batch."""
+    stage = Scheduler()
+    pods = stage.submit(A)
+    stage.ledger.queue(PodGone(pods[0].uid))
+    assert await stage.filter(pods[0]) == refused(Reason.POD_GONE)
+    stage.ledger.step()
+    assert pods[0].uid not in stage.ledger.snapshot.pods
+
+
+@virtual
 async def test_3_a_pod_deleted_before_our_start_is_not_brought_back_by_a_late_call() -> None:
     stage = Scheduler()
     pods = stage.submit(A)

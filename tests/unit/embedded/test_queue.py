@@ -122,6 +122,15 @@ async def test_a_pod_without_room_is_woken_by_room_only(bench: Bench) -> None:
     assert bench.queue.place("a") is Place.BACKOFF
 
 
+async def test_the_end_of_a_nomination_wakes_nobody_of_higher_priority(bench: Bench) -> None:
+    for name, priority in (("heavy", 5), ("equal", 1)):
+        bench.queue.add(pod(name, priority=priority))
+        await bench.refused(name, RESOURCES)
+    bench.queue.move_all([Change(Happening.ASSIGNED_DELETE)], highest=1)
+    assert bench.queue.place("heavy") is Place.UNSCHEDULABLE
+    assert bench.queue.place("equal") is Place.BACKOFF
+
+
 async def test_nothing_wakes_a_pod_after_an_error(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a")

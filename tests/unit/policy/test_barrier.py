@@ -303,6 +303,22 @@ def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(com
     assert world.state("a") is State.WAITING
 
 
+@pytest.mark.parametrize("room", [4, 6])
+def test_a_successor_is_bound_once_its_predecessor_is_gone_or_where_there_is_room_for_both(room: int) -> None:
+    """Found by the simulation: seed 114319; kube-scheduler had lost count of a bound pod on that node."""
+    world = World().nodes(node("n1", cpu=room))
+    world.start(job("a").workers(2, 2))
+    old = world.pod("a-worker-1")
+    world.see(replace(old, terminating=True))
+    new = world.fresh(replace(old, node="", plan="", phase=Phase.PENDING))
+    world.see(new)
+    if room == 4:
+        assert world.hold(new.uid) == (RefuseBind(new.uid, Reason.ROOM_BEING_FREED),)
+        world.do(PodGone(old.uid))
+    assert [type(effect) for effect in world.hold(new.uid)] == [Bind]
+    assert world.over() == []
+
+
 def test_only_so_many_gangs_at_once() -> None:
     world = World().rules(gangs_at_once=1).nodes("n1", "n2")
     world.submit(GANG, job("b").workers(2))
