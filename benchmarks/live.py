@@ -25,7 +25,8 @@ Json = dict[str, Any]
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD_GROUPS = "GenericWorkload=true"
-GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
+GROUPS_VERSION = "scheduling.k8s.io/v1beta1"  # not served unless it is asked for
+GROUPS = f"/apis/{GROUPS_VERSION}/namespaces/{NAMESPACE}/podgroups"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}  # the same for all, or the limit is what is measured
 HANDS = 16
@@ -41,7 +42,8 @@ def bare_plane(
 
     ``pod_groups``: the API server serves PodGroups, and every kube-scheduler can schedule them whole.
     """
-    with ControlPlane.start(nodes=None, operator=False, features=POD_GROUPS if pod_groups else "") as plane:
+    grouped = {"features": POD_GROUPS, "runtime": f"{GROUPS_VERSION}=true"} if pod_groups else {}
+    with ControlPlane.start(nodes=None, operator=False, **grouped) as plane:
         plane.processes["kwok"].stop()
         training.install(plane.api, plane.layout.binaries.job_definitions, plane.layout.pki)
         wait(lambda: training.definitions_established(plane.api), "job definitions")

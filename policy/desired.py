@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.kinds import waits
@@ -54,19 +56,23 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
     concerned = _concerned(snapshot)
     nominating = len(snapshot.nodes) > nominate_above
     orders = [_known_orders(snapshot, job, gang, nominating) for job, gang in concerned if _is_admitted(job, gang)]
+    standing = [found for job, gang in concerned if (found := _standing(snapshot, job, gang)) is not None]
     return Desired(
         gate=_crowded(snapshot),
-        ungate=(*(order for member in orders for order in member.ungate), *_hopeless(snapshot)),
-        wake=tuple(order for member in orders for order in member.wake),
-        nominate=tuple(_nominations(snapshot, orders, concerned)),
-        renumber=tuple(_renumberings(snapshot, concerned)),
-        replicas=tuple(_replicas(snapshot, concerned)),
-        suspend=tuple(_suspensions(snapshot, concerned)),
-        release=tuple(_releases(snapshot, concerned)),
-        evict=tuple(_evictions(snapshot, concerned)),
-        checkpoint=tuple(_checkpoints(snapshot, concerned)),
+        ungate=(*_all(member.ungate for member in orders), *_hopeless(snapshot)),
+        wake=(*_all(member.wake for member in orders),),
+        nominate=(*_all(member.nominate for member in orders), *_all(found.clear for found in standing)),
+        renumber=(*_all(found.renumber for found in standing),),
+        replicas=(*_all(found.replicas for found in standing), *_too_few(snapshot, concerned)),
+        suspend=(*_all(found.suspend for found in standing),),
+        release=(*_all(found.release for found in standing),),
+        evict=(*_all(found.evict for found in standing),),
+        checkpoint=(*_all(found.checkpoint for found in standing),),
         note=tuple(_notes(snapshot)),
     )
+
+
+_all = chain.from_iterable
 
 
 def _concerned(snapshot: Snapshot) -> Concerned:
@@ -95,9 +101,22 @@ def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
     """Gated pods that no room would help: without the gate, filter writes the reason into the pod's condition."""
     jobs = [uid for uid in snapshot.index.unsettled if not _waits_for_room(snapshot, uid)]
     orphans = (snapshot.pods[uid] for uid in snapshot.index.orphans)
-    for pod in (*(pod for uid in jobs for pod in _pods_of(snapshot, uid)), *orphans):
-        if pod.gated and pod.opted_in and not pod.terminating and refuse_pod(snapshot, pod) in NO_HELP:
+    for pod in (*_all(_gated(snapshot, uid) for uid in jobs), *filter(_is_gated, orphans)):
+        if refuse_pod(snapshot, pod) in NO_HELP:
             yield _order(pod)
+
+
+def _gated(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
+    """Those of the job's pods that wait behind our gate."""
+    memo = snapshot.index.memo.job(uid)
+    if _gated not in memo:
+        memo[_gated] = tuple(filter(_is_gated, _pods_of(snapshot, uid)))
+    known: tuple[Pod, ...] = memo[_gated]
+    return known
+
+
+def _is_gated(pod: Pod) -> bool:
+    return pod.gated and pod.opted_in and not pod.terminating
 
 
 def _waits_for_room(snapshot: Snapshot, uid: str) -> bool:
@@ -160,38 +179,69 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
     return PodOrder(pod.uid, pod.namespace, pod.name, value)
 
 
-def _nominations(snapshot: Snapshot, orders: list[_GangOrders], concerned: Concerned) -> Iterator[PodOrder]:
-    for member in orders:
-        yield from member.nominate
-    for job, gang in concerned:
-        for pod in _pods_of(snapshot, job.uid):
-            if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
-                yield _order(pod, "")
+class _Standing(NamedTuple):
+    """What is to be done for a gang wherever its members are to go."""
+
+    clear: tuple[PodOrder, ...]
+    renumber: tuple[PodOrder, ...]
+    replicas: tuple[ReplicaOrder, ...]
+    suspend: tuple[SuspendOrder, ...]
+    release: tuple[PodOrder, ...]
+    evict: tuple[PodOrder, ...]
+    checkpoint: tuple[PodOrder, ...]
 
 
-def _renumberings(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
+def _standing(snapshot: Snapshot, job: Job, gang: Gang) -> _Standing | None:
+    """Nothing, for most of those that are being bound; as it was worked out before, where nothing has changed since."""
+    memo = snapshot.index.memo.job(job.uid)
+    if _Standing not in memo:
+        found = _Standing(
+            clear=tuple(_idle_nominations(snapshot, job, gang)),
+            renumber=tuple(_renumberings(snapshot, job)),
+            replicas=tuple(_replicas(snapshot, job, gang)),
+            suspend=tuple(_suspensions(snapshot, job, gang)),
+            release=tuple(_releases(snapshot, job, gang)),
+            evict=tuple(_evictions(snapshot, job, gang)),
+            checkpoint=tuple(_checkpoints(snapshot, job, gang)),
+        )
+        memo[_Standing] = found if any(found) else None
+    known: _Standing | None = memo[_Standing]
+    return known
+
+
+def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
+    """They would keep room for pods that have no place in the plan."""
+    for pod in _pods_of(snapshot, job.uid):
+        if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
+            yield _order(pod, "")
+
+
+def _renumberings(snapshot: Snapshot, job: Job) -> Iterator[PodOrder]:
     """Pods that have moved into the place of one that is gone: what is written on them says who goes first."""
-    for job, _ in concerned:
-        if queued(job):
-            yield from (_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job))
+    if queued(job):
+        yield from (_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job))
 
 
 def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
     return (pod for pod in _pods_of(snapshot, job.uid) if pod.misnumbered)
 
 
-def _replicas(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
-    given = ((job, gang.workers) for job, gang in concerned if queued(job) and gang.state in ADMITTED)
-    for job, workers in (*given, *_too_few(snapshot, concerned)):
-        worker = job.worker
-        waits = (job.one_by_one and _still_going(snapshot, job)) or any(_misnumbered(snapshot, job))
-        if job.elastic and worker is not None and worker.replicas != workers and not waits:
-            step = _step(snapshot, job, workers)
-            yield ReplicaOrder(
-                job.uid, job.namespace, job.name, job.kind, step, worker.replicas, job.version,
-                min_workers=None if job.min_stated else job.min_workers,
-                max_workers=None if job.max_stated else job.max_workers,
-            )  # fmt: skip
+def _replicas(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[ReplicaOrder]:
+    if queued(job) and gang.state in ADMITTED:
+        yield from _replica_order(snapshot, job, gang.workers)
+
+
+def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[ReplicaOrder]:
+    """An order, where the job asks for another number and its last change has been carried out."""
+    worker = job.worker
+    if not job.elastic or worker is None or worker.replicas == workers:
+        return
+    if not ((job.one_by_one and _still_going(snapshot, job)) or any(_misnumbered(snapshot, job))):
+        yield ReplicaOrder(
+            job.uid, job.namespace, job.name, job.kind, _step(snapshot, job, workers), worker.replicas, job.version,
+            min_workers=None if job.min_stated else job.min_workers,
+            max_workers=None if job.max_stated else job.max_workers,
+        )  # fmt: skip
 
 
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
@@ -216,25 +266,24 @@ def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
     return [pod.slot.index for pod in pods if pod.slot is not None and pod.slot.role == WORKER]
 
 
-def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[tuple[Job, int]]:
+def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
     """Those that ask for fewer workers than their minimum: nobody else would ever create the pods they wait for."""
     for job, gang in concerned:
         asked = job.worker.replicas if job.worker else 0
         if asked < job.min_workers and waits(job, gang) and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:
-            yield job, job.min_workers
+            yield from _replica_order(snapshot, job, job.min_workers)
 
 
-def _suspensions(snapshot: Snapshot, concerned: Concerned) -> Iterator[SuspendOrder]:
+def _suspensions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[SuspendOrder]:
     """A gang gives its room up, or moves, by its operator: a pod that somebody else deletes it takes for a failure.
 
     It is let go on when every pod is gone: the operator counts one that still terminates as failed (1.8.1).
     """
-    for job, gang in concerned:
-        if releasing(job):
-            if not any(_has_to_go(job, pod) for pod in _pods_of(snapshot, job.uid)):
-                yield _suspend_order(job, suspend=False, servers=_other_ps(job, gang))
-        elif queued(job) and job.suspends and (_has_room_to_give_up(snapshot, gang) or _other_ps(job, gang)):
-            yield _suspend_order(job, suspend=True)
+    if releasing(job):
+        if not any(_has_to_go(job, pod) for pod in _pods_of(snapshot, job.uid)):
+            yield _suspend_order(job, suspend=False, servers=_other_ps(job, gang))
+    elif queued(job) and job.suspends and (_has_room_to_give_up(snapshot, gang) or _other_ps(job, gang)):
+        yield _suspend_order(job, suspend=True)
 
 
 def _has_to_go(job: Job, pod: Pod) -> bool:
@@ -257,16 +306,15 @@ def _suspend_order(job: Job, *, suspend: bool, servers: int | None = None) -> Su
     return SuspendOrder(job.uid, job.namespace, job.name, job.kind, suspend, job.version, servers)
 
 
-def _releases(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
+def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
     """Bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
 
     What a user has suspended is the operator's.
     """
-    for job, gang in concerned:
-        whole = _ours_to_delete(job, gang)
-        if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
-            pods = (pod for pod in _pods_of(snapshot, job.uid) if pod.holds_room and not pod.terminating)
-            yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
+    whole = _ours_to_delete(job, gang)
+    if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
+        pods = (pod for pod in _pods_of(snapshot, job.uid) if pod.holds_room and not pod.terminating)
+        yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
 
 
 def _ours_to_delete(job: Job, gang: Gang) -> bool:
@@ -285,19 +333,17 @@ def _spare_ps(gang: Gang, pod: Pod) -> bool:
     return pod.slot is not None and pod.slot.role == PS and not gang.gives(pod.slot)
 
 
-def _evictions(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
+def _evictions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
     """Old members of a gang that is moved, of a kind that cannot be suspended: else its operator deletes them all."""
-    for job, gang in concerned:
-        if gang.state is State.MIGRATING and queued(job) and not (job.suspends or gang.saving):
-            yield from map(_order, _left_behind(snapshot, gang))
+    if gang.state is State.MIGRATING and queued(job) and not (job.suspends or gang.saving):
+        yield from map(_order, _left_behind(snapshot, gang))
 
 
-def _checkpoints(snapshot: Snapshot, concerned: Concerned) -> Iterator[PodOrder]:
+def _checkpoints(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
     """Members of a gang that is to be moved: their training is asked to save."""
-    for job, gang in concerned:
-        if gang.state is State.MIGRATING and gang.saving and queued(job):
-            pods = (pod for pod in snapshot.pods_of(job.uid) if pod.holds_room and not pod.terminating)
-            yield from (_order(pod, gang.plan) for pod in pods if pod.saves != gang.plan)
+    if gang.state is State.MIGRATING and gang.saving and queued(job):
+        pods = (pod for pod in snapshot.pods_of(job.uid) if pod.holds_room and not pod.terminating)
+        yield from (_order(pod, gang.plan) for pod in pods if pod.saves != gang.plan)
 
 
 def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
