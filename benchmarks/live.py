@@ -42,8 +42,8 @@ def bare_plane(
 
     ``pod_groups``: the API server serves PodGroups, and every kube-scheduler can schedule them whole.
     """
-    grouped = {"features": POD_GROUPS, "runtime": f"{GROUPS_VERSION}=true"} if pod_groups else {}
-    with ControlPlane.start(nodes=None, operator=False, **grouped) as plane:
+    features, runtime = (POD_GROUPS, f"{GROUPS_VERSION}=true") if pod_groups else ("", "")
+    with ControlPlane.start(nodes=None, operator=False, features=features, runtime=runtime) as plane:
         plane.processes["kwok"].stop()
         training.install(plane.api, plane.layout.binaries.job_definitions, plane.layout.pki)
         wait(lambda: training.definitions_established(plane.api), "job definitions")

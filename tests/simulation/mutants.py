@@ -99,10 +99,10 @@ def plan_of_a_hopeless_gang_kept() -> list[Patch]:
 def hold_and_wait() -> list[Patch]:
     """6 (coscheduling #117, Koordinator #872): a released gang keeps the members that it has bound."""
 
-    def suspensions(snapshot: Any, concerned: Any) -> Any:
-        return (order for order in _SUSPENSIONS(snapshot, concerned) if not order.suspend)
+    def suspensions(snapshot: Any, job: Any, gang: Any) -> Any:
+        return (order for order in _SUSPENSIONS(snapshot, job, gang) if not order.suspend)
 
-    return [(desired, "_releases", lambda snapshot, concerned: iter(())), (desired, "_suspensions", suspensions)]
+    return [(desired, "_releases", lambda snapshot, job, gang: ()), (desired, "_suspensions", suspensions)]
 
 
 _SUSPENSIONS = desired._suspensions
@@ -327,17 +327,16 @@ def released_by_deletion() -> list[Patch]:
     def ours(job: Any, gang: Any) -> bool:
         return bool(queued(job))
 
-    return [(desired, "_suspensions", lambda snapshot, concerned: ()), (desired, "_ours_to_delete", ours)]
+    return [(desired, "_suspensions", lambda snapshot, job, gang: ()), (desired, "_ours_to_delete", ours)]
 
 
 def goes_on_too_early() -> list[Patch]:
     """A released job goes on while its members still terminate, which the operator takes for failures."""
 
-    def suspensions(snapshot: Any, concerned: Any) -> Iterator[Any]:
-        for uid, job in snapshot.jobs.items():
-            if releasing(job) and any(pod.terminating for pod in snapshot.every_pod_of(uid)):
-                yield desired._suspend_order(job, suspend=False)
-        yield from _SUSPENSIONS(snapshot, concerned)
+    def suspensions(snapshot: Any, job: Any, gang: Any) -> Iterator[Any]:
+        if releasing(job) and any(pod.terminating for pod in snapshot.every_pod_of(job.uid)):
+            yield desired._suspend_order(job, suspend=False)
+        yield from _SUSPENSIONS(snapshot, job, gang)
 
     return [(desired, "_suspensions", suspensions)]
 
@@ -409,7 +408,7 @@ def follower_decides() -> list[Patch]:
 
 def stale_deletion_costs() -> list[Patch]:
     """What a Deployment's pod bears of its number and cost is never written anew. It was ours."""
-    return [(desired, "_renumberings", lambda snapshot, concerned: iter(())),
+    return [(desired, "_renumberings", lambda snapshot, job: ()),
             (desired, "_misnumbered", lambda snapshot, job: iter(()))]  # fmt: skip
 
 

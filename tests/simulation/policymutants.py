@@ -96,8 +96,8 @@ _SET_REPLICAS = calls._set_replicas
 def pause_without_an_end() -> list[Patch]:
     """Who was suspended to give room up is never let go on."""
 
-    def suspensions(snapshot: Any, concerned: Any) -> Iterator[Any]:
-        yield from (order for order in _SUSPENSIONS(snapshot, concerned) if order.suspend)
+    def suspensions(snapshot: Any, job: Any, gang: Any) -> Iterator[Any]:
+        yield from (order for order in _SUSPENSIONS(snapshot, job, gang) if order.suspend)
 
     return [(desired, "_suspensions", suspensions)]
 
