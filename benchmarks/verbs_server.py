@@ -64,7 +64,7 @@ async def echo(request: Request) -> Response:
 def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
     """So many nodes and pods: all but twenty nodes full of others' pods; one gang runs, one is planned, one waits."""
     names = [scenes.name_of(number) for number in range(nodes)]
-    full = names[EMPTY_NODES:]
+    empty, full = names[:EMPTY_NODES], names[EMPTY_NODES:]
     events: list[Event] = [NodeSeen(node(name)) for name in names]
     each = max(1, pods // max(1, len(full)))
     events += [
@@ -73,7 +73,7 @@ def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
     ]
     planned = job("planned").ps(1).workers(2).done()
     refused = job("refused").ps(1).workers(3, cpu=9).with_(utility=0.001).done()
-    blocker = job("blocker").ps(1, cpu=9.5, memory=1).workers(EMPTY_NODES - 2, cpu=9.5).done()
+    blocker = job("blocker").ps(1, cpu=9.5, memory=1).workers(max(1, len(empty) - 2), cpu=9.5).done()
     for made in (planned, blocker, refused):
         events += [JobSeen(made), *(PodSeen(pod) for pod in members(made))]
     live.ledger.step(*events, PodSeen(guest(FOREIGN[0], "", 0.1, 0.1)), Synced())

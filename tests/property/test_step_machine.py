@@ -13,9 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Resize
 from policy.cluster.invariants import misfiled, promised_beyond, violations
+from policy.cluster.memo import Memo
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.refusal import refuse_pod
+from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.desired import desired
 from policy.placement.after import room_after
 from policy.placement.gang import ask_of, place
@@ -395,6 +397,16 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def nothing_is_promised_twice(self) -> None:
         assert not (over := promised_beyond(self.snapshot)), over
+
+    @invariant()
+    def what_is_remembered_is_what_would_be_worked_out(self) -> None:
+        """Answers out of the memo, asked for after every step, and those of a snapshot that remembers nothing."""
+        fresh = replace(self.snapshot, index=replace(self.snapshot.index, memo=Memo()))
+        assert desired(self.snapshot, 500) == desired(fresh, 500)
+        for this in self.snapshot.waiting():
+            assert reason_of(self.snapshot, this) == reason_of(fresh, this)
+        for uid in self.snapshot.pods:
+            assert refuse_pod(self.snapshot, self.snapshot.pods[uid]) == refuse_pod(fresh, fresh.pods[uid])
 
     @invariant()
     def no_gang_stays_half_bound(self) -> None:
