@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 
 def report(name: str, written: Path) -> dict[str, dict[str, float]]:
     """Medians and ratios of one round."""
-    command = [sys.executable, "-m", f"benchmarks.{name}", *SMALL[name].split(), "--rounds", "1", "--json", str(written)]
+    options = [*SMALL[name].split(), "--rounds", "1", "--json", str(written)]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *options]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
     found = json.loads(written.read_text())
