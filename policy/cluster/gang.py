@@ -45,7 +45,8 @@ class Gang:
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
     window_ends: when the held binds are refused, unless another member comes; hold_ends: when they are in any case.
     deadline: when the plan is given up; of a running gang, when those that are awaited are.
-    awaited: of a running gang, how many of the workers that it was given last have not come yet.
+    awaited: of a running gang, how many of the workers that it was given last have not come yet; of one that is moved,
+    how many members are not on their new nodes yet.
     saving: it is to be moved and has been asked for a checkpoint first; until the deadline or its word that it saved.
     retried: the plan, or the growth, has been tried once more.
     attempts, not_before: plans that failed in a row, of a running gang growths; and the end of the back-off, before
@@ -53,6 +54,7 @@ class Gang:
     misses: planned nodes in a row that kube-scheduler did not offer.
     scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
     turns: when the direction of resizing changed last (oldest first).
+    kept_at: when workers that it was told to give up were last given back to it, because none of them went.
     targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 
@@ -82,6 +84,7 @@ class Gang:
     grew: bool | None = None
     on_behalf_of: str = ""
     turns: tuple[float, ...] = ()
+    kept_at: float | None = None
     targets: tuple[int, ...] = ()
 
     @property

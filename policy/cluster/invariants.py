@@ -48,9 +48,9 @@ def _gangs(snapshot: Snapshot) -> Iterator[str]:
             yield f"{job.key}: planned members beyond its {gang.workers} workers, {gang.ps} ps, or not named by it"
         if gang.ps is not None and not job.ps_elastic and readable:
             yield f"{job.key}: a number of ps, which its kind does not change"
-        if gang.awaited and gang.state is not State.RUNNING:
-            yield f"{job.key}: {gang.awaited} workers of a growth awaited while {gang.state.value}"
-        if gang.awaited > gang.workers:
+        if gang.awaited and gang.state not in (State.RUNNING, State.MIGRATING):
+            yield f"{job.key}: {gang.awaited} members of a growth or a move awaited while {gang.state.value}"
+        if gang.awaited > gang.workers and gang.state is State.RUNNING:
             yield f"{job.key}: {gang.awaited} workers awaited of {gang.workers}"
         if not gang.held and (gang.window_ends, gang.hold_ends) != (None, None):
             yield f"{job.key}: a barrier window without a held bind"

@@ -42,7 +42,7 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
 
     def places(uid: str) -> tuple[Place, ...]:
         gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
-        moments = [turn + TURN_SECONDS for turn in gang.turns]
+        moments = [at + TURN_SECONDS for at in (*gang.turns, *([] if gang.kept_at is None else [gang.kept_at]))]
         if job is not None and is_filed(snapshot.index.waiting, uid):
             moments.append(job.arrival + patience)
         if gang.not_before:
@@ -206,8 +206,11 @@ class ElasticPass:
         gang = self.gangs.running(victim.uid)
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False
+        if gang.kept_at is not None and self.now - gang.kept_at < TURN_SECONDS:
+            return False  # whose workers did not go is left alone for a while, whoever asks
         turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS) if gang.turns else 0
-        return turns < TURNS or not self.snapshot.gang(job.uid).attempts
+        # Where the plan fails once more it is grown again: that turn counts beforehand.
+        return turns + 1 < TURNS or not self.snapshot.gang(job.uid).attempts
 
     def _plan(self, ask: Ask, offers: list[Offer]) -> Shrink | None:
         return plan_shrink(self.room, ask, offers, self._order, by_node=self._by_node)

@@ -10,8 +10,9 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.placement.holes import is_there
 from policy.transitions.arrivals import end_waiting
+from policy.transitions.freeing import end_freeing
 from policy.transitions.gangs import forget, give_up, job_of, refuse_held, rules_of
-from policy.transitions.migrate import leave, stay
+from policy.transitions.migrate import end_migration
 
 
 def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
@@ -55,11 +56,10 @@ def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list
     if job is not None and gang.state is State.RUNNING:
         return end_waiting(draft, job, gang, now, gives_back=gives_back)
     if job is not None and gang.state is State.MIGRATING:
-        if gang.saving:
-            leave(draft, gang, now)
-        else:
-            stay(draft, job, gang, now)
+        end_migration(draft, job, gang, now)
         return []
+    if gang.waits_for and gang.state is State.PLANNED:
+        return end_freeing(draft, gang, now)
     return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)
 
 

@@ -27,7 +27,7 @@ def migrate(draft: Draft, action: Migrate, now: float) -> None:
     deadline = now + (rules.checkpoint_seconds if saving else rules.freeing_seconds)
     gang = draft.gang(action.job_uid)
     name, nodes = plan_name(draft, now), dict(action.nodes)
-    move(draft, gang, Move.MIGRATE, nodes=nodes, plan=name, deadline=deadline, saving=saving)
+    move(draft, gang, Move.MIGRATE, nodes=nodes, plan=name, deadline=deadline, saving=saving, awaited=len(nodes))
 
 
 def leave(draft: Draft, gang: Gang, now: float) -> None:
@@ -41,13 +41,43 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
     if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps):
-        move(draft, gang, Move.COMPLETE, deadline=None, saving=False)
+        move(draft, gang, Move.COMPLETE, deadline=None, saving=False, awaited=0)
         await_rest(draft, job, now)
         return draft.gang(job.uid)
     nodes: dict[str, Node] = draft.read("nodes")
     targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
     usable = {name for name in targets if name in nodes and nodes[name].ready and not nodes[name].unschedulable}
-    return gang if usable == targets else stay(draft, job, gang, now)
+    if usable != targets:
+        return stay(draft, job, gang, now)
+    return _awaiting(draft, gang, len(gang.nodes) - len(arrived), now)
+
+
+def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
+    """With each member that arrives the others have their time anew: a budget may let them go one by one."""
+    if left >= gang.awaited:
+        return gang
+    deadline = gang.deadline if gang.saving else now + rules_of(draft).freeing_seconds
+    gang = replace(gang, awaited=left, deadline=deadline)
+    draft.put_gang(gang)
+    return gang
+
+
+def end_migration(draft: Draft, job: Job, gang: Gang, now: float) -> None:
+    """The time to save, or to move, is over. Who has been evicted may take as long as its training needs to end."""
+    if gang.saving:
+        leave(draft, gang, now)
+    elif _any_goes(draft, gang):
+        draft.put_gang(replace(gang, deadline=now + rules_of(draft).freeing_seconds))
+    else:
+        stay(draft, job, gang, now)
+
+
+def _any_goes(draft: Draft, gang: Gang) -> bool:
+    """Whether a member is on its way out of a node that can still tell that it is gone."""
+    pods, nodes = draft.read("pods"), draft.read("nodes")
+    members = (pods[uid] for uid in draft.read("members").get(gang.job_uid, {}).values())
+    going = (pod for pod in members if pod.terminating and pod.holds_room)
+    return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
 
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
@@ -55,7 +85,7 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else now + rules_of(draft).repair_seconds
     nodes = {**gang.nodes, **_places(draft, gang)}
-    move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, saving=False)
+    move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, saving=False, awaited=0)
     await_rest(draft, job, now)
     return draft.gang(job.uid)
 

@@ -174,11 +174,13 @@ def test_a_rigid_job_whose_member_is_restarted_keeps_its_room() -> None:
     assert world.over() == []
 
 
-def test_pods_that_never_go_the_plan_is_given_up_and_the_victim_grows_back_after_its_cool_down() -> None:
+def test_pods_that_never_go_the_claim_is_tried_once_more_and_then_the_workers_are_the_victims_again() -> None:
     world = full_of_light()
     world.submit(HEAVY)
+    world.pass_time(121)
+    assert (world.state("heavy"), world.gang("light").workers) == (State.PLANNED, 1)
     world.pass_time(119)
-    assert world.state("heavy") is State.PLANNED
+    assert (world.state("heavy"), world.gang("light").workers) == (State.PLANNED, 1)
     world.pass_time(2)
     assert (world.state("heavy"), world.reason("heavy")) == (State.WAITING, "BackingOff")
     assert world.gang("light").workers == 4

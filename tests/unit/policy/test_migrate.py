@@ -218,6 +218,33 @@ def test_past_the_deadline_half_a_gang_is_completed_where_its_pods_are() -> None
     assert world.state("a") is State.RUNNING
 
 
+def test_with_each_member_that_arrives_the_others_have_their_time_anew() -> None:
+    """A PodDisruptionBudget may let them go one by one: none is left behind for that."""
+    world = moved(running(), "n2")
+    for name in ("a-ps-0", "a-worker-0"):
+        world.pass_time(world.snapshot.rules.freeing_seconds - 10)
+        restart(world, name)
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n2", "worker-0": "n2"})
+
+
+def test_pods_that_take_long_to_end_are_waited_for() -> None:
+    world = moved(running(), "n2")
+    world.see(*(replace(pod, terminating=True) for pod in world.snapshot.pods_of("job-a")))
+    for _ in range(3):
+        world.pass_time(world.snapshot.rules.freeing_seconds)
+    assert world.state("a") is State.MIGRATING
+    restart(world, "a-ps-0")
+    restart(world, "a-worker-0")
+    assert (world.state("a"), world.plan("a")) == (State.RUNNING, {"ps-0": "n2", "worker-0": "n2"})
+
+
+def test_pods_that_end_on_a_node_that_is_silent_are_not() -> None:
+    world = moved(running(), "n2")
+    world.see(*(replace(pod, terminating=True) for pod in world.snapshot.pods_of("job-a")), node("n1", ready=False))
+    world.pass_time(world.snapshot.rules.freeing_seconds + 1)
+    assert world.state("a") is State.REPAIRING
+
+
 def test_past_the_deadline_a_gang_without_pods_queues_again() -> None:
     world = moved(running(), "n2")
     world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
