@@ -82,7 +82,10 @@ class Barrier(Section):
         default=30, description="A plan that is not bound, or a gang that lacks members, is given up after this long."
     )
     freeing_seconds: Seconds = Field(
-        default=120, description="A plan whose room others still hold, or a migration, is given up after this long."
+        default=120,
+        description="A plan whose room others still hold is made anew after this long without one of their pods gone, "
+        "and given up the second time if none of them is stopping; a migration is given up after this long without "
+        "an arrival or a pod that is stopping.",
     )
     growing_seconds: Seconds = Field(
         default=60,
