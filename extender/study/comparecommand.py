@@ -93,7 +93,8 @@ def record(plan: Plan, path: Path) -> None:
     at = scene(run.trace, run.seed, run.simulator)
     try:
         with path.open("wb") as file:
-            file.write(head(policy_of(run.policy, run.seed), Snapshot(rules=at.settings.rules)))
+            policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
+            file.write(head(policy, Snapshot(rules=at.settings.rules)))
             result_of(run, at, lambda step: file.write(line_of(step.at, step.events, step.effects)))
     except OSError as error:
         raise StudyError(f"--journal: {path}: {error.strerror}; name a file that can be written") from None

@@ -44,7 +44,9 @@ def _dragon_table_1(seed: int) -> Scene:
 def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> Scene:
     draw = oasis_jobs.Draw(jobs, servers, slots, min(slots, oasis_jobs.Draw(jobs).arrivals))
     slot = oasis_jobs.SLOT_SECONDS
-    settings = FluidSettings(speeds=Linear(), slot_seconds=slot, tick_seconds=slot / 10, horizon=2 * slots * slot)
+    settings = FluidSettings(  # as in the paper, nothing takes time but the training: a start would end in a later slot
+        speeds=Linear(), start_seconds=0.0, tick_seconds=slot / 10, horizon=2 * slots * slot
+    )
     return Scene(oasis_jobs.trace(draw, seed), settings)
 
 
@@ -84,7 +86,8 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
         found = replace(found, settings=replace(found.settings, speeds=speeds))
     if (may := dict(spec.parameters).get(MIGRATABLE)) is not None:
         found = replace(found, trace=_moved(found.trace, may, spec.text or spec.name))
-    return replace(found, settings=_changed(found.settings, mine | dict(simulator)))
+    settings = replace(found.settings, slot_seconds=found.trace.slot_seconds)
+    return replace(found, settings=_changed(settings, mine | dict(simulator)))
 
 
 def stamped(spec: Spec) -> Spec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ MARKS = {
 
 
 MORE = "values beyond the last column"
+SLOT = "slot_seconds"
 
 
 def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
@@ -101,15 +103,29 @@ def seeded(spec: Spec) -> bool:
     return SEED not in given and any(name in given for name in ("sample", "node_sample"))
 
 
-def _kohort(rows: Table, path: Path, nodes: Value = None, models: Collection[str] | None = None) -> Trace:
-    if nodes is None and path.suffix == ".json":
-        inside = _json(path)
-        held = nodes_of(_objects(path, inside["nodes"], "nodes")) if "nodes" in inside else ()
+def _kohort(
+    rows: Table,
+    path: Path,
+    nodes: Value = None,
+    slot_seconds: float | None = None,
+    models: Collection[str] | None = None,
+) -> Trace:
+    inside = _json(path) if path.suffix == ".json" else {}
+    if nodes is None and "nodes" in inside:
+        held = nodes_of(_objects(path, inside["nodes"], "nodes"))
     else:
         held = _nodes(path, nodes)
     if not held:
         raise refuse(f"{path}: nodes", nodes, "a file of nodes, or COUNTxCORESxGIB or COUNTxCORESxGIBxGPUS (3x10x32x1)")
-    return trace_of(rows, held, models)
+    slot = _slot(path, inside) if slot_seconds is None else float(slot_seconds)
+    return replace(trace_of(rows, held, models), slot_seconds=slot)
+
+
+def _slot(path: Path, inside: Any) -> float | None:
+    """What the JSON file says beside its nodes and jobs."""
+    if not isinstance(inside, dict) or SLOT not in inside:
+        return None
+    return Line(path.name, inside).number(SLOT, above=0.0)
 
 
 def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:

@@ -57,7 +57,7 @@ def trace(draw: Draw, seed: int) -> Trace:
         *(_server(chance, f"ps-{i:03d}", PS, PS_SERVER) for i in range(draw.servers)),
     )
     slots = sorted(_arrivals(chance, draw))
-    return Trace(nodes, tuple(_job(chance, draw, index, slot) for index, slot in enumerate(slots)))
+    return Trace(nodes, tuple(_job(chance, draw, index, slot) for index, slot in enumerate(slots)), SLOT_SECONDS)
 
 
 def _server(chance: random.Random, name: str, pool: str, shape: tuple[int, int, int]) -> Node:
@@ -174,7 +174,8 @@ def testbed(seed: int) -> Trace:
         *(_host(f"ps-{i}", PS, 8, 32, gpus=0) for i in range(2)),
     )
     slots = sorted(chance.randrange(9) for _ in range(12))
-    return Trace(nodes, tuple(_fitting(_testbed_job(chance, index, slot), nodes) for index, slot in enumerate(slots)))
+    jobs = (_fitting(_testbed_job(chance, index, slot), nodes) for index, slot in enumerate(slots))
+    return Trace(nodes, tuple(jobs), SLOT_SECONDS)
 
 
 def _fitting(spec: JobSpec, nodes: tuple[Node, ...]) -> JobSpec:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from extender.cli import commands
 from extender.study import cases, comparecommand, scenes
 from extender.study.comparison import Line
 from extender.study.files import Told
@@ -25,16 +23,7 @@ from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.traces import kod2
 from policy.systems import make_policy
 from policy.systems.kod2 import Gate, Kod2
-
-
-def kohort(*arguments: str) -> Result:
-    return CliRunner().invoke(commands.app, [arguments[0], "--workers", "1", *arguments[1:]])
-
-
-def answer(*arguments: str) -> Any:
-    result = kohort(*arguments, "--json", "-")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
+from tests.unit.study.asking import answer, kohort
 
 
 def test_simulate_prints_every_measure_over_the_seeds() -> None:
