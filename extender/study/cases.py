@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
+from extender.study.faultfiles import FAULTS
+from extender.study.named import Scene
 from extender.study.rows import Row
-from extender.study.scenes import SIM, Scene, scene
+from extender.study.scenes import SIM, scene
 from extender.study.slots import SLOT, has
 from extender.study.specs import SEED, Spec, Value
 from policy.sim.fluid.run import simulate
@@ -86,7 +88,7 @@ def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
     policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
-        return simulate(trace, policy, at.settings, on_step=on_step)
+        return simulate(trace, policy, at.settings, faults=at.faults, on_step=on_step)
     horizon = HORIZON if math.isinf(at.settings.horizon) else at.settings.horizon
     look = (lambda step, _: on_step(step)) if on_step is not None else None
     return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
@@ -97,6 +99,8 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
     told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
     if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
         raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
+    if at.faults:
+        raise refuse("--pods: the parameter", FAULTS, "none: faults befall the job-level simulator's cluster")
     if not isinstance(at.settings.speeds, Saturating):
         raise refuse(f"--pods: the speeds of {trace.label}", type(at.settings.speeds).__name__, Saturating.__name__)
 

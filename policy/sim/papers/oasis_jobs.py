@@ -49,6 +49,12 @@ class Draw:
     target: float = float(LONGEST)
 
 
+def tiny(jobs: int, servers: int, slots: int) -> Draw:
+    """An instance whose optimum can be found: few servers of either kind, jobs that end within half of its slots."""
+    arrivals, longest = max(1, round(0.6 * slots)), max(1, slots // 2)
+    return Draw(jobs, servers, slots, arrivals, chunks=12, longest=longest, fixed=6)
+
+
 def trace(draw: Draw, seed: int) -> Trace:
     """The trace of that seed: ``servers`` GPU servers for workers and as many for ps."""
     chance = random.Random(f"oasis/{seed}")

@@ -11,9 +11,9 @@ import pytest
 from extender.study import cases, comparecommand, scenes
 from extender.study.comparison import Line
 from extender.study.files import Told
+from extender.study.named import Scene
 from extender.study.plots import SHOWN, draw_comparison
 from extender.study.rows import code_version
-from extender.study.scenes import Scene
 from extender.study.specs import Spec, spec
 from extender.study.stats import Spread
 from policy.sim.fluid.run import simulate as simulate_fluid
