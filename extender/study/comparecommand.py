@@ -15,6 +15,7 @@ from extender.study.cases import policy_of, result_of
 from extender.study.comparison import Line, Plan, compare
 from extender.study.consoles import err, out
 from extender.study.errors import StudyError, refuse
+from extender.study.hints import hints
 from extender.study.pool import Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
@@ -63,6 +64,8 @@ def plan_of(
 
 def run(plan: Plan, where: Where, runner: Runner) -> None:
     """Run every case, show and write. Raises StudyError."""
+    for hint in hints(plan):
+        err().print(f"kohort: warning: {hint}", soft_wrap=True)
     plan.check_measure(where.measure)
     folder = files.folder(where.out) if where.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
