@@ -13,6 +13,7 @@ from extender.study.rows import Row
 from extender.study.scenes import SIM, scene
 from extender.study.slots import SLOT, has
 from extender.study.specs import SEED, Spec, Value
+from extender.study.speeds import name_of
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.speeds import Saturating
 from policy.sim.objects import KOHORT
@@ -102,7 +103,7 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
     if at.faults:
         raise refuse("--pods: the parameter", FAULTS, "none: faults befall the job-level simulator's cluster")
     if not isinstance(at.settings.speeds, Saturating):
-        raise refuse(f"--pods: the speeds of {trace.label}", type(at.settings.speeds).__name__, Saturating.__name__)
+        raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
 
 
 def measures(result: Result) -> dict[str, float]:

@@ -78,11 +78,15 @@ def _oasis_small(seed: int, jobs: int = 10, servers: int = 3, slots: int = 10) -
 
 
 def _in_slots(trace: Trace, slots: int) -> Scene:
-    """As in the paper nothing takes time but the training: after a start a job would end one slot later."""
+    """As in the paper nothing takes time but the training: after a start a job would end one slot later.
+
+    Jobs report at each slot: RRH would take what a paused one has done for undone. OASiS decides the same without.
+    """
     slot = oasis_jobs.SLOT_SECONDS
-    return Scene(
-        trace, FluidSettings(speeds=Linear(), start_seconds=0.0, tick_seconds=slot / 10, horizon=2 * slots * slot)
+    settings = FluidSettings(
+        speeds=Linear(), start_seconds=0.0, tick_seconds=slot / 10, report_seconds=slot, horizon=2 * slots * slot
     )
+    return Scene(trace, settings)
 
 
 NAMED: Mapping[str, Callable[..., Scene]] = {

@@ -44,8 +44,10 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
         found = replace(found, trace=_moved(found.trace, given[MIGRATABLE], spec.text or spec.name))
     if FAULTS in given:
         found = replace(found, faults=read_faults(str(given[FAULTS]), found.trace))
-    settings = replace(found.settings, slot_seconds=found.trace.slot_seconds)
-    return replace(found, settings=_changed(settings, mine | dict(simulator)))
+    settings = _changed(found.settings, mine | dict(simulator))
+    if settings.slot_seconds is None:
+        settings = replace(settings, slot_seconds=found.trace.slot_seconds)
+    return replace(found, settings=settings)
 
 
 def stamped(spec: Spec) -> Spec:

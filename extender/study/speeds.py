@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from extender.study.errors import StudyError, refuse
@@ -14,13 +14,18 @@ from policy.sim.fluid.step_times import Measured, step_times
 from policy.sim.traces import Trace, TraceError
 
 SPEEDS, STEP_TIMES = "speeds", "step_times"
-KINDS: Mapping[Value, Callable[[], Speeds]] = {
+KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "saturating": Saturating,
     "shared-links": SharedLinks,
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
 TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by kind: the models of its table
+
+
+def name_of(speeds: Speeds) -> str:
+    """The name by which a trace is given them."""
+    return next((str(name) for name, kind in KINDS.items() if isinstance(speeds, kind)), STEP_TIMES)
 
 
 def models_of(trace: Spec) -> frozenset[str] | None:

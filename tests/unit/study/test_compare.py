@@ -67,7 +67,7 @@ def test_the_pod_level_world_is_at_hand() -> None:
         ),
         "speeds that pods do not have": (
             ("--trace", "dragon-table-1"),
-            "--pods: the speeds of dragon-table-1: 'SharedLinks' is not allowed; allowed: Saturating",
+            "--pods: the speeds of dragon-table-1: 'shared-links' is not allowed; allowed: saturating",
         ),
     }.values(),
 )

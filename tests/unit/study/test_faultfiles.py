@@ -37,6 +37,14 @@ def test_every_fault_is_read_in_its_order(tmp_path: Path) -> None:
     )
 
 
+def test_the_example_in_the_documents_is_one(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "simulator.md").read_text(encoding="utf-8")
+    rows = text.partition(f"```csv\n{HEADER}")[2].partition("```")[0]
+    trace = faults(tmp_path, rows)
+    assert len(scene(spec(trace, ""), 0).faults) == rows.count("\n") == 3
+    assert mean("mean_jct_seconds", "kod2", trace) > mean("mean_jct_seconds", "kod2", "kod2")
+
+
 def test_they_befall_the_run(tmp_path: Path) -> None:
     plain = spreads("kod2", "kod2")
     assert plain["finished"]["mean"] == 10
