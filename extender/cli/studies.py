@@ -114,7 +114,9 @@ def simulate(
 ) -> None:
     """Run a trace under a policy and print every measure, over the seeds.
 
-    A trace is a named generator, or a file in Kohort's own format (docs/simulator.md), Philly's, Pollux's or openb's.
+    A trace is one of the papers' by name, or a file in Kohort's own format, Philly's, Pollux's or openb's;
+    docs/simulator.md has all of them. Any takes speeds=saturating|shared-links|shared-cpu|linear or step_times=FOLDER,
+    faults=FILE (what befalls nodes, pods and jobs), migratable=true and sim.NAME=VALUE.
     """
     with errors():
         from extender.study import comparecommand as command
@@ -154,6 +156,7 @@ def compare(
     """Print, for each trace and policy, the mean with p10-p90 and the paired difference to the first policy.
 
     30 seeds unless said; what has no chance in it is run once. With --out a run that was ended goes on from there.
+    Traces and their parameters are those of kohort simulate.
     """
     with errors():
         from extender.study import comparecommand as command

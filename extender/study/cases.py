@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
+from extender.study.faultfiles import FAULTS
+from extender.study.named import Scene
 from extender.study.rows import Row
-from extender.study.scenes import SIM, Scene, scene
+from extender.study.scenes import SIM, scene
+from extender.study.slots import SLOT, has
 from extender.study.specs import SEED, Spec, Value
+from extender.study.speeds import name_of
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.speeds import Saturating
 from policy.sim.objects import KOHORT
@@ -18,7 +22,7 @@ from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.report import Result
 from policy.sim.rivals import RIVALS
 from policy.sim.traces import rigid
-from policy.systems import SYSTEMS, built, make_policy
+from policy.systems import built, make_policy
 from policy.systems.base import Policy, draws
 
 PODS_HEED = frozenset({"patience", "horizon"})  # settings that the pod-level world has, too
@@ -50,15 +54,18 @@ def _text(spec: Spec) -> str:
     return f"{text} as {spec.contents}" if spec.contents else text
 
 
-def policy_of(spec: Spec, seed: int) -> Policy:
-    """The policy; one that draws gets the seed where none was given. Raises StudyError."""
-    system = SYSTEMS.get(spec.name.partition("+")[0])
-    drawn = system is not None and any(field.name == SEED for field in fields(system))
+def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Policy:
+    """The policy; one that draws gets the seed, and one that has slots their length, where none was given.
+
+    Raises StudyError.
+    """
+    told: dict[str, Value] = {SEED: seed} | ({SLOT: slot_seconds} if slot_seconds is not None else {})
+    ours = {name: value for name, value in told.items() if has(spec, name)}
     try:
         if spec.name in RIVALS:
             rival: Policy = built(spec.name, RIVALS[spec.name], dict(spec.given()))
             return rival
-        return make_policy(spec.name, **(spec.given(seed=seed) if drawn else spec.given()))
+        return make_policy(spec.name, **spec.given(**ours))
     except (TypeError, ValueError) as error:
         raise StudyError(f"--policy {spec.text or spec.name}: {error}; see docs/policies") from None
 
@@ -79,10 +86,10 @@ def run_one(run: Run) -> Row:
 
 def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
     """Run it. ``on_step`` sees every step."""
-    policy = policy_of(run.policy, run.seed)
+    policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
-        return simulate(trace, policy, at.settings, on_step=on_step)
+        return simulate(trace, policy, at.settings, faults=at.faults, on_step=on_step)
     horizon = HORIZON if math.isinf(at.settings.horizon) else at.settings.horizon
     look = (lambda step, _: on_step(step)) if on_step is not None else None
     return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
@@ -93,8 +100,10 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
     told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
     if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
         raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
+    if at.faults:
+        raise refuse("--pods: the parameter", FAULTS, "none: faults befall the job-level simulator's cluster")
     if not isinstance(at.settings.speeds, Saturating):
-        raise refuse(f"--pods: the speeds of {trace.label}", type(at.settings.speeds).__name__, Saturating.__name__)
+        raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
 
 
 def measures(result: Result) -> dict[str, float]:

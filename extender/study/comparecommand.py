@@ -15,6 +15,7 @@ from extender.study.cases import policy_of, result_of
 from extender.study.comparison import Line, Plan, compare
 from extender.study.consoles import err, out
 from extender.study.errors import StudyError, refuse
+from extender.study.hints import hints
 from extender.study.pool import Runner
 from extender.study.pool import run as run_cases
 from extender.study.rows import DoneRows, Row
@@ -63,6 +64,8 @@ def plan_of(
 
 def run(plan: Plan, where: Where, runner: Runner) -> None:
     """Run every case, show and write. Raises StudyError."""
+    for hint in hints(plan):
+        err().print(f"kohort: warning: {hint}", soft_wrap=True)
     plan.check_measure(where.measure)
     folder = files.folder(where.out) if where.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
@@ -93,7 +96,8 @@ def record(plan: Plan, path: Path) -> None:
     at = scene(run.trace, run.seed, run.simulator)
     try:
         with path.open("wb") as file:
-            file.write(head(policy_of(run.policy, run.seed), Snapshot(rules=at.settings.rules)))
+            policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
+            file.write(head(policy, Snapshot(rules=at.settings.rules)))
             result_of(run, at, lambda step: file.write(line_of(step.at, step.events, step.effects)))
     except OSError as error:
         raise StudyError(f"--journal: {path}: {error.strerror}; name a file that can be written") from None

@@ -10,6 +10,7 @@ from extender.study.errors import refuse
 from extender.study.pool import Case
 from extender.study.rows import Row
 from extender.study.scenes import scene, varies
+from extender.study.slots import SLOT, slot_on
 from extender.study.specs import Spec, Value
 from extender.study.stats import Difference, Spread, paired, spread
 
@@ -35,6 +36,7 @@ class Plan:
             policy_of(policy, self.seeds[0])
         for trace in self.traces:
             found = scene(trace, self.seeds[0], self.simulator)
+            self._simulator(trace)
             if self.pods:
                 check_pods(trace, self.simulator, found)
 
@@ -47,9 +49,14 @@ class Plan:
 
     def runs(self, policy: Spec, trace: Spec) -> list[Run]:
         """One for each seed; one alone where neither the trace nor the policy has chance in it."""
-        given = self.simulator, self.pods, self.jobs
+        given = self._simulator(trace), self.pods, self.jobs
         seeds = self.seeds if varies(trace) or follows_seed(policy) else self.seeds[:1]
         return [Run(policy, trace, seed, *given) for seed in seeds]
+
+    def _simulator(self, trace: Spec) -> tuple[tuple[str, Value], ...]:
+        """With the slot in which all policies' runs on that trace are measured."""
+        slot = slot_on(trace, self.seeds[0], self.simulator, self.policies)
+        return self.simulator if slot is None else ((SLOT, slot), *(one for one in self.simulator if one[0] != SLOT))
 
     def cases(self) -> list[Case]:
         """All, trace by trace and seed by seed, so that what belongs together is done together."""

@@ -16,5 +16,5 @@ def out() -> Console:
 
 
 def err() -> Console:
-    """For the progress bar."""
+    """For the progress bar, and for hints."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False)

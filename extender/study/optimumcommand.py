@@ -45,13 +45,11 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _row(asked: Asked, seed: int) -> Row:
     from policy.sim.optimum import TooLargeError, optimum
-    from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
+    from policy.sim.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
     from policy.sim.papers.oasis_world import oasis
     from policy.sim.papers.oasis_world import run as earn
 
-    arrivals = max(1, round(0.6 * asked.slots))
-    longest = max(1, asked.slots // 2)
-    drawn = trace(Draw(asked.jobs, asked.servers, asked.slots, arrivals, chunks=12, longest=longest, fixed=6), seed)
+    drawn = trace(tiny(asked.jobs, asked.servers, asked.slots), seed)
     try:
         best = optimum(drawn, SLOT_SECONDS, asked.slots, limit=asked.seconds)
     except TooLargeError as error:

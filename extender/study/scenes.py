@@ -2,65 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache, wraps
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from extender.study.errors import StudyError, refuse
-from extender.study.parameters import check
+from extender.study.faultfiles import FAULTS, read_faults
+from extender.study.named import NAMED, ONE, Scene, named
 from extender.study.rows import hash_of
 from extender.study.specs import Spec, Value
-from extender.study.tracefiles import files_of, measured_models, read_step_times, read_trace, seeded
+from extender.study.speeds import SPEEDS, STEP_TIMES, models_of, speeds_of
+from extender.study.tracefiles import files_of, read_trace, seeded
 from policy.sim.fluid.settings import NEVER, FluidSettings
-from policy.sim.fluid.speeds import Linear
-from policy.sim.papers import dragonworld, oasis_jobs, speconworld
-from policy.sim.traces import Trace, kod2
+from policy.sim.traces import Trace
 
 SIM = "sim."
-STEP_TIMES = "step_times"
 MIGRATABLE = "migratable"
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A trace and how it is run."""
-
-    trace: Trace
-    settings: FluidSettings
-
-
-@wraps(kod2)  # its parameters are the trace's
-def _kod2(seed: int, **parameters: Value) -> Scene:
-    return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
-
-
-def _dragon_table_1(seed: int) -> Scene:
-    del seed  # there is no chance in it
-    return Scene(dragonworld.table_1(), dragonworld.SETTINGS)
-
-
-def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> Scene:
-    draw = oasis_jobs.Draw(jobs, servers, slots, min(slots, oasis_jobs.Draw(jobs).arrivals))
-    slot = oasis_jobs.SLOT_SECONDS
-    settings = FluidSettings(speeds=Linear(), slot_seconds=slot, tick_seconds=slot / 10, horizon=2 * slots * slot)
-    return Scene(oasis_jobs.trace(draw, seed), settings)
-
-
-def _specon(seed: int, jobs: int = 20) -> Scene:
-    if jobs not in speconworld.MIXED:
-        raise refuse("jobs", jobs, " or ".join(map(str, speconworld.MIXED)))
-    return Scene(speconworld.trace_of(speconworld.MIXED[jobs], seed), speconworld.SETTINGS)
-
-
-NAMED: Mapping[str, Callable[..., Scene]] = {
-    "kod2": _kod2,
-    "dragon-table-1": _dragon_table_1,
-    "specon-mixed": _specon,
-    "oasis": _oasis,
-}
-ONE = frozenset({"dragon-table-1"})  # named, and without chance
+ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of any trace, beside ``sim.NAME``
 
 
 @lru_cache(maxsize=4)
@@ -68,23 +28,26 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     """The trace of that name or in that file, for that seed. Raises StudyError.
 
     simulator: settings of the job-level simulator (policy/sim/fluid/settings.py) that are plain numbers; they win over
-    the trace's own, its parameters ``sim.NAME``. A parameter ``step_times`` is a folder of measured step times;
-    ``migratable``: whether its jobs may be moved, whatever the trace itself says.
+    the trace's own, its parameters ``sim.NAME``. A parameter ``speeds`` names a speed model, ``step_times`` is a folder
+    of measured ones; ``faults``: a file of what befalls the cluster; ``migratable``: whether its jobs may be moved,
+    whatever the trace itself says.
     """
     mine = {name.removeprefix(SIM): value for name, value in spec.parameters if name.startswith(SIM)}
-    other = tuple(
-        one for one in spec.parameters if not one[0].startswith(SIM) and one[0] not in (STEP_TIMES, MIGRATABLE)
-    )
+    given = {name: value for name, value in spec.parameters if name in ANY}
+    other = tuple(one for one in spec.parameters if not one[0].startswith(SIM) and one[0] not in ANY)
     rest = replace(spec, parameters=other)
-    folder = dict(spec.parameters).get(STEP_TIMES)
-    models = None if folder is None else measured_models(str(folder), spec)
-    found = _named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed, models), FluidSettings())
-    if folder is not None:
-        speeds = read_step_times(str(folder), (job.model for job in found.trace.jobs), spec.text or spec.name)
+    models = models_of(spec)
+    found = named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed, models), FluidSettings())
+    if (speeds := speeds_of(spec, found.trace)) is not None:
         found = replace(found, settings=replace(found.settings, speeds=speeds))
-    if (may := dict(spec.parameters).get(MIGRATABLE)) is not None:
-        found = replace(found, trace=_moved(found.trace, may, spec.text or spec.name))
-    return replace(found, settings=_changed(found.settings, mine | dict(simulator)))
+    if MIGRATABLE in given:
+        found = replace(found, trace=_moved(found.trace, given[MIGRATABLE], spec.text or spec.name))
+    if FAULTS in given:
+        found = replace(found, faults=read_faults(str(given[FAULTS]), found.trace))
+    settings = _changed(found.settings, mine | dict(simulator))
+    if settings.slot_seconds is None:
+        settings = replace(settings, slot_seconds=found.trace.slot_seconds)
+    return replace(found, settings=settings)
 
 
 def stamped(spec: Spec) -> Spec:
@@ -105,14 +68,6 @@ def _moved(trace: Trace, may: Value, what: str) -> Trace:
 def varies(spec: Spec) -> bool:
     """Whether another seed is another trace."""
     return spec.name in NAMED.keys() - ONE or seeded(spec)
-
-
-def _named(spec: Spec, seed: int) -> Scene:
-    check(NAMED[spec.name], spec, spec.given())
-    try:
-        return NAMED[spec.name](seed, **spec.given())
-    except (TypeError, ValueError) as error:
-        raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None
 
 
 def _from_file(spec: Spec, seed: int, models: Collection[str] | None) -> Trace:

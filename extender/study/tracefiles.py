@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from extender.study.errors import StudyError, refuse
 from extender.study.parameters import check
 from extender.study.specs import SEED, Spec, Value
 from policy.cluster.model import Node
-from policy.sim.fluid.step_times import Measured, step_times
 from policy.sim.traces import Trace, TraceError, node
 from policy.sim.traces.openb import openb
 from policy.sim.traces.philly import philly
@@ -32,6 +32,7 @@ MARKS = {
 
 
 MORE = "values beyond the last column"
+SLOT = "slot_seconds"
 
 
 def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
@@ -41,7 +42,7 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     Parameters: ``format`` where the columns do not tell it, and those of the format's reader in policy/sim/traces.
     """
     path, parameters = Path(spec.name), spec.given()
-    rows = _table(path / "pods.csv" if path.is_dir() else path)
+    rows = table(path / "pods.csv" if path.is_dir() else path)
     kind = parameters.pop("format", None) or _format(path, rows)
     if kind not in READERS:
         raise refuse(f"{path}: format", kind, ", ".join(MARKS))
@@ -52,36 +53,13 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     try:
         return read(rows, path, **(ours | parameters))
     except TraceError as error:
-        raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
+        raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None
     except (TypeError, ValueError) as error:
         raise StudyError(f"{spec.text or spec.name}: {_said(error)}; see docs/simulator.md") from None
 
 
-def measured_models(folder: str, trace: Spec) -> frozenset[str]:
-    """The models that have a table in that folder; the trace may be there, too. Raises StudyError."""
-    own = Path(trace.name)
-    found = [path.stem for path in Path(folder).glob("*.csv") if not own.exists() or not path.samefile(own)]
-    if not found:
-        raise refuse(f"{trace.text or trace.name}: step_times", folder, "a folder with MODEL.csv for each model")
-    return frozenset(found)
-
-
-def read_step_times(folder: str, models: Iterable[str], what: str) -> Measured:
-    """The speeds of these models, from MODEL.csv in that folder. Raises StudyError."""
-    tables = {}
-    for model in sorted(set(models)):
-        if not model:
-            raise StudyError(f"{what}: step_times: the trace's jobs name no model; allowed: traces whose jobs do")
-        path = Path(folder) / f"{model}.csv"
-        try:
-            tables[model] = step_times(_table(path))
-        except TraceError as error:
-            raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
-    return Measured(tables)
-
-
 def files_of(spec: Spec) -> list[Path]:
-    """Every file that may be read for the trace: its rows, its nodes, the step times of its models."""
+    """Every file that may be read for the trace: its rows, its nodes, its faults, the step times of its models."""
     path, given = Path(spec.name), dict(spec.parameters)
     own = [
         path,
@@ -90,9 +68,10 @@ def files_of(spec: Spec) -> list[Path]:
         path.parent / "nodes.csv",
         path.parent / str(given.get("nodes")),
     ]
+    faults = [Path(str(given["faults"]))] if "faults" in given else []
     folder = given.get("step_times")
     speeds = sorted(Path(str(folder)).glob("*.csv")) if folder is not None else []
-    return [one for one in (*(own if path.exists() else ()), *speeds) if one.is_file()]
+    return [one for one in (*(own if path.exists() else ()), *faults, *speeds) if one.is_file()]
 
 
 def seeded(spec: Spec) -> bool:
@@ -101,15 +80,29 @@ def seeded(spec: Spec) -> bool:
     return SEED not in given and any(name in given for name in ("sample", "node_sample"))
 
 
-def _kohort(rows: Table, path: Path, nodes: Value = None, models: Collection[str] | None = None) -> Trace:
-    if nodes is None and path.suffix == ".json":
-        inside = _json(path)
-        held = nodes_of(_objects(path, inside["nodes"], "nodes")) if "nodes" in inside else ()
+def _kohort(
+    rows: Table,
+    path: Path,
+    nodes: Value = None,
+    slot_seconds: float | None = None,
+    models: Collection[str] | None = None,
+) -> Trace:
+    inside = _json(path) if path.suffix == ".json" else {}
+    if nodes is None and "nodes" in inside:
+        held = nodes_of(_objects(path, inside["nodes"], "nodes"))
     else:
         held = _nodes(path, nodes)
     if not held:
         raise refuse(f"{path}: nodes", nodes, "a file of nodes, or COUNTxCORESxGIB or COUNTxCORESxGIBxGPUS (3x10x32x1)")
-    return trace_of(rows, held, models)
+    slot = _slot(path, inside) if slot_seconds is None else float(slot_seconds)
+    return replace(trace_of(rows, held, models), slot_seconds=slot)
+
+
+def _slot(path: Path, inside: Any) -> float | None:
+    """What the JSON file says beside its nodes and jobs."""
+    if not isinstance(inside, dict) or SLOT not in inside:
+        return None
+    return Line(path.name, inside).number(SLOT, above=0.0)
 
 
 def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:
@@ -117,12 +110,12 @@ def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:
     if len(parts) in (3, 4) and all(part.isdigit() for part in parts):
         count, *shape = map(int, parts)
         return tuple(node(f"node-{index:0{len(str(count - 1))}d}", *shape) for index in range(count))
-    return nodes_of(_table(path.parent / str(nodes))) if nodes else ()
+    return nodes_of(table(path.parent / str(nodes))) if nodes else ()
 
 
 def _openb(rows: Table, path: Path, **given: Any) -> Trace:
     beside = path if path.is_dir() else path.parent
-    return openb(rows, _table(beside / "nodes.csv"), **given)
+    return openb(rows, table(beside / "nodes.csv"), **given)
 
 
 # By format: whose parameters it has, and how it is called.
@@ -144,7 +137,8 @@ def _format(path: Path, rows: Table) -> str:
     return found[0]
 
 
-def _table(path: Path) -> Table:
+def table(path: Path) -> Table:
+    """The rows of that file, one at least. Raises StudyError."""
     rows = _json_rows(path) if path.suffix == ".json" else _csv_rows(path)
     if not rows:
         raise StudyError(f"{path}: there is no row; allowed: one or more")
@@ -158,7 +152,7 @@ def _csv_rows(path: Path) -> Table:
             _once(path, list(reader.fieldnames or ()))
             return read_lines([(f"{path.name}, line {reader.line_num}", row) for row in reader], _whole)
     except TraceError as error:
-        raise StudyError(f"{path}: {_lines(error)}; see docs/simulator.md") from None
+        raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
 
@@ -216,6 +210,7 @@ def _said(error: BaseException) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
-def _lines(error: TraceError) -> str:
+def lines(error: TraceError) -> str:
+    """Several faults begin on a line of their own."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 DUST = 1e-9
+SLOT_SECONDS = 600.0  # the slot of utility curves, where nobody says how long it is
 
 MOST_TEXT = 4096  # characters of a job's history
 MOST_VALUE = 1e15

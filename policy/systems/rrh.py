@@ -14,7 +14,7 @@ from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
-from policy.cluster.training import Training, Utility
+from policy.cluster.training import SLOT_SECONDS, Training, Utility
 from policy.systems.bounds import above_0, from_0
 from policy.systems.queue import asked_workers
 from policy.systems.shares import Orders, Pools
@@ -36,7 +36,7 @@ class Chosen:
 class Rrh:
     """slot_seconds: of the utility curves. threshold: share of theta1 that a job's net utility must exceed."""
 
-    slot_seconds: float = 600.0
+    slot_seconds: float = SLOT_SECONDS
     threshold: float = 0.05
 
     def __post_init__(self) -> None:

@@ -11,10 +11,10 @@ from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import PS, WORKER, Node, Pod
 from policy.cluster.resources import NOTHING, Resources
 from policy.sim.fluid.flow import Doing, Work
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.fluid.speeds import Running
+from policy.sim.fluid.speeds import Running, Speeds
 from policy.sim.objects import JobSpec
 from policy.sim.report import JobOutcome, Result, Use
+from policy.sim.slots import delay
 from policy.sim.traces import Trace
 
 
@@ -35,8 +35,8 @@ class Record:
 class Meter:
     """Integrates room over time, from the first arrival on. ``take`` facts as they are made; then ``look``."""
 
-    def __init__(self, trace: Trace, start: float, settings: FluidSettings) -> None:
-        self._trace, self._start, self._settings = trace, start, settings
+    def __init__(self, trace: Trace, start: float, speeds: Speeds, slot_seconds: float) -> None:
+        self._trace, self._start, self._speeds, self._slot = trace, start, speeds, slot_seconds
         self._at = self._first = start + min((job.arrival for job in trace.jobs), default=0.0)
         self._largest = max(
             trace.nodes, key=lambda node: (node.allocatable["cpu"], node.name), default=Node("", NOTHING)
@@ -133,7 +133,7 @@ class Meter:
         """The job has ended, or the run has before it. ``how``: finished, terminated or rejected."""
         record, spec = self._records.pop(uid, None) or Record(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
-        delay = (now - self._start - spec.arrival) / self._settings.slot_seconds
+        late = delay(self._start + spec.arrival, now, self._slot)
         self._outcomes[uid] = JobOutcome(
             name=spec.name,
             arrival=spec.arrival,
@@ -149,8 +149,8 @@ class Meter:
             scaling_seconds=work.seconds[Doing.SCALING],
             running_seconds=work.seconds[Doing.COMPUTING],
             ideal_seconds=self._ideal(spec),
-            utility=curve.at(delay) if curve is not None else None,
-            lateness=delay - curve.target if curve is not None else None,
+            utility=curve.at(late) if curve is not None else None,
+            lateness=late - curve.target if curve is not None else None,
         )
 
     def _ideal(self, spec: JobSpec) -> float:
@@ -158,7 +158,7 @@ class Meter:
         node = self._largest
         here = {role: (node.name,) * sum(r.replicas for r in spec.roles if r.name == role) for role in (WORKER, PS)}
         alone = {"": Running(spec, here[WORKER], here[PS])}
-        rate = self._settings.speeds.rates(alone, {node.name: node})[""]
+        rate = self._speeds.rates(alone, {node.name: node})[""]
         return spec.work_seconds / rate if rate > 0 else math.inf
 
     def result(self, policy: str, now: float) -> Result:

@@ -25,6 +25,7 @@ from policy.sim.objects import JobSpec
 from policy.sim.pods.run import START
 from policy.sim.pods.service import Step
 from policy.sim.report import Result
+from policy.sim.slots import slot_of
 from policy.sim.traces import Trace
 from policy.step import step
 from policy.systems.base import Foresees, Policy, next_moment
@@ -68,7 +69,7 @@ class Run:
         self._events: Engine[Do] = Engine()  # what happens by itself
         self._clock: Engine[Do] = Engine()  # ticks, deadlines, reports: nothing happens but that we look
         self._flow = Flow(settings, self._events, self._finish)
-        self._meter = Meter(trace, START, settings)
+        self._meter = Meter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []

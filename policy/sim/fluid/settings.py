@@ -20,7 +20,7 @@ class FluidSettings:
     report_seconds: all gangs that compute report their loss and their share of work at each multiple; None: no reports.
     patience: a job that holds pods for so long without computing is ended, and counts with that time; None: never.
     horizon: when the run ends. quiet_seconds: a run ends early when for so long nothing happened but ticks.
-    slot_seconds: the slot in which utility curves count a job's delay.
+    slot_seconds: the slot in which utility curves count a job's delay; None: the trace's own, else the policy's.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -34,14 +34,14 @@ class FluidSettings:
     patience: float | None = None
     horizon: float = math.inf
     quiet_seconds: float = 7200.0
-    slot_seconds: float = 1.0
+    slot_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("tick_seconds", "report_seconds", "patience", "quiet_seconds", "slot_seconds", "horizon"):
             value = getattr(self, name)
             if not (value is None and name in NEVER) and not value > 0:
                 raise ValueError(f"{name} is {value!r}, must be above 0")
-        if math.isinf(self.slot_seconds):
+        if self.slot_seconds is not None and math.isinf(self.slot_seconds):
             raise ValueError(f"slot_seconds is {self.slot_seconds!r}, must be finite")
         for name in [f.name for f in fields(self) if f.name in COSTS]:
             value = getattr(self, name)
@@ -49,5 +49,5 @@ class FluidSettings:
                 raise ValueError(f"{name} is {value!r}, must be 0 or more, and finite")
 
 
-NEVER = frozenset({"report_seconds", "patience"})  # those that may be None
+NEVER = frozenset({"report_seconds", "patience", "slot_seconds"})  # those that may be None
 COSTS = frozenset({"start_seconds", "grow_seconds", "shrink_seconds", "migrate_seconds"})

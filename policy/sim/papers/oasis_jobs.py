@@ -49,6 +49,12 @@ class Draw:
     target: float = float(LONGEST)
 
 
+def tiny(jobs: int, servers: int, slots: int) -> Draw:
+    """An instance whose optimum can be found: few servers of either kind, jobs that end within half of its slots."""
+    arrivals, longest = max(1, round(0.6 * slots)), max(1, slots // 2)
+    return Draw(jobs, servers, slots, arrivals, chunks=12, longest=longest, fixed=6)
+
+
 def trace(draw: Draw, seed: int) -> Trace:
     """The trace of that seed: ``servers`` GPU servers for workers and as many for ps."""
     chance = random.Random(f"oasis/{seed}")
@@ -57,7 +63,7 @@ def trace(draw: Draw, seed: int) -> Trace:
         *(_server(chance, f"ps-{i:03d}", PS, PS_SERVER) for i in range(draw.servers)),
     )
     slots = sorted(_arrivals(chance, draw))
-    return Trace(nodes, tuple(_job(chance, draw, index, slot) for index, slot in enumerate(slots)))
+    return Trace(nodes, tuple(_job(chance, draw, index, slot) for index, slot in enumerate(slots)), SLOT_SECONDS)
 
 
 def _server(chance: random.Random, name: str, pool: str, shape: tuple[int, int, int]) -> Node:
@@ -174,7 +180,8 @@ def testbed(seed: int) -> Trace:
         *(_host(f"ps-{i}", PS, 8, 32, gpus=0) for i in range(2)),
     )
     slots = sorted(chance.randrange(9) for _ in range(12))
-    return Trace(nodes, tuple(_fitting(_testbed_job(chance, index, slot), nodes) for index, slot in enumerate(slots)))
+    jobs = (_fitting(_testbed_job(chance, index, slot), nodes) for index, slot in enumerate(slots))
+    return Trace(nodes, tuple(jobs), SLOT_SECONDS)
 
 
 def _fitting(spec: JobSpec, nodes: tuple[Node, ...]) -> JobSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 from policy.cluster.model import PS, WORKER
@@ -11,7 +12,7 @@ from policy.sim.objects import JobObject, job_fact
 from policy.sim.optimum import Optimum, optimum
 from policy.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row, best, mean
 from policy.sim.papers.oasis_figures import draw_optimum
-from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, blind, trace
+from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, blind, tiny, trace
 from policy.sim.papers.oasis_world import oasis, run
 from policy.sim.pods.run import START
 from policy.sim.traces import Trace
@@ -24,10 +25,9 @@ SLOTS = 10
 JOBS = 10
 # Servers for workers and as many for ps; and, at 3 + 3, the range of priorities.
 CASES: dict[str, Draw] = {
-    **{f"{n}+{n}": Draw(JOBS, n, SLOTS, arrivals=6, chunks=12, longest=5, fixed=6) for n in (2, 3, 4)},
-    **{f"1-{most}": Draw(JOBS, 3, SLOTS, arrivals=6, chunks=12, longest=5, fixed=6, priority=(1.0, most))
-       for most in (10, 50)},
-}  # fmt: skip
+    **{f"{n}+{n}": tiny(JOBS, n, SLOTS) for n in (2, 3, 4)},
+    **{f"1-{most}": replace(tiny(JOBS, 3, SLOTS), priority=(1.0, most)) for most in (10, 50)},
+}
 WRONG = (0.1, 0.5, 2.0, 10.0)
 SECONDS, GAP = 20.0, 0.01  # of solving
 

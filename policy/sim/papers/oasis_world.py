@@ -6,7 +6,6 @@ complete within the timespan is worth nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from policy.cluster.snapshot import Rules
@@ -19,6 +18,7 @@ from policy.sim.papers.oasis_jobs import SLOT_SECONDS
 from policy.sim.pods.run import START
 from policy.sim.report import JobOutcome, Result
 from policy.sim.rivals.dorm import Dorm
+from policy.sim.slots import completion, delay
 from policy.sim.traces import Trace
 from policy.systems.backfill import FifoBackfill
 from policy.systems.base import Policy
@@ -26,8 +26,6 @@ from policy.systems.baselines import Fifo
 from policy.systems.drf import Drf
 from policy.systems.oasis import Oasis
 from policy.systems.rrh import Rrh
-
-LATE = 1e-6  # slots: work that flows at a rate may end a rounding after its slot
 
 
 def oasis(slots: int, **parameters: object) -> Oasis:
@@ -56,7 +54,7 @@ def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Ear
     """``drain``: go on until every job has ended, so that all have a lateness; utility still counts to T only."""
     settings = FluidSettings(
         rules=Rules(largest_gang=10_000), speeds=Linear(), start_seconds=0.0, tick_seconds=SLOT_SECONDS,
-        report_seconds=SLOT_SECONDS if isinstance(policy, Rrh) else None, slot_seconds=SLOT_SECONDS,
+        report_seconds=SLOT_SECONDS if isinstance(policy, Rrh) else None,
         horizon=(20 if drain else 1) * slots * SLOT_SECONDS, quiet_seconds=2 * slots * SLOT_SECONDS,
     )  # fmt: skip
     return earned(trace, simulate(trace, policy, settings), slots)
@@ -65,19 +63,15 @@ def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Ear
 def earned(trace: Trace, result: Result, slots: int) -> Earned:
     """What the run was worth."""
     specs = {job.name: job for job in trace.jobs}
-    done = {job.name: _completion(job) for job in result.jobs if job.finished}
-    worth = sum(_curve(specs[name]).at(slot - arrival(specs[name])) for name, slot in done.items() if slot < slots)
-    late = {name: slot - arrival(specs[name]) - _curve(specs[name]).target for name, slot in done.items()}
-    return Earned(worth, late, result.rejected, sum(1 for slot in done.values() if slot < slots))
+    done = [job for job in result.jobs if job.finished]
+    intime = [job for job in done if completion(job.ended, SLOT_SECONDS) < slots]
+    worth = sum(_curve(specs[job.name]).at(_delay(job)) for job in intime)
+    late = {job.name: _delay(job) - _curve(specs[job.name]).target for job in done}
+    return Earned(worth, late, result.rejected, len(intime))
 
 
-def arrival(job: JobSpec) -> int:
-    """The slot of its submission."""
-    return math.floor(job.arrival / SLOT_SECONDS + LATE)
-
-
-def _completion(job: JobOutcome) -> int:
-    return math.ceil(job.ended / SLOT_SECONDS - LATE) - 1
+def _delay(job: JobOutcome) -> int:
+    return delay(job.arrival, job.ended, SLOT_SECONDS)
 
 
 def _curve(job: JobSpec) -> Utility:

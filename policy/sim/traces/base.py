@@ -16,10 +16,14 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Nodes, and jobs by their arrival (seconds after the start)."""
+    """Nodes, and jobs by their arrival (seconds after the start).
+
+    slot_seconds: the slot in which its utility curves count a delay; None: it does not say.
+    """
 
     nodes: tuple[Node, ...]
     jobs: tuple[JobSpec, ...]
+    slot_seconds: float | None = None
 
 
 def node(name: str, cores: int, memory_gib: int, gpus: int = 0) -> Node:

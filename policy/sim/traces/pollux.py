@@ -15,7 +15,7 @@ from policy.cluster.model import WORKER, Role
 from policy.sim.objects import JobSpec
 from policy.sim.traces.base import GPU, Trace, node, pod_requests
 from policy.sim.traces.checks import checked
-from policy.sim.traces.reading import Line, Table, read
+from policy.sim.traces.reading import Line, Table, TraceError, read
 from policy.sim.traces.scale import elastic, to_load
 
 NODES = 16
@@ -44,6 +44,8 @@ def pollux(
 ) -> Trace:
     """The jobs on so many nodes of 4 GPUs; load: as in Philly; models: as in Kohort's own format. Raises TraceError."""
     known = {name: one for name, one in APPLICATIONS.items() if models is None or name in models}
+    if not known:
+        raise TraceError([f"application: none of {', '.join(APPLICATIONS)} has a speed; allowed: speeds that know one"])
     jobs = read(table, lambda line: (line.where, _job(line, known)))
     cluster = [node(f"node-{index:02d}", 48, 192, 4) for index in range(nodes)]
     return to_load(checked(cluster, jobs), load, GPU)

@@ -94,6 +94,17 @@ class Line:
             raise FieldError(self.where, name, text, " or ".join(choices))
         return choices[text]
 
+    def pairs(self, name: str) -> dict[str, str]:
+        """``KEY=VALUE``, several apart by ``;``. In JSON also an object."""
+        given, allowed = self.values.get(name), "KEY=VALUE, several apart by ';'"
+        if isinstance(given, Mapping):
+            parts = [(str(key), "=", str(value)) for key, value in given.items()]
+        else:
+            parts = [part.strip().partition("=") for part in self.text(name).split(";")]
+        if any(not (key and sign) for key, sign, _ in parts) or len({key for key, _, _ in parts}) < len(parts):
+            raise FieldError(self.where, name, given, f"{allowed}, each key once")
+        return {key: value for key, _, value in parts}
+
     def only(self, known: Collection[str]) -> None:
         """Refuse a column that nothing would read."""
         for name, value in self.values.items():

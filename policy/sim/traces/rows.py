@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from policy.cluster.model import PS, WORKER, Node, Role
-from policy.cluster.resources import Resources
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Node, Role
+from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Goal, Training, Utility
 from policy.sim.objects import CleanPods, JobSpec
 from policy.sim.traces.base import GPU, PODS_PER_NODE, Trace
@@ -24,11 +24,12 @@ TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
     "goal", *UTILITY,
 )  # fmt: skip
+WORKER_SELECTOR, PS_SELECTOR = SELECTORS = ("worker_node_selector", "ps_node_selector")
 OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model", "decay",
-    "migratable", *TRAINING,
+    "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
-NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods")
+NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods", "gbps", "labels")
 
 
 def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
@@ -59,8 +60,15 @@ def _row(job: JobSpec) -> dict[str, object]:
         "model": job.model,
         "decay": job.decay,
         "migratable": job.migratable,
+        "ps_elastic": job.ps_elastic,
+        WORKER_SELECTOR: _selector_text(worker),
+        PS_SELECTOR: _selector_text(server) if server else "",
         **(_training_row(job.training) if job.training else {}),
     }
+
+
+def _selector_text(role: Role) -> str:
+    return ";".join(f"{key}={value}" for key, value in role.constraints.node_selector)
 
 
 def _training_row(training: Training) -> dict[str, object]:
@@ -104,8 +112,11 @@ def _node(line: Line) -> Node:
     line.only(NODE_COLUMNS)
     pods = line.count("pods", least=1) if line.has("pods") else PODS_PER_NODE
     amounts = {"cpu": line.count("cpu_millicores"), "memory": line.count("memory_bytes"), "pods": pods}
-    gpus = line.count("gpus") if line.has("gpus") else 0
-    return Node(line.text("name"), Resources(amounts | ({GPU: gpus} if gpus else {})))
+    more = {GPU: line.count("gpus") if line.has("gpus") else 0}
+    more[BANDWIDTH] = round(1000 * line.number("gbps", above=0)) if line.has("gbps") else 0
+    labels = line.pairs("labels") if line.has("labels") else {}
+    amounts |= {name: amount for name, amount in more.items() if amount}
+    return Node(line.text("name"), Resources(amounts), labels=labels)
 
 
 def _job(line: Line, models: Collection[str] | None) -> JobSpec:
@@ -114,9 +125,12 @@ def _job(line: Line, models: Collection[str] | None) -> JobSpec:
     workers = line.count("workers", least=least, bound="min_workers")
     most = line.count("max_workers", least=workers, bound="workers")
     gpus = line.count("worker_gpus") if line.has("worker_gpus") else 0
-    worker = Role(WORKER, workers, _requests(line, "worker", gpus))
+    worker = Role(WORKER, workers, _requests(line, "worker", gpus), _constraints(line, WORKER_SELECTOR))
     servers = line.count("ps") if line.has("ps") else 0
-    roles = (Role(PS, servers, _requests(line, "ps", 0)), worker) if servers else (worker,)
+    if not servers and line.has(PS_SELECTOR):
+        raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
+    server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
+    roles = (server, worker) if server else (worker,)
     blank = JobSpec("", (), 0, 0, 0.0)  # the defaults
     return JobSpec(
         name=line.text("name"),
@@ -132,6 +146,7 @@ def _job(line: Line, models: Collection[str] | None) -> JobSpec:
         decay=line.number("decay") if line.has("decay") else blank.decay,
         training=_training(line) if any(line.has(name) for name in TRAINING) else None,
         migratable=line.truth("migratable") if line.has("migratable") else blank.migratable,
+        ps_elastic=line.truth("ps_elastic") if line.has("ps_elastic") else blank.ps_elastic,
     )
 
 
@@ -145,6 +160,10 @@ def _model(line: Line, models: Collection[str] | None) -> str:
 def _requests(line: Line, role: str, gpus: int) -> Resources:
     amounts = {"cpu": line.count(f"{role}_millicores"), "memory": line.count(f"{role}_memory_bytes"), "pods": 1}
     return Resources(amounts | ({GPU: gpus} if gpus else {}))
+
+
+def _constraints(line: Line, name: str) -> Constraints:
+    return Constraints(node_selector=tuple(sorted(line.pairs(name).items()))) if line.has(name) else ANYWHERE
 
 
 def _training(line: Line) -> Training:

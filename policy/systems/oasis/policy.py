@@ -15,6 +15,7 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job, lives
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import barred
 from policy.systems.base import Drift, Parts, Promised
 from policy.systems.bounds import above_0, from_0, share
@@ -44,7 +45,7 @@ class Oasis:
     known: jobs that the bounds U and L take for granted; without them they come from the jobs seen in the last T slots.
     """
 
-    slot_seconds: float = 600.0
+    slot_seconds: float = SLOT_SECONDS
     horizon: int = 100
     end: float = math.inf
     floor: Floor = Floor.RATIO

@@ -297,7 +297,7 @@ def test_a_policy_that_never_rests_is_told_by_name() -> None:
 
 def test_utility_is_the_curve_at_the_delay_in_slots() -> None:
     curve = Utility(value=80.0, steepness=1.0, target=8.0)
-    job = fixed("a", 1, ps=0, work=100.0, training=Training(utility=curve))
+    job = fixed("a", 1, ps=0, work=100.5, training=Training(utility=curve))
     result = run(cluster(job), replace(AT_ONCE, slot_seconds=10.0))
     assert result.total_utility == pytest.approx(80.0 / (1 + math.exp(2.0)))
     assert only(result).lateness == pytest.approx(2.0)

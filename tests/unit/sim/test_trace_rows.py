@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from policy.cluster.model import PS, WORKER, Constraints
+from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Goal, Training, Utility
 from policy.sim.traces import TraceError, kod2, node
 from policy.sim.traces.reading import numbered
@@ -41,6 +43,14 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a negative request": ({"ps_millicores": -1}, "ps_millicores: -1 is not allowed; allowed: a whole number of at"),
     "no such clean-up": ({"clean_pods": "Some"}, "clean_pods: 'Some' is not allowed; allowed: None or Running or All"),
     "neither yes nor no": ({"migratable": "perhaps"}, "migratable: 'perhaps' is not allowed; allowed: true or"),
+    "a selector for no ps": (
+        {"ps": 0, "ps_node_selector": "a=b"},
+        "ps_node_selector: 'a=b' is not allowed; allowed: nothing, as the job has no ps",
+    ),
+    "half a label": (
+        {"worker_node_selector": "pool"},
+        "worker_node_selector: 'pool' is not allowed; allowed: KEY=VALUE, several apart by ';', each key once",
+    ),
     "a column is missing": ({"arrival_seconds": None}, "arrival_seconds: this column is missing; allowed: a row with"),
     "a value is missing": ({"workers": ""}, "workers: '' is not allowed; allowed: a value"),
     "a column too many": ({"gang": 1}, "gang: 1 is not allowed; allowed: these columns: all_reduce, "),
@@ -89,6 +99,34 @@ def test_what_oasis_and_specon_need_is_read_back_too() -> None:
     assert jobs_of(numbered(json.loads(json.dumps(rows([job]))))) == (job,)
     in_words = {name: str(value) for name, value in rows([job])[0].items()}
     assert jobs_of(numbered([in_words])) == (job,)
+
+
+def test_pools_and_bandwidth_are_read_back_too() -> None:
+    pool = {role: Constraints(node_selector=(("kohort.dev/pool", role), ("zone", "a"))) for role in (PS, WORKER)}
+    job = kod2(1).jobs[0]
+    job = replace(job, ps_elastic=True, roles=tuple(replace(r, constraints=pool[r.name]) for r in job.roles))
+    assert jobs_of(numbered(rows([job]))) == (job,)
+    asked = {"worker_node_selector": {"zone": "a", "kohort.dev/pool": WORKER}}  # in JSON
+    assert jobs_of(numbered([{**rows([job])[0], **asked}])) == (job,)
+    row = {"name": "a", "cpu_millicores": "10000", "memory_bytes": str(32 << 30), "gbps": "12.5", "labels": "a=b; c="}
+    (made,) = nodes_of(numbered([row]))
+    assert made.labels == {"a": "b", "c": ""}
+    assert made.allocatable[BANDWIDTH] == 12_500
+    assert nodes_of(numbered([{**row, "gbps": "", "labels": ""}])) == (node("a", 10, 32),)
+
+
+def test_a_pool_that_no_node_is_in_is_refused() -> None:
+    nodes = nodes_of(numbered([{"name": "a", "cpu_millicores": 90_000, "memory_bytes": 1 << 38, "labels": "pool=w"}]))
+    assert trace_of(numbered([{**GOOD, "worker_node_selector": "pool=w"}]), nodes).nodes == nodes
+    assert "min_workers: " in fault({"worker_node_selector": "pool=x"}, nodes=nodes)
+
+
+@pytest.mark.parametrize("labels", ["a", "=b", "a=b;", "a=b;a=c"])
+def test_labels_that_are_none_are_refused(labels: str) -> None:
+    said = f"labels: {labels!r} is not allowed; allowed: KEY=VALUE, several apart by ';', each key once"
+    with pytest.raises(TraceError) as error:
+        nodes_of(numbered([{"name": "a", "cpu_millicores": 1, "memory_bytes": 1, "labels": labels}]))
+    assert said in str(error.value)
 
 
 def test_rows_of_nodes() -> None:

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from extender.cli import commands
 from extender.study import cases, comparecommand, scenes
 from extender.study.comparison import Line
 from extender.study.files import Told
+from extender.study.named import Scene
 from extender.study.plots import SHOWN, draw_comparison
 from extender.study.rows import code_version
-from extender.study.scenes import Scene
 from extender.study.specs import Spec, spec
 from extender.study.stats import Spread
 from policy.sim.fluid.run import simulate as simulate_fluid
@@ -25,16 +23,7 @@ from policy.sim.pods.run import simulate as simulate_pods
 from policy.sim.traces import kod2
 from policy.systems import make_policy
 from policy.systems.kod2 import Gate, Kod2
-
-
-def kohort(*arguments: str) -> Result:
-    return CliRunner().invoke(commands.app, [arguments[0], "--workers", "1", *arguments[1:]])
-
-
-def answer(*arguments: str) -> Any:
-    result = kohort(*arguments, "--json", "-")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
+from tests.unit.study.asking import answer, kohort
 
 
 def test_simulate_prints_every_measure_over_the_seeds() -> None:
@@ -78,7 +67,7 @@ def test_the_pod_level_world_is_at_hand() -> None:
         ),
         "speeds that pods do not have": (
             ("--trace", "dragon-table-1"),
-            "--pods: the speeds of dragon-table-1: 'SharedLinks' is not allowed; allowed: Saturating",
+            "--pods: the speeds of dragon-table-1: 'shared-links' is not allowed; allowed: saturating",
         ),
     }.values(),
 )

@@ -8,8 +8,15 @@ import pytest
 from extender.study.errors import StudyError
 from extender.study.specs import Spec, spec
 from extender.study.tracefiles import read_trace, seeded
+from policy.cluster.resources import BANDWIDTH
+from policy.sim.fluid.run import simulate
+from policy.sim.fluid.settings import FluidSettings
+from policy.sim.fluid.speeds import Linear
+from policy.sim.papers import oasis_jobs
 from policy.sim.traces import Trace, kod2, node
+from policy.sim.traces.base import GPU
 from policy.sim.traces.rows import rows
+from policy.systems.oasis import Oasis
 
 JOBS = """name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds
 first,0,2,1,4,1000,1024,100
@@ -41,6 +48,28 @@ def test_kohorts_own_json(tmp_path: Path) -> None:
     both = json.dumps({"nodes": shapes, "jobs": rows(given.jobs)})
     assert read(tmp_path, both, name="t.json") == given
     assert read(tmp_path, json.dumps(rows(given.jobs)), ",nodes=3x10x32x1", name="t.json") == given
+
+
+def test_oasis_own_trace_can_be_written_to_files(tmp_path: Path) -> None:
+    """Its two pools, bandwidth and curves; disks alone have no column, and restrict nobody here."""
+    drawn = oasis_jobs.trace(oasis_jobs.tiny(10, 3, 10), 1)
+    shapes = [
+        {
+            "name": one.name,
+            "cpu_millicores": one.allocatable["cpu"],
+            "memory_bytes": one.allocatable["memory"],
+            "gpus": one.allocatable[GPU],
+            "gbps": one.allocatable[BANDWIDTH] / 1000,
+            "labels": dict(one.labels),
+        }
+        for one in drawn.nodes
+    ]
+    text = json.dumps({"slot_seconds": drawn.slot_seconds, "nodes": shapes, "jobs": rows(drawn.jobs)})
+    found = read(tmp_path, text, name="t.json")
+    settings = FluidSettings(speeds=Linear(), start_seconds=0.0, tick_seconds=4000.0)
+    same, other = (simulate(trace, Oasis(slot_seconds=4000.0), settings) for trace in (drawn, found))
+    assert other.total_utility == same.total_utility > 0
+    assert [job.ended for job in other.jobs] == [job.ended for job in same.jobs]
 
 
 def test_other_formats_are_known_by_their_columns(tmp_path: Path) -> None:
