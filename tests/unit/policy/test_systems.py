@@ -29,6 +29,22 @@ BAD = {
         {},
         "specon: 'specon' cannot move its jobs; allowed are guests",
     ),
+    "the same by two names": (
+        "kod2",
+        {"cooldown": 1, "cooldown_seconds": 2},
+        "kod2: cooldown_seconds is given twice, also as cooldown",
+    ),
+    "a name with a unit of another system": (
+        "fifo-pod",
+        {"cooldown_seconds": 1},
+        "fifo-pod has no parameter 'cooldown_seconds'; it has retry, seed",
+    ),
+    "what there is, by the names with units": (
+        "drs",
+        {"patience": 1},
+        "drs has no parameter 'patience'; it has behind_head, by_node, cooldown_seconds, in_turns, requirement, "
+        "restart_seconds, scale_up, slot_seconds, victims, worth",
+    ),
     "a truth value is no number": ("kod2", {"cooldown": True}, "kod2: cooldown is True, must be of type float"),
 }
 
@@ -44,6 +60,13 @@ def test_make_policy_from_plain_values() -> None:
     assert make_policy("kod2", gate="strict", cooldown=5) == Kod2(gate=Gate.STRICT, cooldown=5.0)
     assert make_policy("fifo-pod", retry="random", seed=7) == FifoPod(Retry.RANDOM, 7)
     assert {make_policy(name).name for name in SYSTEMS} == set(SYSTEMS)
+
+
+def test_a_parameter_has_the_name_with_its_unit_everywhere() -> None:
+    """As the section kod2 of the settings has it; the systems' own, shorter names are taken, too."""
+    long = make_policy("kod2", starve_limit_seconds=90, cooldown_seconds=5)
+    assert long == make_policy("kod2", starve_limit=90, cooldown=5) == Kod2(starve_limit=90.0, cooldown=5.0)
+    assert make_policy("drs+specon", cooldown_seconds=7) == make_policy("drs+specon", cooldown=7)
 
 
 def test_fifo_pod_places_half_jobs_which_hold_their_room() -> None:
