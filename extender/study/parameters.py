@@ -12,7 +12,9 @@ from policy.sim.traces.reading import Line
 
 OURS = frozenset({"models"})  # what a reader is told by us
 LEAST = {SEED: 0}  # of whole numbers; else 1
-NUMBERS: Mapping[str, Mapping[str, float]] = {"load": {"above": 0.0}, "contention": {"most": 1.0}}  # else: at least 0
+NUMBERS: Mapping[str, Mapping[str, float]] = {
+    "load": {"above": 0.0}, "traffic": {"above": 0.0}, "contention": {"most": 1.0},
+}  # else: at least 0  # fmt: skip
 
 
 def check(maker: Callable[..., Any], spec: Spec, given: Mapping[str, Value]) -> None:

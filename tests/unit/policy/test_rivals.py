@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_a_settled_cluster_is_left_alone(policy: Drf | Rrh | Dorm) -> None:
     assert world.pass_time(1.0) == ()
 
 
-def wanted(name: str, cpu: float, **more: object) -> JobBuilder:
+def wanted(name: str, cpu: float, **more: Any) -> JobBuilder:
     """A job of one worker that is worth more to RRH than those of ``trains``."""
     training = Training(epochs=1, chunks=1, seconds=SLOT, utility=Utility(1000.0, 0.0, 5.0))
     return job(name, training=training).workers(1, asked=1, cpu=cpu, **more)

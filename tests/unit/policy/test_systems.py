@@ -15,7 +15,7 @@ BAD = {
     "an unknown parameter": (
         "kubeflow-spread",
         {"x": 1},
-        "kubeflow-spread has no parameter 'x'; it has backfill, seed",
+        "kubeflow-spread has no parameter 'x'; it has backfill, order, seed",
     ),
     "a value that is no choice": ("kod2", {"gate": "wide"}, "kod2: gate is 'wide', must be one of loose, strict"),
     "a value of another type": ("kod2", {"backfill": 1}, "kod2: backfill is 1, must be of type bool"),
@@ -122,6 +122,16 @@ def test_kubeflow_spread_admits_whole_jobs_spreads_them_and_never_scales() -> No
     world.bind(job("a"))
     world.pass_time(100)
     assert (world.state("a"), world.gang("a").workers) == (State.RUNNING, 2)
+
+
+def test_kubeflow_spread_in_turn_goes_on_where_the_last_job_ended() -> None:
+    world = World(make_policy("kubeflow-spread", order="turn")).nodes("n1", "n2", node("n3", cpu=1))
+    world.submit(job("a").workers(3, cpu=2), job("b").workers(2, cpu=2).arrived(1))
+    assert world.plan("a") == {"worker-0": "n1", "worker-1": "n2", "worker-2": "n1"}
+    assert world.plan("b") == {"worker-0": "n1", "worker-1": "n2"}
+    world.submit(job("c").workers(2, cpu=2).arrived(2), job("d").workers(1, cpu=40))
+    assert world.plan("c") == {"worker-0": "n1", "worker-1": "n1"}
+    assert not make_policy("kubeflow-spread", order="turn").draws  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("backfill", "state"), [(True, State.PLANNED), (False, State.WAITING)])
