@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy.cluster.actions import Reject
+from policy.cluster.actions import Reject, Remember
 from policy.cluster.events import JobSeen, PodGone, PodSeen
 from policy.cluster.training import Training, Utility
 from policy.sim.rivals.dorm import Dorm
@@ -168,7 +168,8 @@ def test_rrh_does_not_refuse_what_it_has_accepted_because_it_was_barred_meanwhil
         world.submit(one)
         world.bind(one)
     assert world.state("first") is State.PAUSED
-    world.do(*(PodGone(member.uid) for member in members(first.done())))
+    effects = world.do(*(PodGone(member.uid) for member in members(first.done())))
+    assert not any(isinstance(effect, Remember) for effect in effects)  # nobody is ranked anew because it pauses
     world.bind(dear)
     assert world.reason("first") == "WaitingForPods"
     world.end(dear)
