@@ -218,6 +218,7 @@ def optimum(
     """Solve each seed's instance by MILP, all jobs known beforehand, and run OASiS on it, which knows none.
 
     ``proved`` says whether the solver closed the gap; else the bound stands beside the best schedule that it found.
+    In ``kohort paper oasis-optimum`` OASiS is told U and L of all jobs beforehand, so the ratios there are others.
     """
     with errors():
         from extender.study import optimumcommand as command

@@ -8,7 +8,6 @@ field's name, the value, what is allowed and what to change; nothing is silently
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -33,7 +32,7 @@ from extender.config.sections import (
     Server,
     Usage,
 )
-from policy.systems import SYSTEMS, kod2, make_policy
+from policy.systems import SYSTEMS, make_policy
 
 PREFIX: Final = "KOHORT_"
 DELIMITER: Final = "__"
@@ -143,13 +142,8 @@ class Settings(BaseSettings):
 
     @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
-        """What the policy is made with, by its own names."""
-        if self.base != "kod2":
-            return self.parameters
-        given = self.kod2.model_dump()
-        own = {field.name for field in fields(kod2.Kod2)}
-        named = {name if name in own else name.removesuffix("_seconds"): value for name, value in given.items()}
-        return named | self.parameters
+        """What the policy is made with."""
+        return self.kod2.model_dump() | self.parameters if self.base == "kod2" else self.parameters
 
     @property
     def largest_gang(self) -> int:

@@ -32,9 +32,9 @@ def _kod2(seed: int, **parameters: Value) -> Scene:
     return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
 
-def _dragon_table_1(seed: int) -> Scene:
+def _dragon_table_1(seed: int, traffic: float = 1.0) -> Scene:
     del seed  # there is no chance in it
-    return Scene(dragonworld.table_1(), dragonworld.SETTINGS)
+    return Scene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
 
 
 def _dragon_hundred(seed: int, gap_seconds: float = 125.0) -> Scene:

@@ -14,6 +14,7 @@ OURS = frozenset({"models"})  # what a reader is told by us
 LEAST = {SEED: 0}  # of whole numbers; else 1
 NUMBERS: Mapping[str, Mapping[str, float]] = {  # else: at least 0
     "load": {"above": 0.0},
+    "traffic": {"above": 0.0},
     "contention": {"most": 1.0},
     "slot_seconds": {"above": 0.0},
 }

@@ -1,9 +1,13 @@
-"""Members one by one on the least allocated node, as kube-scheduler's default scores would have it."""
+"""Members one by one on the least allocated node, as kube-scheduler's default scores would have it.
+
+How much of that is looked at is a choice (``Order``): what DRAGON gains hangs on how the default scheduler spreads.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from enum import Enum
 from heapq import heapify, heappop, heapreplace
 from itertools import groupby
 from operator import itemgetter
@@ -18,10 +22,23 @@ from policy.placement.room import Room
 SCORED = ("cpu", "memory")
 
 
-def spread(room: Room, ask: Ask, ties: str = "") -> dict[Slot, str] | None:
+class Order(Enum):
+    """What a member's node is chosen by: where the gang has fewest, then the least allocated; that alone; neither.
+
+    TURN: one node after another, whoever's members they are (``in_turn``).
+    """
+
+    APART = "apart"
+    LEAST = "least"
+    CHANCE = "chance"
+    TURN = "turn"
+
+
+def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> dict[Slot, str] | None:
     """A node for every member, each at its turn where the gang has fewest, then the least allocated; or None.
 
-    ``room`` is not changed. ``ties``: what the chance among equal nodes hangs on; else the first by name.
+    ``room`` is not changed. ``ties``: what the chance among equal nodes hangs on; else the first by name. ``order``:
+    what makes them unequal.
     """
     groups = [
         (requests, constraints, [slot for slot, _, _ in group])
@@ -37,7 +54,8 @@ def spread(room: Room, ask: Ask, ties: str = "") -> dict[Slot, str] | None:
 
         def rank(name: str, slot: Slot) -> tuple[int, float, int, str]:
             drawn = chance(f"{ties}/{slot}/{name}") if ties else 0
-            return siblings[name], -_free_share(trial, name), drawn, name
+            there = siblings[name] if order is Order.APART else 0
+            return there, -_free_share(trial, name) if order is not Order.CHANCE else 0.0, drawn, name
 
         heap: list[tuple[int, float, int, str]] = []
         for slot in slots:
@@ -52,6 +70,23 @@ def spread(room: Room, ask: Ask, ties: str = "") -> dict[Slot, str] | None:
                 heapreplace(heap, rank(node, slot))
             else:
                 heappop(heap)
+    return nodes
+
+
+def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
+    """A node for every member: the next in turn that takes it, by name; or None. ``room`` is not changed.
+
+    ``turn``: how many members have been placed, of all gangs.
+    """
+    trial, names, nodes = room.branch(), list(room), dict[Slot, str]()
+    for number, (slot, requests, constraints) in enumerate(ask.members(), turn):
+        start = number % max(1, len(names))
+        turns = (*names[start:], *names[:start])
+        node = next((n for n in turns if requests.fits(trial.free(n)) and _takes(room, n, constraints, ask)), None)
+        if node is None:
+            return None
+        trial.take(node, requests)
+        nodes[slot] = node
     return nodes
 
 

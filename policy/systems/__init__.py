@@ -38,6 +38,8 @@ SYSTEMS: dict[str, type[Any]] = {
 POD_BY_POD = frozenset({"fifo-pod"})
 # What may move jobs under another system: ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
+# The names that people are told, with their unit, of what some systems call by less; both are taken everywhere.
+WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
@@ -69,9 +71,14 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
 def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
     """That system or rebalancer from plain values. Raises ValueError that names what is wrong."""
     known = {field.name: field for field in fields(system)}
-    if unknown := sorted(parameters.keys() - known.keys()):
-        raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    return system(**{key: _plain(name, known[key], value) for key, value in parameters.items()})
+    told = {long: short for long, short in WITH_UNIT.items() if short in known}
+    if twice := sorted(long for long, short in told.items() if {long, short} <= parameters.keys()):
+        raise ValueError(f"{name}: {twice[0]} is given twice, also as {told[twice[0]]}")
+    if unknown := sorted(parameters.keys() - known.keys() - told.keys()):
+        names = sorted({*told, *known} - set(told.values()))
+        raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(names)}")
+    given = {told.get(key, key): value for key, value in parameters.items()}
+    return system(**{key: _plain(name, known[key], value) for key, value in given.items()})
 
 
 def _plain(system: str, field: Field[object], value: object) -> object:

@@ -10,10 +10,10 @@ SpeCon's paper calls the default scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from policy.cluster.actions import Action, Admit, Decision, Resize
+from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -21,9 +21,11 @@ from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, barred, charge, place
 from policy.placement.misfits import misfits
 from policy.placement.room import Room, idlest
-from policy.placement.spread import chance, spread
+from policy.placement.spread import Order, chance, in_turn, spread
 from policy.systems.evenly import admit_evenly
 from policy.systems.queue import asked_workers, next_return, queue
+
+TURN = "spread/turn"  # how many members have been placed
 
 
 class Retry(Enum):
@@ -97,11 +99,13 @@ class KubeflowSpread:
     """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
 
     ``backfill``: the first job that fits is started, as DRAGON's code does; else nobody passes the oldest one.
-    ``seed``: kube-scheduler draws among equal nodes; 0: the first by name.
+    ``seed``: kube-scheduler draws among equal nodes; 0: the first by name. ``order``: which nodes are equal;
+    ``chance``: all, as nearly all were to kube-schedulers with whole-numbered scores; ``turn``: each has its turn.
     """
 
     backfill: bool = True
     seed: int = 0
+    order: Order = Order.APART
 
     @property
     def name(self) -> str:
@@ -110,19 +114,35 @@ class KubeflowSpread:
 
     @property
     def draws(self) -> bool:
-        """Among equal nodes, always."""
-        return True
+        """Among equal nodes, unless each has its turn."""
+        return self.order is not Order.TURN
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start what fits, oldest first."""
+        if self.order is Order.TURN:
+            return self._in_turn(snapshot, now)
         return first_come(self, snapshot, now, self._spread, backfill=self.backfill)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
         """When a back-off ends."""
         return next_return(snapshot, now)
 
+    def _in_turn(self, snapshot: Snapshot, now: float) -> Decision:
+        known = snapshot.memory.get(TURN)
+        turn = before = known if isinstance(known, int) else 0
+
+        def placed(room: Room, ask: Ask, _: Job) -> dict[Slot, str] | None:
+            nonlocal turn
+            nodes = in_turn(room, ask, turn)
+            turn += len(nodes or ())
+            return nodes
+
+        found = first_come(self, snapshot, now, placed, backfill=self.backfill)
+        remember = (Remember(TURN, turn),) if turn != before else ()
+        return replace(found, actions=(*found.actions, *remember))
+
     def _spread(self, room: Room, ask: Ask, job: Job) -> dict[Slot, str] | None:
-        return spread(room, ask, f"{self.seed}/{job.uid}" if self.seed else "")
+        return spread(room, ask, f"{self.seed}/{job.uid}" if self.seed else "", self.order)
 
 
 @dataclass(frozen=True, slots=True)

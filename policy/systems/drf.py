@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.queue import queue
 from policy.systems.shares import Orders, Pools
 
 
@@ -15,7 +16,8 @@ from policy.systems.shares import Orders, Pools
 class Drf:
     """The job with the least dominant share gets the next worker, with the ps that it needs, until nothing fits.
 
-    Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it.
+    Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it. One
+    that cannot start, whatever the room, has no share: it would be kept from the others for as long as that lasts.
     """
 
     @property
@@ -26,10 +28,11 @@ class Drf:
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Share out the cluster anew; nothing happens where the numbers are as they were."""
         running = [job for job in snapshot.running() if queued(job)]
-        jobs = sorted((*running, *snapshot.waiting()), key=lambda job: (job.arrival, job.uid))
-        orders = Orders(snapshot, now)
+        line = queue(snapshot, now)
+        jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))
+        orders = Orders(snapshot)
         orders.give(fill(snapshot, jobs))
-        return Decision(tuple(orders.actions), orders.verdicts)
+        return Decision(tuple(orders.actions), {**line.barred, **orders.verdicts})
 
 
 def fill(snapshot: Snapshot, jobs: list[Job]) -> dict[str, int]:

@@ -7,17 +7,18 @@ job comes or ends, those run that gain most for what they take; the others pause
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field, replace
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS, Training, Utility
+from policy.placement.gang import ask_of
 from policy.systems.bounds import above_0, from_0
-from policy.systems.queue import asked_workers
-from policy.systems.shares import Orders, Pools
+from policy.systems.queue import Feasible, asked_workers, queue
+from policy.systems.shares import Orders, Pools, stands
 
 MEMORY = "rrh"
 TINY = 1e-9
@@ -25,11 +26,15 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was decided when the jobs last changed. chosen: who runs, by rank; jobs: all that were known."""
+    """What was decided when the jobs last changed. chosen: who runs, by rank; jobs: all that were known.
+
+    left_out: those of them that were barred.
+    """
 
     jobs: frozenset[str] = frozenset()
     chosen: tuple[str, ...] = ()
     rejected: frozenset[str] = field(default_factory=frozenset)
+    left_out: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +54,34 @@ class Rrh:
         return "rrh"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Rank the jobs when one has come or ended; then give those that were chosen what they ask for."""
+        """Rank the jobs when one has come or ended; then give those that were chosen what they ask for.
+
+        A job that cannot start, whatever the room, is neither judged nor ranked until it can.
+        """
         remembered = snapshot.memory.get(MEMORY)
         before = remembered if isinstance(remembered, Chosen) else Chosen()
-        rejected = before.rejected & snapshot.jobs.keys()
+        rejected, barred = before.rejected & snapshot.jobs.keys(), _barred(snapshot, now)
         jobs = {
             job.uid: job
             for job in (*snapshot.running(), *snapshot.waiting())
-            if queued(job) and job.uid not in rejected
+            if queued(job) and job.uid not in rejected and (job.uid not in barred or job.uid in before.jobs)
         }
-        if before.jobs == jobs.keys():
+        out = jobs.keys() & barred.keys()
+        if stands(jobs.keys(), before.jobs, barred=barred.keys(), shares=set(before.chosen), left_out=before.left_out):
             refused: list[str] = []
-            book = Chosen(frozenset(jobs), before.chosen, rejected)
+            book = Chosen(frozenset(jobs), before.chosen, rejected, before.left_out)
         else:
-            chosen, refused = self._choose(snapshot, jobs, before, now)
+            chosen, refused = self._choose(snapshot, jobs, out, before, now)
             rejected |= frozenset(refused)
-            book = Chosen(frozenset(jobs) - rejected, chosen, rejected)
-        return self._orders(snapshot, jobs, book, refused, remember=book != before, now=now)
+            book = Chosen(frozenset(jobs) - rejected, chosen, rejected, frozenset(out) - rejected)
+        ranked = {uid: job for uid, job in jobs.items() if uid not in out}
+        found = self._orders(snapshot, ranked, book, refused, remember=book != before)
+        return replace(found, verdicts={**barred, **found.verdicts})
 
     def _orders(
-        self, snapshot: Snapshot, jobs: dict[str, Job], book: Chosen, refused: list[str], *, remember: bool, now: float
+        self, snapshot: Snapshot, jobs: dict[str, Job], book: Chosen, refused: list[str], *, remember: bool
     ) -> Decision:
-        orders = Orders(snapshot, now, whole=True)
+        orders = Orders(snapshot, whole=True)
         kept = [uid for uid in jobs if uid not in book.chosen and uid not in book.rejected]
         orders.give(dict.fromkeys(kept, 0) | {uid: asked_workers(jobs[uid]) for uid in book.chosen})
         why = Verdict(Reason.REJECTED, f"worth less than {self.threshold:g} of its best")
@@ -82,15 +93,15 @@ class Rrh:
     # -- who runs --------------------------------------------------------------------------------
 
     def _choose(
-        self, snapshot: Snapshot, jobs: dict[str, Job], before: Chosen, now: float
+        self, snapshot: Snapshot, jobs: dict[str, Job], out: Set[str], before: Chosen, now: float
     ) -> tuple[tuple[str, ...], list[str]]:
-        """Who runs, by rank, and who is refused. Those that run are never refused, only paused."""
+        """Who runs, by rank, and who is refused. Those that run are never refused, only paused; ``out`` are barred."""
         pools = Pools(snapshot)
         views = {uid: self._view(snapshot, job, pools, now) for uid, job in jobs.items()}
         accepted = {uid for uid in jobs if uid in before.jobs}
         hopeless = [uid for uid in accepted if not snapshot.gang(uid).admitted and not self._pays(views[uid], 0.0)]
         refused = sorted(hopeless)
-        accepted -= set(hopeless)
+        accepted -= set(hopeless) | out
         for uid in sorted(jobs.keys() - before.jobs, key=lambda uid: (jobs[uid].arrival, uid)):
             displaced = set(self._fill(snapshot, accepted, views)) - set(self._fill(snapshot, {*accepted, uid}, views))
             cost = sum(views[other].loss(views[uid].left) for other in displaced)
@@ -126,6 +137,13 @@ class Rrh:
         since = max(reports[-1].at if reports else 0.0, gang.admitted_at or now)
         passed = (now - since) / self.slot_seconds * gang.workers if gang.admitted else 0.0
         return (reports[-1].done or 0.0) * work + passed if reports else passed
+
+
+def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
+    """Who cannot start, and why: a job with all that it asks for, or it waits for ever."""
+    line, could = queue(snapshot, now), Feasible(snapshot)
+    found = ((job.uid, could.of(ask_of(snapshot, job, asked_workers(job)))) for job in line.ready)
+    return {**line.barred, **{uid: never for uid, never in found if never is not None}}
 
 
 @dataclass(frozen=True, slots=True)

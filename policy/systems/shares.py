@@ -6,7 +6,7 @@ What is taken away goes first; what is given waits until its room is free. Membe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from itertools import count
 
 from policy.cluster.actions import Action, Admit, Resize
@@ -18,7 +18,16 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 from policy.placement.gang import done_slots
 from policy.placement.room import Room
-from policy.systems.queue import Feasible, bar
+
+
+def stands(jobs: Set[str], before: Set[str], *, barred: Set[str], shares: Set[str], left_out: Set[str]) -> bool:
+    """Whether numbers that hold until a job comes or ends still hold.
+
+    ``before``: the jobs that they were made for; ``shares``: those of them that were given something; ``left_out``:
+    those that were barred then. A barred job's share goes to the others, and it has one again when it can start. One
+    without a share changes nothing: its pods come and go while it pauses.
+    """
+    return jobs == before and barred.isdisjoint(shares) and left_out <= barred
 
 
 def servers_for(job: Job, workers: int) -> int | None:
@@ -80,17 +89,19 @@ class Pools:
 class Orders:
     """Turns numbers of workers into orders. ``whole``: a job gets all that it is given, or nothing."""
 
-    def __init__(self, snapshot: Snapshot, now: float, *, whole: bool = False) -> None:
-        self._snapshot, self._now, self._whole = snapshot, now, whole
+    def __init__(self, snapshot: Snapshot, *, whole: bool = False) -> None:
+        self._snapshot, self._whole = snapshot, whole
         self._room = Room.of(snapshot)
         self._names = list(self._room)
         self._turn = count(sum(len(gang.nodes) for gang in snapshot.gangs.values()))
-        self._could = Feasible(snapshot)
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
 
     def give(self, workers: Mapping[str, int]) -> None:
-        """Order these numbers, in the order of the mapping; a job that is given none pauses or waits."""
+        """Order these numbers, in the order of the mapping; a job that is given none pauses or waits.
+
+        None of a job that is barred (``queue``): only room is looked at.
+        """
         for uid, given in workers.items():
             job, gang = self._snapshot.jobs[uid], self._snapshot.gang(uid)
             if gang.admitted and given == 0:
@@ -104,14 +115,13 @@ class Orders:
                 self._admit(job, given)
 
     def _admit(self, job: Job, given: int) -> None:
-        verdict = bar(self._snapshot, job, self._now, self._could)
-        if verdict is None and given:
+        if given:
             workers, nodes = self._place(job, Gang(job.uid), given)
             if workers >= max(1, given if self._whole else job.min_workers):
                 self._charge(job, nodes)
                 self.actions.append(Admit(job.uid, workers, nodes, ps=servers_for(job, workers)))
                 return
-        self.verdicts[job.uid] = verdict or Verdict(Reason.NO_ROOM)
+        self.verdicts[job.uid] = Verdict(Reason.NO_ROOM)
 
     def _grow(self, job: Job, gang: Gang, given: int) -> None:
         workers, nodes = self._place(job, gang, given)

@@ -16,17 +16,19 @@ from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.fit import accepts
 from policy.systems.drf import fill
-from policy.systems.shares import Orders, Pools
+from policy.systems.queue import queue
+from policy.systems.shares import Orders, Pools, stands
 
 MEMORY = "dorm"
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The numbers that hold until a job comes or ends."""
+    """The numbers that hold until a job comes or ends. left_out: those of the jobs that were barred."""
 
     jobs: frozenset[str]
     workers: tuple[tuple[str, int], ...]
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +52,20 @@ class Dorm:
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """New numbers where a job has come or ended."""
         running = [job for job in snapshot.running() if queued(job)]
-        jobs = sorted((*running, *snapshot.waiting()), key=lambda job: (job.arrival, job.uid))
-        uids, book = frozenset(job.uid for job in jobs), snapshot.memory.get(MEMORY)
+        line, book = queue(snapshot, now), snapshot.memory.get(MEMORY)
+        before = book if isinstance(book, Book) else Book(frozenset(), ())
+        jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))
+        left_out = before.jobs & line.barred.keys()
+        uids = left_out | {job.uid for job in jobs}
+        shares = {uid for uid, given in before.workers if given}
         actions: list[Action] = []
-        if not isinstance(book, Book) or book.jobs != uids:
-            book = Book(uids, tuple(self.numbers(snapshot, jobs).items()))
-            actions = [Remember(MEMORY, book)]
-        orders = Orders(snapshot, now)
-        orders.give(dict(book.workers))
-        return Decision((*actions, *orders.actions), orders.verdicts)
+        fresh = not isinstance(book, Book)
+        if fresh or not stands(uids, before.jobs, barred=line.barred.keys(), shares=shares, left_out=before.left_out):
+            before = Book(uids, tuple(self.numbers(snapshot, jobs).items()), left_out)
+            actions = [Remember(MEMORY, before)]
+        orders = Orders(snapshot)
+        orders.give({uid: given for uid, given in before.workers if uid not in line.barred})
+        return Decision((*actions, *orders.actions), {**line.barred, **orders.verdicts})
 
     def numbers(self, snapshot: Snapshot, jobs: Sequence[Job]) -> dict[str, int]:
         """Workers by job uid."""

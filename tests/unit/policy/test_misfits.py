@@ -28,7 +28,7 @@ def test_in_the_same_room_nobody_is_tried_twice(policy: Policy, monkeypatch: pyt
     world.start(wide("a"))
     world.submit(wide("b"))
     tried: list[Ask] = []
-    monkeypatch.setattr(baselines, "spread", lambda room, ask, ties="": tried.append(ask))
+    monkeypatch.setattr(baselines, "spread", lambda room, ask, *how: tried.append(ask))
     world.pass_time(1.0)
     assert tried == []
     world.see(node("n2", cpu=1))

@@ -12,7 +12,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
-from policy.placement.spread import spread
+from policy.placement.spread import Order, spread
 from policy.systems import SYSTEMS, make_policy
 from tests.builders import GIB, JobBuilder, World, job, members, node, ps, res, slots, taint, w
 
@@ -88,6 +88,27 @@ def test_spread_takes_the_idlest_node_at_each_turn() -> None:
     assert found is not None
     assert slots(found) == {"ps-0": "n1", "worker-0": "n2", "worker-1": "n3", "worker-2": "n1"}
     assert spread(Room.of(snapshot), ask_of(snapshot, SMALL.done(), 16)) is None
+
+
+@pytest.mark.parametrize(
+    ("order", "where"), [(Order.APART, ["n1", "n2"]), (Order.LEAST, ["n1", "n1"]), (Order.CHANCE, ["n1", "n1"])]
+)
+def test_spread_looks_at_as_much_as_it_is_told(order: Order, where: list[str]) -> None:
+    snapshot = Snapshot(nodes={"n1": node("n1"), "n2": node("n2")})
+    room = Room.of(snapshot)
+    room.take("n2", res(cpu=6))
+    ask = ask_of(snapshot, job("b").workers(2, cpu=2, memory=2).done(), 2)
+    assert list((spread(room, ask, order=order) or {}).values()) == where
+
+
+def test_spread_by_chance_is_the_draws_alone() -> None:
+    """A full node is drawn as often as an empty one, and a gang's members may be together."""
+    snapshot = Snapshot(nodes={"n1": node("n1"), "n2": node("n2")})
+    room = Room.of(snapshot)
+    room.take("n2", res(cpu=6))
+    ask = ask_of(snapshot, job("b").workers(2, cpu=2, memory=2).done(), 2)
+    found = [spread(room, ask, str(seed), Order.CHANCE) or {} for seed in range(1, 30)]
+    assert {tuple(nodes.values()) for nodes in found} == {(a, b) for a in ("n1", "n2") for b in ("n1", "n2")}
 
 
 def test_cross_node_pairs_counts_what_crosses_the_network() -> None:

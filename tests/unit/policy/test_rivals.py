@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from policy.cluster.actions import Reject
+from policy.cluster.actions import Reject, Remember
+from policy.cluster.events import JobSeen, PodGone, PodSeen
 from policy.cluster.training import Training, Utility
 from policy.sim.rivals.dorm import Dorm
 from policy.systems.drf import Drf, fill
 from policy.systems.rrh import Rrh
 from policy.systems.shares import servers_for
-from tests.builders import JobBuilder, State, World, job, node
+from tests.builders import JobBuilder, State, World, job, members, node
 
 SLOT = 1000.0
 
@@ -86,13 +88,95 @@ def test_rrh_refuses_a_job_whose_delay_to_others_costs_more_than_it_gains() -> N
     assert world.reason("b") == "JobRejected"
 
 
-@pytest.mark.parametrize("policy", [Drf(), Rrh(slot_seconds=SLOT), Dorm()], ids=lambda policy: policy.name)
+RIVALS = pytest.mark.parametrize("policy", [Drf(), Rrh(slot_seconds=SLOT), Dorm()], ids=lambda policy: policy.name)
+
+
+@RIVALS
 def test_a_settled_cluster_is_left_alone(policy: Drf | Rrh | Dorm) -> None:
     world = World(policy).nodes(node("n1", cpu=8))
     this = trains("a", 4, 30.0)
     world.submit(this)
     world.bind(this)
     assert world.pass_time(1.0) == ()
+
+
+def wanted(name: str, cpu: float, **more: Any) -> JobBuilder:
+    """A job of one worker that is worth more to RRH than those of ``trains``."""
+    training = Training(epochs=1, chunks=1, seconds=SLOT, utility=Utility(1000.0, 0.0, 5.0))
+    return job(name, training=training).workers(1, asked=1, cpu=cpu, **more)
+
+
+@RIVALS
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (wanted("first", 8), "GangExceedsCluster"),
+        (wanted("first", 4, unsupported=("resource claims",)), "ConstraintUnsupported"),
+    ],
+    ids=["fits on no node", "unsupported"],
+)
+def test_a_job_that_cannot_start_keeps_no_share_from_the_others(
+    policy: Drf | Rrh | Dorm, first: JobBuilder, why: str
+) -> None:
+    world = World(policy).nodes(node("n1", cpu=4), node("n2", cpu=4))
+    world.submit(first)
+    world.submit(trains("second", 4, 30.0))
+    assert world.reason("first") == why
+    assert world.gang("second").workers == 4
+
+
+@RIVALS
+def test_a_job_has_its_share_as_soon_as_its_pods_are_there(policy: Drf | Rrh | Dorm) -> None:
+    world = World(policy).nodes(node("n1", cpu=4), node("n2", cpu=4))
+    first, second = wanted("first", 4).done(), trains("second", 2, 30.0)
+    world.do(JobSeen(first))
+    world.submit(second)
+    assert world.reason("first") == "WaitingForPods"
+    assert world.gang("second").workers == 4
+    world.end(second)
+    world.do(*(PodSeen(member) for member in members(first)))
+    assert world.gang("first").admitted
+
+
+@RIVALS
+def test_who_backs_off_leaves_its_share_to_the_others_meanwhile(policy: Drf | Rrh | Dorm) -> None:
+    world = World(policy).nodes(node("n1", cpu=4), node("n2", cpu=4))
+    world.submit(wanted("first", 4))
+    world.submit(trains("second", 2, 30.0))
+    assert world.reason("second") == "WaitingForRoom"
+    world.pass_time(60.0)
+    while world.gang("first").admitted:
+        world.pass_time(60.0)
+    assert world.gang("second").admitted
+    assert world.reason("first") == "BackingOff"
+
+
+def test_rrh_ranks_no_job_whose_workers_never_fit_together() -> None:
+    """By sums all three would fit, and it would wait for them for ever."""
+    world = World(Rrh(slot_seconds=SLOT)).nodes(node("n1", cpu=6), node("n2", cpu=6))
+    training = Training(epochs=4, chunks=4, seconds=SLOT, utility=Utility(1000.0, 0.0, 5.0))
+    world.submit(job("first", training=training).workers(1, 3, asked=3, cpu=4))
+    world.submit(trains("second", 2, 30.0))
+    assert world.reason("first") == "GangExceedsCluster"
+    assert world.gang("second").workers == 4
+
+
+def test_rrh_does_not_refuse_what_it_has_accepted_because_it_was_barred_meanwhile() -> None:
+    world = World(Rrh(slot_seconds=SLOT)).nodes(node("n1", cpu=8))
+    first, dear = trains("first", 1, 30.0, steep=0.0), trains("dear", 1, 1000.0, steep=0.0)
+    for one in (first, dear):
+        world.submit(one)
+        world.bind(one)
+    assert world.state("first") is State.PAUSED
+    effects = world.do(*(PodGone(member.uid) for member in members(first.done())))
+    assert not any(isinstance(effect, Remember) for effect in effects)  # nobody is ranked anew because it pauses
+    world.bind(dear)
+    assert world.reason("first") == "WaitingForPods"
+    world.end(dear)
+    world.submit(trains("late", 4, 30.0, steep=4.0, target=4.0))  # whose delay would cost more than the first is worth
+    assert world.gang("late").admitted
+    world.do(*(PodSeen(world.fresh(member)) for member in members(first.done())))
+    assert world.reason("first") == "WaitingForRoom"
 
 
 def test_dorm_fills_the_cluster_within_its_bound_of_unfairness() -> None:

@@ -15,7 +15,7 @@ BAD = {
     "an unknown parameter": (
         "kubeflow-spread",
         {"x": 1},
-        "kubeflow-spread has no parameter 'x'; it has backfill, seed",
+        "kubeflow-spread has no parameter 'x'; it has backfill, order, seed",
     ),
     "a value that is no choice": ("kod2", {"gate": "wide"}, "kod2: gate is 'wide', must be one of loose, strict"),
     "a value of another type": ("kod2", {"backfill": 1}, "kod2: backfill is 1, must be of type bool"),
@@ -28,6 +28,22 @@ BAD = {
         "specon+specon",
         {},
         "specon: 'specon' cannot move its jobs; allowed are guests",
+    ),
+    "the same by two names": (
+        "kod2",
+        {"cooldown": 1, "cooldown_seconds": 2},
+        "kod2: cooldown_seconds is given twice, also as cooldown",
+    ),
+    "a name with a unit of another system": (
+        "fifo-pod",
+        {"cooldown_seconds": 1},
+        "fifo-pod has no parameter 'cooldown_seconds'; it has retry, seed",
+    ),
+    "what there is, by the names with units": (
+        "drs",
+        {"patience": 1},
+        "drs has no parameter 'patience'; it has behind_head, by_node, cooldown_seconds, in_turns, requirement, "
+        "restart_seconds, scale_up, slot_seconds, victims, worth",
     ),
     "a truth value is no number": ("kod2", {"cooldown": True}, "kod2: cooldown is True, must be of type float"),
 }
@@ -44,6 +60,13 @@ def test_make_policy_from_plain_values() -> None:
     assert make_policy("kod2", gate="strict", cooldown=5) == Kod2(gate=Gate.STRICT, cooldown=5.0)
     assert make_policy("fifo-pod", retry="random", seed=7) == FifoPod(Retry.RANDOM, 7)
     assert {make_policy(name).name for name in SYSTEMS} == set(SYSTEMS)
+
+
+def test_a_parameter_has_the_name_with_its_unit_everywhere() -> None:
+    """As the section kod2 of the settings has it; the systems' own, shorter names are taken, too."""
+    long = make_policy("kod2", starve_limit_seconds=90, cooldown_seconds=5)
+    assert long == make_policy("kod2", starve_limit=90, cooldown=5) == Kod2(starve_limit=90.0, cooldown=5.0)
+    assert make_policy("drs+specon", cooldown_seconds=7) == make_policy("drs+specon", cooldown=7)
 
 
 def test_fifo_pod_places_half_jobs_which_hold_their_room() -> None:
@@ -99,6 +122,16 @@ def test_kubeflow_spread_admits_whole_jobs_spreads_them_and_never_scales() -> No
     world.bind(job("a"))
     world.pass_time(100)
     assert (world.state("a"), world.gang("a").workers) == (State.RUNNING, 2)
+
+
+def test_kubeflow_spread_in_turn_goes_on_where_the_last_job_ended() -> None:
+    world = World(make_policy("kubeflow-spread", order="turn")).nodes("n1", "n2", node("n3", cpu=1))
+    world.submit(job("a").workers(3, cpu=2), job("b").workers(2, cpu=2).arrived(1))
+    assert world.plan("a") == {"worker-0": "n1", "worker-1": "n2", "worker-2": "n1"}
+    assert world.plan("b") == {"worker-0": "n1", "worker-1": "n2"}
+    world.submit(job("c").workers(2, cpu=2).arrived(2), job("d").workers(1, cpu=40))
+    assert world.plan("c") == {"worker-0": "n1", "worker-1": "n1"}
+    assert not make_policy("kubeflow-spread", order="turn").draws  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("backfill", "state"), [(True, State.PLANNED), (False, State.WAITING)])

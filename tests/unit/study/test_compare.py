@@ -334,9 +334,13 @@ WRONG = {
         ("--trace", "kod2,job=3"),
         "kohort: --trace kod2,job=3: parameter: 'job' is not allowed; allowed: contention, gap_seconds, jobs",
     ),
-    "a trace without parameters": (
+    "a trace with one parameter": (
         ("--trace", "dragon-table-1,jobs=3"),
-        "kohort: --trace dragon-table-1,jobs=3: parameter: 'jobs' is not allowed; allowed: none",
+        "kohort: --trace dragon-table-1,jobs=3: parameter: 'jobs' is not allowed; allowed: traffic",
+    ),
+    "no traffic": (
+        ("--trace", "dragon-table-1,traffic=0"),
+        "kohort: --trace dragon-table-1,traffic=0: traffic: 0 is not allowed; allowed: a number above 0",
     ),
     "no jobs": (("--trace", "kod2,jobs=0"), "kohort: --trace kod2,jobs=0: jobs: 0 is not allowed; allowed: a whole"),
     "backwards": (
@@ -436,6 +440,16 @@ def test_the_jobs_of_any_trace_may_be_moved_where_the_parameter_says_so() -> Non
     assert moves("specon-mixed") > 0 == moves("specon-mixed,migratable=false")
     jobs = scenes.scene(Spec("dragon-table-1", (("migratable", True),)), 0).trace.jobs
     assert all(job.migratable for job in jobs)
+
+
+def test_how_the_default_scheduler_spreads_and_the_traffic_of_table_1_are_parameters() -> None:
+    def minutes(policy: str, trace: str) -> float:
+        lines = answer("simulate", "--policy", policy, "--trace", trace)["lines"]
+        return float(lines[0]["spreads"]["mean_jct_seconds"]["mean"]) / 60
+
+    in_turn = minutes("kubeflow-spread,order=turn", "dragon-table-1")
+    assert in_turn == pytest.approx(25.5, abs=0.05)  # docs/policies/dragon.md
+    assert minutes("kubeflow-spread,order=turn", "dragon-table-1,traffic=0.1") < in_turn - 5.0
 
 
 def test_a_label_stands_for_the_trace_in_tables() -> None:
