@@ -84,7 +84,9 @@ class SpeCon:
         if not 1 <= self.smoothing < REPORTS_KEPT:
             raise ValueError(f"specon: smoothing is {self.smoothing!r}, must be from 1 to {REPORTS_KEPT - 1} reports")
         if self.moves_per_job not in (1, 2):
-            raise ValueError(f"specon: moves_per_job is {self.moves_per_job!r}, must be 1, or 2: once by each algorithm")
+            raise ValueError(
+                f"specon: moves_per_job is {self.moves_per_job!r}, must be 1 or 2 (once by each algorithm)"
+            )
 
     @property
     def name(self) -> str:

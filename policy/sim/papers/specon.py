@@ -28,9 +28,7 @@ from policy.systems.growth import Growth, Ladder
 from policy.systems.moving import Balance
 from policy.systems.specon import Gate, SpeCon
 
-LITERAL = replace(
-    AS_RUN, growth=Growth.ABSOLUTE, ladder=Ladder.PRINTED, gate=Gate.PRINTED, balance=Balance.PRINTED
-)
+LITERAL = replace(AS_RUN, growth=Growth.ABSOLUTE, ladder=Ladder.PRINTED, gate=Gate.PRINTED, balance=Balance.PRINTED)
 VARIANTS: dict[str, SpeCon] = {
     "default": AS_RUN,
     "literal": LITERAL,
