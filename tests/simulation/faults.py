@@ -48,9 +48,9 @@ KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
 # How often each kind has to befall somebody in a whole test; those of two replicas, of moves, of a kind of job, and of
-# gangs that give their room up have less to befall. Moves have the least: a job must have converged, so most come in the
-# calm, when nothing strikes. Seeds 1 to 446 moved 105 jobs and had 7 and 2 of these two, at half of the present rate: 5
-# each are to be expected now, so 12 of 1,000 seeds and 7 of 600.
+# gangs that give their room up have less to befall. Moves have the least: a job must have converged, so most come in
+# the calm, when nothing strikes. Seeds 1 to 446 moved 105 jobs and had 7 and 2 of these two, at half of the present
+# rate: 5 of each are to be expected now, so 12 in 1,000 seeds and 7 in 600.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
