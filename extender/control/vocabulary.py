@@ -32,6 +32,11 @@ STALLED: Final = Word(
     "Workers that a running job was given have not come in their time: they are still awaited, or given back.",
     "Warning",
 )
+SHRINK_STALLED: Final = Word(
+    "ShrinkStalled",
+    "Workers that were taken for another job had not gone when that job's plan ended: it was given up.",
+    "Warning",
+)
 REPAIRED: Final = Word("Repaired", "Lost members were given nodes again.")
 PAUSED: Final = Word("Paused", "The policy's schedule has no work for the job now; it goes on in a later slot.")
 MIGRATING: Final = Word("Migrating", "The gang moves whole to other nodes.")
@@ -44,5 +49,6 @@ REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures
 OF_WAITING: Final = (QUEUED, STARVING, ADMITTED, RELEASED)
 """Limited together: nine an hour of one job."""
 WORDS: Final = (
-    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, STALLED, REPAIRED, PAUSED, MIGRATING, EDITED, RELEASED, REJECTED,
+    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, STALLED, SHRINK_STALLED, REPAIRED, PAUSED, MIGRATING, EDITED,
+    RELEASED, REJECTED,
 )  # fmt: skip

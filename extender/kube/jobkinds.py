@@ -221,7 +221,9 @@ DEPLOYMENT: Final = JobKind(
     cost=True,
 )
 
-# Its jobs cannot be changed once it is there. A TrainJob is taken by the JobSet that its controller makes of it.
+# Its jobs cannot be changed once it is there: so JobSet 0.8.2. Newer ones let parallelism and completions of a
+# replicated job change (KEP-463, gate ElasticJobsets, alpha); that is not used yet. A TrainJob is taken by the JobSet
+# that its controller makes of it.
 JOBSET: Final = JobKind(
     kind="JobSet",
     resource=JOBSETS,

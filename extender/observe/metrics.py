@@ -23,7 +23,7 @@ from extender.observe.passage import Passage
 from extender.observe.pulse import Pulse
 from extender.observe.registry import new_registry
 from extender.state.resizes import cause_of, ways
-from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
+from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import Event
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
@@ -120,6 +120,8 @@ class Metrics(Collector):
         self._resizes = Counter("kohort_resizes", text, ["direction", "cause"], **make)
         text = "Growths of running jobs of which workers did not come in their time, by outcome."
         self._stalled = Counter("kohort_stalled_growths", text, ["outcome"], **make)
+        text = "Shrinks whose workers had not gone when the plan that waited for them ended."
+        self._stalled_shrinks = Counter("kohort_stalled_shrinks", text, **make)
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
         self.pulse = Pulse(self.registry)
@@ -180,6 +182,8 @@ class Metrics(Collector):
                     self._releases.labels(effect.reason.value).inc()
                 case Stalled():
                     self._stalled.labels("given-back" if effect.given_back else "awaited").inc()
+                case ShrinkStalled():
+                    self._stalled_shrinks.inc()
                 case _:
                     pass
         self._before = after

@@ -23,6 +23,7 @@ from policy.cluster.actions import (
     Released,
     Remember,
     Resize,
+    ShrinkStalled,
     Stalled,
 )
 from policy.cluster.reasons import Reason
@@ -66,6 +67,8 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
             return {"reason": effect.reason.value, "text": f"released: {_plain(effect.reason)}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
+        case ShrinkStalled():
+            return _not_gone(effect, subject.rival)
         case Edited():
             return {"text": _edited(effect)}
         case Bind():
@@ -94,8 +97,19 @@ def _stalled(growth: Stalled) -> str:
     return f"{growth.missing} of the {_count(growth.workers, 'worker')} given have not come: {ends}"
 
 
+def _not_gone(shrink: ShrinkStalled, rival: Named | None) -> dict[str, object]:
+    ahead, have = _full_name(rival), "has" if shrink.left == 1 else "have"
+    whose = f"of {ahead} " if ahead else ""
+    text = f"{_count(shrink.left, 'worker')} taken {have} not gone in time: the plan {whose}was given up"
+    return {"workers": shrink.workers, "reason": Reason.SHRINK_STALLED.value, "on_behalf_of": ahead, "text": text}
+
+
+def _full_name(job: Named | None) -> str:
+    return f"{job.namespace}/{job.name}" if job is not None else ""
+
+
 def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, object]:
-    ahead = f"{rival.namespace}/{rival.name}" if rival is not None else ""
+    ahead = _full_name(rival)
     scaled = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
     text = scaled if way else f"{_count(len(resize.nodes), 'member')} placed anew"
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}

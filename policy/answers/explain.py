@@ -26,6 +26,7 @@ MENDS: dict[Reason, str] = {
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
     Reason.RESIZES_LIMITED: "wait: a minute later others may be shrunk again; the setting is resizes_per_minute",
     Reason.STALLED: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
+    Reason.SHRINK_STALLED: "see why its pods do not go: its operator, a finalizer, a long grace period, a node down",
     Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",

@@ -133,6 +133,19 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True)
+class ShrinkStalled:
+    """A job was shrunk to ``workers``; ``left`` of those taken had not gone when the plan that waited for them ended.
+
+    ``on_behalf_of``: the job of that plan.
+    """
+
+    job_uid: str
+    workers: int
+    left: int
+    on_behalf_of: str
+
+
+@dataclass(frozen=True, slots=True)
 class Edited:
     """Somebody else has changed a number of the job. what: workers, min-workers or max-workers.
 
@@ -146,4 +159,4 @@ class Edited:
     kept: bool
 
 
-Effect = Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released | Stalled
+Effect = Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released | Stalled | ShrinkStalled

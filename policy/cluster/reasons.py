@@ -28,6 +28,7 @@ class Reason(Enum):
     ROOM_BEING_FREED = "RoomBeingFreed"
     RESIZES_LIMITED = "ResizesLimited"
     STALLED = "GrowthStalled"
+    SHRINK_STALLED = "ShrinkStalled"
     BEHIND = "BehindHeavierJob"
     TOO_LARGE = "GangExceedsCluster"
     WINDOW_TOO_SHORT = "GangExceedsWindow"
@@ -71,6 +72,7 @@ TEXTS: dict[Reason, str] = {
     Reason.ROOM_BEING_FREED: "kohort: room for the gang is being freed",
     Reason.RESIZES_LIMITED: "kohort: room could be freed, but the cluster's limit of resizes in a minute is reached",
     Reason.STALLED: "kohort: workers that the job was given have not come",
+    Reason.SHRINK_STALLED: "kohort: workers that were taken from the job have not gone",
     Reason.BEHIND: "kohort: the gang waits behind a job that comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
     Reason.WINDOW_TOO_SHORT: "kohort: the gang is larger than the barrier's settings admit",

@@ -82,6 +82,11 @@ class Progress:
     balanced: bool = False
     restart: float | None = None
 
+    @property
+    def was_moved(self) -> bool:
+        """By either algorithm; ``moved`` alone may also mean that it was to stay."""
+        return self.balanced or self.restart is not None
+
     def silent(self, interval: float, now: float) -> bool:
         """Whether it has told nothing new for three intervals."""
         return now - self.since > SILENT_INTERVALS * interval

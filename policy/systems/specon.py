@@ -59,7 +59,8 @@ class SpeCon:
     w_pc, w_wc, w_cc: weights of the categories. growth, ladder, gate, balance: variants, see each.
     balance_any: Algorithm 3 moves jobs of any category, and not only converged ones. guard: only moves after which the
     new node is still the lighter. hysteresis: back to PC above alpha * (1 + hysteresis). smoothing: E is the median of
-    so many reports.
+    so many reports. moves_per_job: 1, by whichever algorithm comes first (a job that Algorithm 2 has let stay may still
+    be moved by Algorithm 3, as in the authors' log); 2, once by each of them.
     """
 
     alpha: float = 0.01
@@ -75,12 +76,17 @@ class SpeCon:
     guard: bool = False
     hysteresis: float = 0.0
     smoothing: int = 3
+    moves_per_job: int = 1
 
     def __post_init__(self) -> None:
         above_0(self, "alpha", "interval", "w_pc", "w_wc", "w_cc")
         from_0(self, "hysteresis")
         if not 1 <= self.smoothing < REPORTS_KEPT:
             raise ValueError(f"specon: smoothing is {self.smoothing!r}, must be from 1 to {REPORTS_KEPT - 1} reports")
+        if self.moves_per_job not in (1, 2):
+            raise ValueError(
+                f"specon: moves_per_job is {self.moves_per_job!r}, must be 1 or 2 (once by each algorithm)"
+            )
 
     @property
     def name(self) -> str:
@@ -205,7 +211,16 @@ class Round:
     def _asks(self, uid: str) -> bool:
         """Line 13: it was in CC before this round, and slows down still; once in its life (V-A)."""
         known, told = self.known[uid], self.told[uid]
-        return not told.moved and known.category is Category.CONVERGED and slowing(self.policy.monitor, known, told)
+        asked = self._settled(told) or known.category is not Category.CONVERGED
+        return not asked and slowing(self.policy.monitor, known, told)
+
+    def _settled(self, told: Progress) -> bool:
+        """Algorithm 2 has decided about it, or need not: it has had its only move."""
+        return told.moved or self._spent(told)
+
+    def _spent(self, told: Progress) -> bool:
+        """Whether it has had its only move. Where each algorithm has one, each remembers its own."""
+        return self.policy.moves_per_job == 1 and told.was_moved
 
     def _gate(self, fleet: Fleet, one: Movable) -> bool:
         match self.policy.gate:
@@ -227,7 +242,7 @@ class Round:
     def _rebalance(self, fleet: Fleet) -> Iterator[Migrate]:
         balance = self.policy.balance
         literal = balance in (Balance.ALL_MIGRATED, Balance.PRINTED)
-        if balance is Balance.OFF or (literal and not all(told.moved for told in self.told.values())):
+        if balance is Balance.OFF or (literal and not all(map(self._settled, self.told.values()))):
             return
         for one, action in rebalance(fleet, filter(self._may_balance, self._movable()), balance):
             uid = one.job.uid
@@ -238,7 +253,7 @@ class Round:
     def _may_balance(self, one: Movable) -> bool:
         """Once, and not in the round in which Algorithm 2 has moved it or had it stay."""
         known, told = self.known[one.job.uid], self.told[one.job.uid]
-        fresh = told.moved is known.moved and not told.balanced
+        fresh = told.moved is known.moved and not told.balanced and not self._spent(told)
         return fresh and (self.policy.balance_any or told.category is Category.CONVERGED)
 
     # -- memory --------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def port() -> int:
 def kohort(live_plane: ControlPlane, port: int) -> Iterator[Kohort]:
     settings = {
         "policy": "specon",
-        "parameters": {"interval": ROUND, "alpha": 0.2, "balance": "off"},
+        "parameters": {"interval": ROUND, "alpha": 0.2},
         "barrier": {"checkpoint_seconds": CHECKPOINT},
         "progress": {"enabled": True, "host": "127.0.0.1", "port": port, "interval_seconds": 0.5},
     }

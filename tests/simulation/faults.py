@@ -22,7 +22,7 @@ AT_CALLS: Final = {
     "filter-request-lost": 0.03, "filter-answer-lost": 0.03, "filter-late": 0.02, "filter-twice": 0.06,
     "bind-call-lost": 0.03, "bind-call-answer-lost": 0.05, "bind-call-late": 0.03, "bind-call-twice": 0.05,
     "report-lost": 0.10, "report-late": 0.10, "report-frozen": 0.10, "report-absurd": 0.10, "report-forged": 0.10,
-    "kill-in-move": 0.5, "leader-paused-in-move": 0.5,
+    "kill-in-move": 1.0, "leader-paused-in-move": 1.0,
     "hang-up-unseen": 0.5, "desired-lost": 0.03, "desired-late": 0.04,
 }  # fmt: skip
 # At an API write of a process: it dies before the write, after it, or after it without having seen the answer.
@@ -48,12 +48,14 @@ KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
 # How often each kind has to befall somebody in a whole test; those of two replicas, of moves, of a kind of job, and of
-# gangs that give their room up have less to befall.
+# gangs that give their room up have less to befall. Moves have the least: a job must have converged, so most come in
+# the calm, when nothing strikes. Seeds 1 to 446 moved 105 jobs and had 7 and 2 of these two, at half of the present
+# rate: 5 of each are to be expected now, so 12 in 1,000 seeds and 7 in 600.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
     "leader-killed": 20, "leader-stopped-briefly": 20, "release-500": 6, "release-lost": 6, "release-answer-lost": 6,
-    "kill-in-move": 1, "leader-paused-in-move": 1, "worker-taken-out": 20, "index-done": 20,
+    "kill-in-move": 2, "leader-paused-in-move": 2, "worker-taken-out": 20, "index-done": 20,
 }  # fmt: skip
 # Kinds that aim at what only some policies do; the others may befall every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {

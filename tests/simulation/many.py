@@ -13,18 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from policy.sim.objects import JobKind
+from tests.simulation.enough import empty_cells, idle_policies
 from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
-
-SEEDS_FOR_ALL_KINDS: Final = 150  # of one policy
-EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
-DOES: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(POLICIES, EVERY),
-    "specon": ("report", "migrate", "fail-over", "own-fail-over"),
-    "kod2+specon": (*EVERY, "migrate"),
-    "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
-}
 
 SEEDS_FOR_RESIZES: Final = 600  # of all policies: as many as a test plays at the least
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
@@ -98,16 +90,9 @@ def shortfall(reports: Sequence[Report]) -> str:
     """What was not done often enough for the runs to say anything; empty if nothing."""
     if not reports or not sum(report.compared for report in reports):
         return "no ledger was compared with a rebuilt one"
-    seeds = Counter(report.policy for report in reports)
-    enough = [policy for policy in POLICIES if seeds[policy] >= SEEDS_FOR_ALL_KINDS]
-    found, did = table(reports), {policy: Counter[str]() for policy in POLICIES}
-    for report in reports:
-        did[report.policy].update(report.did)
-    empty = [f"{kind} under {policy}" for policy in enough for kind in may_befall(policy) if not found[policy][kind]]
-    idle = [f"{what} under {policy}" for policy in enough for what in DOES[policy] if not did[policy][what]]
-    all_of_them = sum(did.values(), Counter[str]())
-    rigid = [what for what in RESIZES if len(reports) >= SEEDS_FOR_RESIZES and not all_of_them[what]]
-    missing = [*empty, *idle, *rigid]
+    did = sum((report.did for report in reports), Counter[str]())
+    rigid = [what for what in RESIZES if len(reports) >= SEEDS_FOR_RESIZES and not did[what]]
+    missing = [*empty_cells(reports), *idle_policies(reports), *rigid]
     return f"never happened: {', '.join(missing)}" if missing else ""
 
 

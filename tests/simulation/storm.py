@@ -154,7 +154,9 @@ class Storm:
     def moves(self) -> None:
         """A gang is to be moved: somebody may die on the way, or the leader not be there when its members are gone."""
         leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
-        match self._sim.faults.strikes("kill-in-move", "leader-paused-in-move"):
+        first = self._chance.random() < 0.5  # else the second of them would befall only what the first has spared
+        kinds = ("kill-in-move", "leader-paused-in-move") if first else ("leader-paused-in-move", "kill-in-move")
+        match self._sim.faults.strikes(*kinds):
             case "kill-in-move":
                 process = self._chance.choice((leader.extender, leader.controller))
                 self._later(after, process.kill)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.hashseeds import printed
-from tests.simulation.faults import KINDS, LEAST, least
+from tests.simulation.enough import DOES, SELDOM
+from tests.simulation.faults import KINDS, LEAST, least, may_befall
 from tests.simulation.many import RESIZES, SEEDS_FOR_RESIZES, resizes, run_seeds, shortfall, shown, table
 from tests.simulation.run import Report
 from tests.simulation.scenario import POLICIES
@@ -77,14 +78,64 @@ def test_a_seed_in_which_too_little_happens_fails(short: Report) -> None:
     assert short.failure.startswith("too little was done")
 
 
+def played(seeds: int) -> list[Report]:
+    """So many, in each of which everything befell its policy that may, and it did all that it is for."""
+    policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
+    return [
+        Report(
+            seed, policy=policy, compared=1, faults=Counter(may_befall(policy)), did=Counter([*DOES[policy], *RESIZES])
+        )
+        for seed, policy in enumerate(policies, 1)
+    ]
+
+
+def lacking(reports: list[Report], what: str, policy: str = "", but: int = 0) -> list[Report]:
+    """Without that fault or deed in the seeds of that policy (or of all), but for every so many-th one."""
+    for report in reports:
+        if policy in ("", report.policy) and not (but and report.seed % (but * len(POLICIES)) < len(POLICIES)):
+            del report.faults[what], report.did[what]
+    return reports
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", ["bind-lost", "leader-killed"])
+def test_a_fault_that_never_befell_a_policy_fails_the_fewest_seeds_that_are_played(policy: str, kind: str) -> None:
+    assert not shortfall(played(FEWEST))
+    assert shortfall(lacking(played(FEWEST), kind, policy)) == f"never happened: {kind} under {policy}"
+
+
+@pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: group-made-anew under drs")])
+def test_a_rare_fault_is_missed_once_so_many_seeds_should_have_had_it(seeds: int, found: str) -> None:
+    """Every eighth seed of the others had it: 12.5 of 100 should have, and 21 of 167."""
+    reports = lacking(played(seeds), "group-made-anew", but=8)
+    assert shortfall(lacking(reports, "group-made-anew", "drs")) == found
+
+
+def test_a_fault_that_hits_what_a_policy_hardly_does_is_missed_later() -> None:
+    assert shortfall(lacking(played(594), "release-500", "drs")) == ""
+    assert shortfall(lacking(played(600), "release-500", "drs")) == "never happened: release-500 under drs"
+    assert shortfall(lacking(lacking(played(600), "release-500", but=2), "release-500", "drs")) == ""
+
+
+@pytest.mark.parametrize(
+    ("what", "policy"),
+    [(what, policy) for policy, all_of_it in DOES.items() for what in all_of_it if what not in SELDOM],
+)
+def test_a_policy_that_never_did_what_it_is_for_fails_the_fewest_seeds_that_are_played(what: str, policy: str) -> None:
+    assert shortfall(lacking(played(FEWEST), what, policy)) == f"never happened: {what} under {policy}"
+
+
+@pytest.mark.parametrize("what", sorted(SELDOM))
+def test_what_oasis_does_seldom_is_missed_in_a_whole_test(what: str) -> None:
+    assert not shortfall(lacking(played(FEWEST), what, "oasis"))
+    assert shortfall(lacking(played(len(EVERY_POLICY)), what, "oasis")) == f"never happened: {what} under oasis"
+
+
 def test_seeds_in_which_no_job_of_a_kind_is_resized_fail() -> None:
-    one = Report(1, policy="kod2", compared=1, did=Counter(dict.fromkeys(RESIZES, 1)))
-    others = [Report(seed, policy=POLICIES[seed % len(POLICIES)]) for seed in range(2, SEEDS_FOR_RESIZES + 1)]
-    assert not shortfall([one, *others])
-    del one.did["Deployment-shrunk"]
-    assert shortfall([one, *others]) == "never happened: Deployment-shrunk"
-    assert not shortfall([one])
-    assert "StatefulSet-grown" in resizes([one])
+    reports = lacking(played(SEEDS_FOR_RESIZES), "Deployment-shrunk")
+    assert shortfall(reports) == "never happened: Deployment-shrunk"
+    assert not shortfall(reports[1:])
+    assert "StatefulSet-grown" in resizes(reports)
 
 
 def test_a_job_that_was_refused_counts() -> None:

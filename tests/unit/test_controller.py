@@ -892,6 +892,7 @@ TOLD = {
     "moved": (decision(1, 0.0, "Migrate"), "Migrating"),
     "refused": (decision(1, 0.0, "Reject"), "Rejected"),
     "workers that do not come": (decision(1, 0.0, "Stalled", workers=2), "GrowthStalled"),
+    "workers that do not go": (decision(1, 0.0, "ShrinkStalled", workers=2), "ShrinkStalled"),
     "changed by a person": (decision(1, 0.0, "Edited"), "Edited"),
 }
 

@@ -21,7 +21,7 @@ from extender.observe.metrics import Metrics, health_app
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.resizes import ways
-from policy.cluster.actions import Admit, Effect, Released, Resize, Stalled
+from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Node, Pod, Role, Slot
@@ -188,6 +188,7 @@ def test_decisions_are_counted_by_action_direction_and_reason() -> None:
     shrunk, grown, paused = Resize("j", 2, on_behalf_of="k"), Resize("j", 3), Resize("j", 0)
     effects: list[Effect] = [Admit("j", 4, {}), shrunk, grown, paused, Released("j", "p", Reason.BIND_FAILED)]
     effects += [Stalled("j", 4, 2, given_back=back) for back in (False, False, True)]
+    effects += [ShrinkStalled("j", 2, 1, on_behalf_of="k")]
     effects += [Admit("set", 0, {}), Resize("set", 0, NODE)]
     metrics.observe_step(0.0, [], effects, Snapshot())
     metrics.observe_binding("refused")
@@ -199,6 +200,7 @@ def test_decisions_are_counted_by_action_direction_and_reason() -> None:
     assert value(metrics, "kohort_bindings_total", outcome="refused") == 1
     assert value(metrics, "kohort_stalled_growths_total", outcome="awaited") == 2
     assert value(metrics, "kohort_stalled_growths_total", outcome="given-back") == 1
+    assert value(metrics, "kohort_stalled_shrinks_total") == 1
 
 
 NODE = {Slot("worker", 2): "n1"}

@@ -23,7 +23,7 @@ from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.answers.change import Kind
-from policy.cluster.actions import Admit, Effect, Resize, Stalled
+from policy.cluster.actions import Admit, Effect, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodGone, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -501,6 +501,17 @@ async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> No
     (entry,) = (await service.ask("/decisions"))["decisions"]
     assert (entry["job"]["name"], entry["reason"], entry["workers"]) == ("b", "GrowthStalled", 4)
     assert entry["text"] == f"3 of the 4 workers given have not come: {ends}"
+
+
+@pytest.mark.parametrize(("left", "told"), [(1, "1 worker taken has"), (2, "2 workers taken have")])
+async def test_workers_that_do_not_go_are_told_of_at_the_job_that_they_were_taken_from(left: int, told: str) -> None:
+    service = Service(JobSeen(A), JobSeen(B), Synced())
+    stalled, snapshots = ShrinkStalled(B.uid, 2, left, on_behalf_of=A.uid), [service.ledger.snapshot]
+    service.ledger.journal.write(NOW, 1, [], [stalled], snapshots=snapshots)
+    (entry,) = (await service.ask("/decisions"))["decisions"]
+    assert (entry["job"]["name"], entry["reason"], entry["workers"]) == ("b", "ShrinkStalled", 2)
+    assert entry["on_behalf_of"] == "team/a"
+    assert entry["text"] == f"{told} not gone in time: the plan of team/a was given up"
 
 
 # -- wrong requests ------------------------------------------------------------------------------

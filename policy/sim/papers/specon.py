@@ -10,6 +10,7 @@ from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean, quantile
 from policy.sim.papers.base import best as most
 from policy.sim.papers.speconfigures import draw_completion, draw_grid, draw_variants
 from policy.sim.papers.speconworld import (
+    AS_RUN,
     FIXED,
     MIXED,
     SETTINGS,
@@ -27,17 +28,17 @@ from policy.systems.growth import Growth, Ladder
 from policy.systems.moving import Balance
 from policy.systems.specon import Gate, SpeCon
 
-LITERAL = SpeCon(growth=Growth.ABSOLUTE, ladder=Ladder.PRINTED, gate=Gate.PRINTED, balance=Balance.PRINTED)
+LITERAL = replace(AS_RUN, growth=Growth.ABSOLUTE, ladder=Ladder.PRINTED, gate=Gate.PRINTED, balance=Balance.PRINTED)
 VARIANTS: dict[str, SpeCon] = {
-    "default": SpeCon(),
+    "default": AS_RUN,
     "literal": LITERAL,
-    "lines 10-12": SpeCon(ladder=Ladder.PRINTED),
-    "printed gate": SpeCon(gate=Gate.PRINTED),
-    "no gate, all migrated": SpeCon(gate=Gate.OPEN, balance=Balance.ALL_MIGRATED),
-    "no Algorithm 3": SpeCon(balance=Balance.OFF),
-    "Algorithm 3 for all": SpeCon(balance_any=True),
-    "guard": SpeCon(guard=True),
-    "alpha 0.05": SpeCon(alpha=0.05),
+    "lines 10-12": replace(AS_RUN, ladder=Ladder.PRINTED),
+    "printed gate": replace(AS_RUN, gate=Gate.PRINTED),
+    "no gate, all migrated": replace(AS_RUN, gate=Gate.OPEN, balance=Balance.ALL_MIGRATED),
+    "no Algorithm 3": replace(AS_RUN, balance=Balance.OFF),
+    "Algorithm 3 for all": replace(AS_RUN, balance_any=True),
+    "guard": replace(AS_RUN, guard=True),
+    "alpha 0.05": replace(AS_RUN, alpha=0.05),
 }
 # alpha and interval of Table III, and what it prints: jobs reduced, overall, best, makespan (%).
 TABLE_III = {
@@ -71,7 +72,7 @@ def mixed(jobs: int, policy: Policy, seed: int) -> Row:
 def without_reports(jobs: int, seed: int) -> Row:
     """Nobody reports a metric: every job is neutral."""
     silent = replace(SETTINGS, report_seconds=None)
-    ours, plain = run(MIXED[jobs], SpeCon(), seed, silent), run(MIXED[jobs], RoundRobin(), seed)
+    ours, plain = run(MIXED[jobs], AS_RUN, seed, silent), run(MIXED[jobs], RoundRobin(), seed)
     return compare(ours, plain)
 
 
@@ -124,7 +125,7 @@ def _mixed_experiment(jobs: int) -> Experiment:
         system="specon",
         title=f"{jobs} jobs of mixed models on {MIXED[jobs].workers} workers",
         source={20: "SpeCon, Figure 6", 30: "SpeCon, Figure 7", 50: "SpeCon, Figure 12"}[jobs],
-        measure=partial(mixed, jobs, SpeCon()),
+        measure=partial(mixed, jobs, AS_RUN),
         bars=_mixed_bars(jobs),
         mutants=_mutants(jobs),
         figure=draw_completion,
@@ -152,7 +153,7 @@ def no_balance(seed: int) -> Row:
 
 def readable(seed: int) -> Row:
     """As printed, but growth, ladder and gate follow the text: only Algorithm 3 is as printed."""
-    repaired = SpeCon(gate=Gate.OPEN, balance=Balance.PRINTED)
+    repaired = replace(AS_RUN, gate=Gate.OPEN, balance=Balance.PRINTED)
     return named("literal", against_default(FIXED, repaired, seed))
 
 
@@ -170,7 +171,7 @@ FIXED_SCHEDULE = Experiment(
     system="specon",
     title="20 VAE jobs, one every 50 s, on 4 workers",
     source="SpeCon, section VI-B, Figure 5",
-    measure=partial(fixed, SpeCon()),
+    measure=partial(fixed, AS_RUN),
     bars=(
         Bar(
             "average completion time",
@@ -203,7 +204,7 @@ def grid(seed: int) -> Row:
     """Table III: each pair of alpha and interval on the seed's jobs."""
     plain, row = run(SINGLE, RoundRobin(), seed), dict[str, float]()
     for alpha, interval in TABLE_III:
-        found = compare(run(SINGLE, SpeCon(alpha=alpha, interval=interval), seed), plain)
+        found = compare(run(SINGLE, replace(AS_RUN, alpha=alpha, interval=interval), seed), plain)
         row |= named(cell(alpha, interval), found)
     return row
 

@@ -11,6 +11,7 @@ from policy.sim.fluid.run import simulate
 from policy.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row, best, mean
 from policy.sim.papers.speconfigures import draw_costs, draw_guests
 from policy.sim.papers.speconworld import (
+    AS_RUN,
     BI_RNN,
     FIXED,
     GRU,
@@ -26,7 +27,6 @@ from policy.sim.papers.speconworld import (
 from policy.systems.base import Policy
 from policy.systems.baselines import RoundRobin
 from policy.systems.guests import KEY, Guests
-from policy.systems.specon import SpeCon
 
 MODELS = {"VAE": VAE, "GRU": GRU, "Bi-RNN": BI_RNN}
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -149,7 +149,7 @@ def squatters(seed: int) -> Row:
 
 def specon(seed: int) -> Row:
     """SpeCon itself."""
-    return _everywhere(SpeCon(), seed)
+    return _everywhere(AS_RUN, seed)
 
 
 def nobody(seed: int) -> Row:

@@ -517,6 +517,65 @@ def test_balance_moves_a_job_once() -> None:
     assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.978], d=GROWING[:4])) == {}
 
 
+# -- one move a job ------------------------------------------------------------------------------------
+
+BOTH = SpeCon(smoothing=1)
+
+
+def moved_by_2(policy: SpeCon) -> World:
+    """Algorithm 2 has moved a to n2; then n1 is idle, and n2 has two."""
+    world = scene(policy, ("n1", "n2"), "a", "b", "c")
+    assert moves(rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])) == {"a": "n2"}
+    arrive(world, "a")
+    world.end(alone("c"))
+    return world
+
+
+@pytest.mark.parametrize(("limit", "again"), [(1, {}), (2, {"a": "n1"})])
+def test_whom_algorithm_2_has_moved_algorithm_3_moves_only_where_each_may(limit: int, again: dict[str, str]) -> None:
+    world = moved_by_2(replace(BOTH, moves_per_job=limit))
+    assert moves(rounds(world, a=[4.98, 4.979], b=[4.0, 3.0])) == again
+
+
+@pytest.mark.parametrize(("limit", "again"), [(1, {}), (2, {"a": "n1"})])
+def test_whom_algorithm_3_has_moved_algorithm_2_moves_only_where_each_may(limit: int, again: dict[str, str]) -> None:
+    """It goes to n2, which is idle; there a job that grows joins it, and n1 is idle."""
+    world = scene(replace(BOTH, moves_per_job=limit), ("n1", "n2"), "a", "b", "c")
+    world.end(alone("b"))
+    assert moves(rounds(world, a=SLOW, c=GROWING[:4])) == {"a": "n2"}
+    arrive(world, "a")
+    world.start(alone("d").arrived(9), alone("e").arrived(10))
+    world.end(alone("c"))
+    world.end(alone("e"))
+    assert {world.gang(name).nodes[w(0)] for name in "ad"} == {"n2"}
+    assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.9784], d=GROWING[:4])) == again
+    assert counts(world).requests == limit - 1
+
+
+def test_whom_algorithm_2_has_let_stay_algorithm_3_may_still_move() -> None:
+    """As jobs 10, 11 and 13 of the authors' log."""
+    world = crowded(BOTH, "d")
+    assert moves(rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)) == {}
+    assert counts(world).stays == 1
+    world.end(alone("b"))
+    world.end(alone("d"))
+    assert moves(rounds(world, a=[4.9815], c=[4.0])) == {"a": "n2"}
+
+
+def test_one_move_is_remembered_over_a_restart() -> None:
+    world = moved_by_2(BOTH)
+    parts = {uid: dict(part) for uid, part in BOTH.parts(world.snapshot.memory).items()}
+    world.snapshot = replace(world.snapshot, memory=dict(BOTH.recalled(world.snapshot, parts)))
+    assert known(world, "a").was_moved
+    assert moves(rounds(world, a=[4.98, 4.979], b=[4.0, 3.0])) == {}
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_a_limit_that_says_nothing_is_refused(limit: int) -> None:
+    with pytest.raises(ValueError, match="moves_per_job"):
+        SpeCon(moves_per_job=limit)
+
+
 # -- memory --------------------------------------------------------------------------------------------
 
 

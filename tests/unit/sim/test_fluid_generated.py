@@ -18,7 +18,7 @@ from tests.unit.sim.generated import Made, made
 
 TRACES = 100  # of each kind
 SOAK = 500
-PAIRS = ("kod2+guests", "oasis+guests", "oasis+specon")
+PAIRS = ("kod2+guests", "oasis+guests", "oasis+specon", "kod2+specon", "drs+specon", "dragon+specon")
 # Half-placed jobs hold their room: that is what this baseline is there to show.
 MAY_DEADLOCK = {"fifo-pod"}
 # They spread what a job asks for: one that only fits when it is packed waits for ever, in an empty cluster.
