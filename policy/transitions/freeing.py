@@ -16,6 +16,7 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Pod
 from policy.cluster.reasons import Reason
 from policy.transitions.gangs import give_up, pod_of, retarget
+from policy.transitions.shrinks import stalled_shrinks
 
 
 def end_freeing(draft: Draft, gang: Gang, now: float) -> list[Effect]:
@@ -23,11 +24,12 @@ def end_freeing(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     awaited = [pod for uid in gang.waits_for if (pod := pod_of(draft, uid)) is not None]
     if any(pod.terminating for pod in awaited):
         return give_up(draft, gang, now, Reason.ROOM_BEING_FREED, back_off=False)
+    told: list[Effect] = [*stalled_shrinks(draft, gang)]
     if not gang.attempts:
         tried = replace(gang, attempts=1)
-        return give_up(draft, tried, now, Reason.ROOM_BEING_FREED, back_off=False)
-    effects = give_up(draft, gang, now, Reason.ROOM_BEING_FREED)
-    return effects + _give_back(draft, gang.job_uid, awaited, now)
+        return told + give_up(draft, tried, now, Reason.ROOM_BEING_FREED, back_off=False)
+    given_up = give_up(draft, gang, now, Reason.ROOM_BEING_FREED)
+    return told + given_up + _give_back(draft, gang.job_uid, awaited, now)
 
 
 def _give_back(draft: Draft, job_uid: str, pods: list[Pod], now: float) -> list[Effect]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from policy.cluster.actions import ShrinkStalled
 from policy.systems import make_policy
 from policy.systems.base import Policy
 from tests.builders import JobBuilder, PodGone, Resize, State, World, job, node
@@ -66,6 +67,8 @@ def test_room_that_nobody_frees_is_given_back_once_and_nobody_is_turned_to_and_f
     pass_seconds(world, 570)  # before a job starves
     told = [(effect.job_uid, effect.workers) for effect in world.effects if isinstance(effect, Resize)]
     assert told == [("job-light", 4)]
+    late = [effect for effect in world.effects if isinstance(effect, ShrinkStalled)]
+    assert late == [ShrinkStalled("job-light", 1, 3, on_behalf_of="job-heavy")] * 2
     assert world.gang("light").nodes.keys() == {pod.slot for pod in world.snapshot.pods_of("job-light")}
 
 
