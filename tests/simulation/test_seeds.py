@@ -104,11 +104,11 @@ def test_a_fault_that_never_befell_a_policy_fails_the_fewest_seeds_that_are_play
     assert shortfall(lacking(played(FEWEST), kind, policy)) == f"never happened: {kind} under {policy}"
 
 
-@pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: group-made-anew under drs")])
+@pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: node-shrunk under drs")])
 def test_a_rare_fault_is_missed_once_so_many_seeds_should_have_had_it(seeds: int, found: str) -> None:
     """Every eighth seed of the others had it: 12.5 of 100 should have, and 21 of 167."""
-    reports = lacking(played(seeds), "group-made-anew", but=8)
-    assert shortfall(lacking(reports, "group-made-anew", "drs")) == found
+    reports = lacking(played(seeds), "node-shrunk", but=8)
+    assert shortfall(lacking(reports, "node-shrunk", "drs")) == found
 
 
 def test_a_fault_that_hits_what_a_policy_hardly_does_is_missed_later() -> None:
