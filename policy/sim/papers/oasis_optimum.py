@@ -130,7 +130,7 @@ ALONE = (
 )
 SUMS = "optimum over OASiS, sums, worst case of servers and priorities"
 WORST = "optimum over OASiS, worst instance"
-WIDE = "2 alpha is 70 to 120 here: only a schedule of hardly anything breaks so wide a bound"
+WIDE = "2 alpha is 35 to 118 here: only a schedule of hardly anything breaks so wide a bound"
 SMALL = Experiment(
     name="oasis-optimum",
     system="oasis",
