@@ -192,7 +192,7 @@ def resume(plane: ControlPlane, parts: Kohort) -> None:
         plane.api.delete(LEASE)
     parts.extender.start()
     parts.controller.start()
-    parts.wait_ready(60)
+    parts.wait_ready()
     wait(lambda: _answers(f"{parts.controller_health}/livez"), "controller", 60)
 
 
