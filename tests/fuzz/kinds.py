@@ -76,7 +76,8 @@ def _with_roles(kind: JobKind, **roles: int) -> list[Hurt]:
 
 def _tfjob() -> list[Hurt]:
     """Also a pod that names the job that runs, and one that did not opt in."""
-    mine = tfjob(WILD, namespace=WILD, **{"min-workers": "1", "max-workers": "4", "utility": "3"})
+    mine = tfjob(WILD, namespace=WILD)
+    mine["metadata"]["annotations"] = dict(NOTES)
     forged = {**mine, "metadata": {**mine["metadata"], "name": "runs", "uid": "job-runs"}}
     pods = [member(mine, "worker", 0), member(mine, "ps", 0, "wild-0"), member(forged, "worker", 0), stranger(WILD)]
     for number, pod in enumerate(pods):
