@@ -79,6 +79,19 @@ soak: $(DEV) ## the long runs that `make test` leaves out
 skew: $(DEV) ## the main flow on Kubernetes 1.34 to 1.37; builds each that is not cached (ARGS="-k 1.36" for one)
 	@$(BIN)/pytest -m skew -s tests/e2e/test_skew.py $(ARGS)
 
+# Each with the sizes that its bounds are about.
+BENCHES = "decisions --nodes 1000 --waiting 0 500" "verbs" "beside" "rebuild" "rebuild --nodes 5000 --pods-per-node 4" \
+  "gang_throughput" "gang_throughput --nodes 5000 --gangs 60 --against plain --rounds 3" \
+  "burst --nodes 50 --seconds 8 --rooms 8" "simulator --nodes 64 --jobs 10000" "simulator --per-node 2"
+
+.PHONY: bench
+bench: $(DEV) ## run every benchmark and compare with its bounds; to the end, on a machine that does nothing else
+	@$(BIN)/python -m tests.controlplane build
+	@missed=(); for one in $(BENCHES); do \
+	  echo "== $$one"; $(BIN)/python -m benchmarks.$$one --check $(ARGS) || missed+=("$$one"); \
+	done; \
+	if (($${#missed[@]})); then printf 'missed: %s\n' "$${missed[@]}"; exit 1; fi
+
 ##@ Work on it
 
 .PHONY: dev

@@ -20,7 +20,8 @@ Stamp = tuple[tuple[int, int, int], ...]
 class RotatingContext(ssl.SSLContext):
     """Takes each new connection with the files as they are then; connections that are open stay.
 
-    Files that cannot be used (half written, key and certificate that do not match) leave the former ones in force.
+    Files that cannot be used (half written, key and certificate that do not match) leave the former ones in force until
+    they change again; files that cannot be read at the moment (no descriptor left) are tried again with the next one.
     """
 
     _files: tuple[Path, ...]
@@ -50,12 +51,20 @@ class RotatingContext(ssl.SSLContext):
             stamp = _stamp_of(self._files)
             if stamp == self._stamp:
                 return
-            self._stamp = stamp  # also where they are no good: they are not looked at again until they change
-            self._current = _load(*self._files)
+            self._take(stamp)
         except (OSError, ValueError) as error:
             _log.warning("the new certificates cannot be used, the former ones stay: %s", error)
         else:
             _log.info("certificates were read anew")
+
+    def _take(self, stamp: Stamp) -> None:
+        """Load the files, which have that stamp; another OSError than ssl's says nothing of what they hold."""
+        try:
+            self._current = _load(*self._files)
+        except (ssl.SSLError, ValueError):
+            self._stamp = stamp  # they are no good: they are not looked at again until they change
+            raise
+        self._stamp = stamp
 
 
 def _stamp_of(files: Iterable[Path]) -> Stamp:

@@ -39,11 +39,11 @@ class Rules:
     window_seconds: float = 8.0
     hold_seconds: float = 20.0
     binding_seconds: float = 4.0
-    plan_seconds: float = 30.0
+    plan_seconds: float = 20.0
     freeing_seconds: float = 120.0
     checkpoint_seconds: float = 0.0
     growing_seconds: float = 60.0
-    repair_seconds: float = 30.0
+    repair_seconds: float = 20.0
     backoff_initial_seconds: float = 5.0
     backoff_max_seconds: float = 120.0
     refusal_memory_seconds: float = 60.0

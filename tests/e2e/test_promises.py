@@ -53,7 +53,9 @@ def all_bound(plane: ControlPlane, job: TFJob, limit: float = 30) -> dict[str, s
     return nodes_of(plane, job.namespace, job.name)
 
 
-def refused(plane: ControlPlane, kohort: Kohort, job: TFJob, *reasons: Reason, detail: str = "") -> None:
+def refused(
+    plane: ControlPlane, kohort: Kohort, job: TFJob, *reasons: Reason, detail: str = "", limit: float = 60
+) -> None:
     """Wait until the job is refused for that reason; none of its pods is bound then."""
     wanted = {reason.value for reason in reasons}
 
@@ -61,7 +63,10 @@ def refused(plane: ControlPlane, kohort: Kohort, job: TFJob, *reasons: Reason, d
         reason, why = explained(kohort, job.namespace, job.name)
         return reason in wanted and detail in why
 
-    until(told, f"{job.name} refused for {wanted} {detail}", seen=lambda: explained(kohort, job.namespace, job.name))
+    until(
+        told, f"{job.name} refused for {wanted} {detail}", limit,
+        seen=lambda: explained(kohort, job.namespace, job.name),
+    )  # fmt: skip
     assert not nodes_of(plane, job.namespace, job.name)
 
 
@@ -78,7 +83,7 @@ def test_a_quota_that_stops_the_operator_halfway(
     until(lambda: "hard" in plane.api.get(f"{where}/few").get("status", {}), "the quota counted")
     job = submit(plane, TFJob(space, "halved", workers=3))
     until(lambda: len(pods(plane, space)) == 2, "the operator stopped at the quota")
-    refused(plane, kohort, job, Reason.WAITING_FOR_PODS, detail="worker")
+    refused(plane, kohort, job, Reason.WAITING_FOR_PODS, detail="worker", limit=30)
     before = metric(kohort.health, "kohort_verb_refusals_total", verb="filter")
     # Every try of an existing member is refused; a timeout of the barrier's would show here.
     for n, pod in enumerate(pods(plane, space)):
@@ -88,7 +93,7 @@ def test_a_quota_that_stops_the_operator_halfway(
           or all(pod["spec"].get("schedulingGates") for pod in pods(plane, space)), "tried again")  # fmt: skip
     assert not nodes_of(plane, space)
     plane.api.patch(f"{where}/few", {"spec": {"hard": {"pods": "10"}}})
-    all_bound(plane, job, 60)
+    all_bound(plane, job)
     assert observer.partial_seconds(job.name, 4) < 2
 
 

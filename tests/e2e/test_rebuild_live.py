@@ -1,12 +1,13 @@
 """How soon a killed extender is ready again on a large cluster of the real API server: 1,000 nodes, 10,000 bound pods.
 
 The jobs' pods are bound as they are created and nobody tends the nodes: what is timed is the lists, from start to
-/readyz. Neighbours on the machine slow it: all times are printed with the load, and the best one is judged.
+/readyz. Neighbours on the machine slow it: all times are printed with the load, and the median is judged.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,4 +58,4 @@ def test_a_killed_extender_is_ready_again_with_all_that_is_bound(plane: ControlP
         assert running(kohort) == GANGS
     finally:
         kohort.stop()
-    assert min(took) <= READY_IN
+    assert statistics.median(took) <= READY_IN

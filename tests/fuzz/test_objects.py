@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections import Counter
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
 import pytest
 
-from extender.kube.api import NODES, PODS, TFJOBS, Resource
-from policy.cluster.invariants import violations
+from extender.kube.groups import GROUP, GROUPS
+from extender.kube.jobkinds import KINDS, LONE_POD
+from policy.cluster.invariants import misfiled, violations
+from policy.cluster.snapshot import Snapshot
+from tests.fuzz.kinds import OF_KIND, WILD, group_key
 from tests.fuzz.mutations import hurt
-from tests.fuzz.service import Service, member, node, stranger, tfjob
+from tests.fuzz.service import Service
 
 Json = dict[str, Any]
 BATCHES, BATCH = 20, 10  # of one service
-SEEDS, SOAK_SEEDS = 10, 520
+DAMAGED = 0.7  # of the objects: the damaged ones are to meet whole ones of their kind
+SEEDS, SOAK_SEEDS = 10, 750
 PAGES = ("jobs", "queue", "nodes", "plans", "desired", "decisions", "explain/team/waits", "explain/team/runs")
-
-
-def objects() -> list[tuple[Resource, Json]]:
-    """What gets hurt: objects of another namespace, some of which name the job that runs, and nodes of their own."""
-    notes: dict[str, Any] = {"min-workers": "1", "max-workers": "4", "utility": "3"}
-    mine = tfjob("wild", namespace="wild", **notes)
-    forged = {**mine, "metadata": {**mine["metadata"], "name": "runs", "uid": "job-runs"}}
-    pods = [member(mine, "worker", 0), member(mine, "ps", 0, "wild-0"), member(forged, "worker", 0), stranger("wild")]
-    for number, pod in enumerate(pods):
-        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": "wild"}  # uids are the API server's
-    return [(TFJOBS, mine), *((PODS, pod) for pod in pods), *((NODES, node(f"wild-{n}")) for n in range(2))]
 
 
 def _away_from_the_victims(item: Any) -> bool:
@@ -56,31 +51,67 @@ async def fuzz(seed: int) -> Counter[str]:
     transport = httpx.ASGITransport(app=service.live.with_verbs(service.live.rest()))
     async with httpx.AsyncClient(transport=transport, base_url="http://kohort/v1/") as client:
         for batch in range(BATCHES):
-            for _ in range(BATCH):
-                resource, item = chance.choice(objects())
-                damaged = _read(hurt(item, chance))
+            for number in range(BATCH):
+                kind = chance.choice(list(OF_KIND))
+                resource, item = chance.choice(OF_KIND[kind])
+                item = copy.deepcopy(item)
+                item["metadata"]["resourceVersion"] = str(10 + batch * BATCH + number)  # what is older says nothing
+                damaged = _read(hurt(item, chance)) if chance.random() < DAMAGED else item
                 change = chance.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))
                 if _away_from_the_victims(damaged):
                     service.see(resource, [damaged], change)
-                    seen[f"{resource.plural} {change}"] += 1
-            assert violations(service.snapshot) == [], (seed, batch)
+                    seen[kind] += 1
+            assert violations(service.snapshot) == misfiled(service.snapshot) == [], (seed, batch)
             assert service.established() == before, (seed, batch)
             page = PAGES[batch % len(PAGES)]
             answer = await client.get(page)
             assert answer.status_code == httpx.codes.OK, (seed, batch, page, answer.text)
-            seen["invalid jobs"] += sum(1 for job in service.snapshot.jobs.values() if job.invalid)
+            for page in pages_of_one(service.snapshot, chance):
+                answer = await client.get(page)
+                assert answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR, (seed, batch, page, answer.text)
+            seen.update(understood(service.snapshot))
     return seen
+
+
+def pages_of_one(snapshot: Snapshot, chance: random.Random) -> tuple[str, ...]:
+    """The answers about one of those that were shown, whatever it is called by now."""
+    names = sorted(job.name for job in snapshot.jobs.values() if job.namespace == WILD)
+    if not names:
+        return ()
+    name = quote(chance.choice(names), safe="")
+    return (f"explain/{WILD}/{name}", f"explain/{WILD}/{name}?unblock=true", f"jobs/{WILD}/{name}")
+
+
+def understood(snapshot: Snapshot) -> Counter[str]:
+    """How many of each kind are jobs by now, and how many of these are malformed."""
+    found = [job for job in snapshot.jobs.values() if job.namespace == WILD]
+    return Counter(f"{'malformed' if job.invalid else 'good'} {job.kind}" for job in found)
 
 
 async def test_no_object_harms_anything_but_itself() -> None:
     seen = sum([await fuzz(seed) for seed in range(SEEDS)], Counter[str]())
     print(dict(seen))
     assert sum(seen.values()) > SEEDS * BATCHES * BATCH * 0.8
-    assert seen["invalid jobs"] > 10
+    for kind in OF_KIND:
+        assert seen[kind] > SEEDS, f"{kind} was hardly shown"
+    for kind in (*KINDS, GROUP, LONE_POD):
+        assert seen[f"good {kind}"] > SEEDS, f"{kind} was hardly understood"
+    for kind in (*KINDS, GROUP):
+        assert seen[f"malformed {kind}"] > 0, f"no {kind} was malformed"
+
+
+def test_an_object_of_every_kind_is_hurt() -> None:
+    """A new row of either table comes with its objects."""
+    groups = {group_key(kind) for kind in GROUPS}
+    assert {*KINDS, *groups, LONE_POD} == OF_KIND.keys() - {"Node"}
+    resources = {name: kind.resource for name, kind in KINDS.items()} | {group_key(one): one.resource for one in GROUPS}
+    for name, resource in resources.items():
+        assert OF_KIND[name][0][0] == resource
+        assert len(OF_KIND[name]) > 1, "and its pods"
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 async def test_no_object_of_very_many_does() -> None:
     for seed in range(1000, 1000 + SOAK_SEEDS):
         await fuzz(seed)

@@ -1,4 +1,4 @@
-"""Crash points, enumerated: each write of the extender and of the controller in eleven scenarios, in three ways each.
+"""Crash points, enumerated: each write of the extender and of the controller in fourteen scenarios, in three ways each.
 
 A reference run counts the writes; then every one of them ends the process that makes it: before the write, after its
 answer, or after it without having seen the answer. The process starts anew, and everything must come right. What OASiS
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
+from extender.embedded.rules import RefusedError
+from extender.kube.api import Json
 from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
 from policy.cluster.model import PS, WORKER, Role
@@ -33,11 +35,16 @@ Act = Callable[[World], object]
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A small story without faults. ``acts``: what users and machines do, by seconds."""
+    """A small story without faults. ``acts``: what users and machines do, by seconds.
+
+    refused: pods whose bindings the API server refuses for the first ``refusing`` seconds.
+    """
 
     jobs: tuple[JobSpec, ...]
     nodes: int = 2
     acts: tuple[tuple[float, Act], ...] = ()
+    refused: frozenset[str] = frozenset()
+    refusing: float = 0.0
     nominates: bool = False
     policy: str = "kod2"
 
@@ -67,7 +74,10 @@ def _grow(kind: JobKind) -> Plot:
 PLOTS: Final[dict[str, Plot]] = {
     "admission": Plot((_job("a", 2), _job("b", 2), _job("c", 3, at=1.0)), nominates=True),
     "commit": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5))),
-    "k-of-n": Plot((_job("a", 4),), acts=((0.6, lambda w: w.delete_pod("default", "a-worker-1")),)),
+    # All five are bound, and one is lost.
+    "repair": Plot((_job("a", 4),), acts=((0.6, lambda w: w.delete_pod("default", "a-worker-1")),)),
+    # One of three is refused for longer than a repair may take: the two are released, and all begin anew.
+    "k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0),
     # One node is lost under the gang and the other is too small for what it held: it is released whole.
     "release": Plot(
         (_job("a", 5, cores=3),),
@@ -104,7 +114,7 @@ def scenario(plot: Plot) -> Scenario:
         parameters=PARAMETERS.get(plot.policy, {}),
     )
     nodes = tuple(node(f"node-{index}", 10, 32) for index in range(plot.nodes))
-    storm = max([10.0, *(at + 1.0 for at, _ in plot.acts)])
+    storm = max([10.0, plot.refusing, *(at + 1.0 for at, _ in plot.acts)])
     return Scenario(0, Trace(nodes, plot.jobs), settings, scheduler_of(settings), storm, storm)
 
 
@@ -158,17 +168,33 @@ class Kept:
                 yield f"slot {slot}: the prices are {self.prices[slot]}, and were {reference.prices[slot]}"
 
 
-def play_plot(name: str, counting: Counting) -> tuple[Report, Kept]:
-    """Play it once."""
+def play_plot(name: str, counting: Counting, more: tuple[tuple[float, Act], ...] = ()) -> tuple[Report, Kept]:
+    """Play it once; ``more`` happens, too."""
     plot, kept = PLOTS[name], Kept()
 
     def make() -> Simulation:
         made = Simulation(replace(scenario(plot)), kinds=(), crash=counting)
+        if plot.refused:
+            _refuse(made, plot)
         looks = ((at, lambda _: kept.look(made)) for at in SLOT_ENDS) if plot.policy == "oasis" else ()
-        made.acts = (*plot.acts, *looks)
+        made.acts = (*plot.acts, *looks, *more)
         return made
 
     return play(make), kept
+
+
+def _refuse(simulation: Simulation, plot: Plot) -> None:
+    """Have the API server refuse the bindings, as an admission policy does."""
+    server = simulation.cluster.server
+    bind = server.bind
+
+    def refusing(namespace: str, name: str, binding: Json) -> Json:
+        if name in plot.refused and loop_time() - began < plot.refusing:
+            raise RefusedError(403, "Forbidden", "refused by the plot")
+        return bind(namespace, name, binding)
+
+    began = loop_time()
+    server.bind = refusing  # type: ignore[method-assign]
 
 
 @cache

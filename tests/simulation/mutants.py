@@ -321,6 +321,25 @@ def bind_without_plan() -> list[Patch]:
     return [(barrier.Barrier, "hold", hold)]
 
 
+def the_asked_node_is_bound() -> list[Patch]:
+    """A member is bound to the node that kube-scheduler names, also where its plan has been made anew since filter."""
+
+    async def hold(self: barrier.Barrier, uid: str, node: str, leaving: Any) -> str:
+        vars(self).setdefault("asked", {})[uid] = node
+        return await _HOLD(self, uid, node, leaving)
+
+    async def bind(self: barrier.Barrier, effect: Bind) -> None:
+        asked = vars(self).get("asked", {})
+        await _BIND(self, replace(effect, node=asked.get(effect.uid, effect.node)))
+
+    return [(barrier.Barrier, "_hold", hold), (barrier.Barrier, "_bind", bind),
+            (bars, "_move_member", lambda draft, gang, pod, slot, node: gang)]  # fmt: skip
+
+
+_HOLD = barrier.Barrier._hold
+_BIND = barrier.Barrier._bind
+
+
 def released_by_deletion() -> list[Patch]:
     """A gang is released by deleting its members, for which the training operator fails the job."""
 
@@ -443,7 +462,8 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         cleanup_on_stale_cache, unlisted_pod_stays_a_member,
         pods_beyond_the_minimum_go_first, success_after_failure, key_is_the_name,
         wall_clock_in_a_timeout, force_bind,
-        swallowed_exception, error_that_a_retry_heals, no_wake_up, released_by_deletion, goes_on_too_early,
+        swallowed_exception, error_that_a_retry_heals, no_wake_up, the_asked_node_is_bound,
+        released_by_deletion, goes_on_too_early,
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
         lease_taken_too_early, lease_written_blindly, binds_without_asking_who_leads, follower_decides,
         stale_deletion_costs, users_stop_undone, completed_indices_not_read,

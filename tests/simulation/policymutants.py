@@ -14,6 +14,7 @@ from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
 from policy.cluster.orders import NoteOrder, ReplicaOrder
+from policy.systems import drs, kod2
 from policy.systems.oasis import execute, plans
 from policy.systems.oasis import policy as oasis
 from policy.systems.specon import SpeCon
@@ -68,6 +69,15 @@ def one_worker_too_few() -> list[Patch]:
 
 
 _RESIZE = carry._resize
+
+
+def no_cool_down() -> list[Patch]:
+    """S3: a job is grown as soon as there is room, however lately it was shrunk."""
+
+    def rested(self: Any, job: Any) -> bool:
+        return bool(self.may_grow(job))
+
+    return [(kod2.Pass, "_rested", rested), (drs.Pass, "_rested", rested)]
 
 
 def ps_shrunk_with_the_workers() -> list[Patch]:
@@ -131,6 +141,6 @@ _NOTE = calls._note
 
 POLICY_MUTANTS: Final[tuple[Callable[[], list[Patch]], ...]] = (
     memory_forgotten_at_a_restart, moved_against_its_users_word, reports_for_anybody, absurd_reports_taken,
-    one_worker_too_few, ps_shrunk_with_the_workers, pause_without_an_end, plans_outlive_their_bounds,
+    one_worker_too_few, no_cool_down, ps_shrunk_with_the_workers, pause_without_an_end, plans_outlive_their_bounds,
     memory_without_a_version,
 )  # fmt: skip

@@ -22,7 +22,8 @@ from extender.kube.groups import COSCHEDULING, GROUP, group_named
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
-from policy.cluster.actions import Effect, Migrate, Reject, Resize
+from extender.state.rules import policy_of
+from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
 from policy.cluster.invariants import violations
@@ -31,6 +32,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobKind, JobObject
 from policy.sim.pods.world import World
+from policy.systems.queue import base_of
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.election import lease_of_scheduler
@@ -134,6 +136,7 @@ class Simulation:
         if scenario.settings.lease.elect:
             self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
         self.witness.judge.policy = scenario.settings.policy
+        self.witness.cooling.seconds = getattr(base_of(policy_of(scenario.settings)), "cooldown", 0.0)
         self.training = Reporting(self)
         self.bare = BarePods(self)
         self.witness.bare = self.bare
@@ -246,6 +249,7 @@ class Simulation:
             for broken_rule in violations(snapshot):
                 self.witness.violated("ledger", broken_rule)
             self.witness.check_order(extender)
+        self.witness.cooling.stepped((extender.replica, extender.incarnation), snapshot, effects, now)
         self.witness.check_ledger(extender)
         self.witness.check_translator(extender)
         self.witness.check_deadlines(extender)
@@ -256,7 +260,7 @@ class Simulation:
         match effect:
             case Resize() if effect.pauses:
                 self.did["pause"] += 1
-            case Resize() | Migrate() | Reject():
+            case Admit() | Released() | Resize() | Migrate() | Reject():
                 self.did[type(effect).__name__.lower()] += 1
                 if isinstance(effect, Migrate):
                     self.storm.moves()

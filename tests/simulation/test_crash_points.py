@@ -1,4 +1,4 @@
-"""Every write of thirteen scenarios, ended in three ways: whatever dies where, the end is right."""
+"""Every write of fourteen scenarios, ended in three ways: whatever dies where, the end is right."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+from policy.sim.pods.world import World
+from tests.simulation.clocks import loop_time
 from tests.simulation.crashes import (
     CRASHING,
     PLOTS,
@@ -24,9 +26,15 @@ OWN = {
     "deployment-shrink": 11, "deployment-grow": 5,
 }  # fmt: skip
 LEAST_POINTS = {
-    "admission": 20, "commit": 9, "k-of-n": 6, "release": 20, "shrink": 12, "grow": 6, "memory": 24, **OWN,
+    "admission": 20, "commit": 9, "repair": 6, "k-of-n": 20, "release": 20, "shrink": 12, "grow": 6, "memory": 24,
+    **OWN,
 }  # fmt: skip
 RESIZES = ("shrink", "grow", *OWN)
+# What the others are named after: gangs that were admitted, that were released whole, and bindings that were sent.
+HAPPENS = {
+    "admission": (3, 0, range(10, 11)), "commit": (2, 0, range(9, 10)), "repair": (1, 0, range(6, 7)),
+    "k-of-n": (2, 1, range(8, 30)), "release": (2, 1, range(12, 13)), "memory": (2, 0, range(9, 10)),
+}  # fmt: skip
 
 
 @pytest.mark.timeout(900)  # a minute on two quiet cores
@@ -47,6 +55,34 @@ def test_a_resize_is_what_it_is_named_after(name: str) -> None:
     report, _ = play_plot(name, Counting())
     kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
+
+
+def test_every_plot_is_asked_whether_it_happened() -> None:
+    assert set(PLOTS) == {*RESIZES, *HAPPENS}
+
+
+@pytest.mark.parametrize("name", HAPPENS)
+def test_a_plot_is_what_it_is_named_after(name: str) -> None:
+    """All are bound whole in the end; who is released is admitted once more, and bound anew."""
+    report, _ = play_plot(name, Counting())
+    admitted, released, bindings = HAPPENS[name]
+    assert (report.did["admit"], report.did["released"]) == (admitted, released)
+    assert report.writes["extender bind"] in bindings
+    assert report.gangs == admitted - released
+
+
+def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
+    """Two of three are bound for so long, and no longer: then they are gone."""
+    since, longest = -1.0, 0.0
+
+    def look(world: World) -> None:
+        nonlocal since, longest
+        bound = sum(bool(pod.node) for pod in world.store.pods.values())
+        since = (since if since >= 0 else loop_time()) if 0 < bound < 3 else -1.0
+        longest = max(longest, loop_time() - since if since >= 0 else 0.0)
+
+    play_plot("k-of-n", Counting(), tuple((second / 2, look) for second in range(100)))
+    assert 15 < longest <= 30
 
 
 def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> None:

@@ -23,6 +23,7 @@ from policy.cluster.resources import total
 from policy.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
 from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
+from tests.simulation.cooling import CoolDown
 from tests.simulation.faults import Story
 from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
@@ -65,6 +66,7 @@ class Witness(Watcher):
         self.compared = 0
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)
+        self.cooling = CoolDown(lambda what: self.violated("S3", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
@@ -218,6 +220,7 @@ class Witness(Watcher):
         self._check_leads(line, verb, ref, told)
         if who == "extender" and verb == "bind":
             self.flying[told["uid"]] = told["node"]
+            self._check_plan(line, told["uid"], told["node"])
             self._check_commit(line, told["uid"])
         self.writes[f"{who} {verb}"] += 1
         self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
@@ -234,11 +237,26 @@ class Witness(Watcher):
         if (holder := self.lease()) != line.replica:
             self.violated("S8", f"{line.who} of {line.replica} {verb} {ref.name}; the Lease names {holder or 'nobody'}")
 
+    def _extender_of(self, line: Line) -> Extender | None:
+        return next((found for found in self.extenders if found.replica == line.replica), None)
+
+    def _check_plan(self, line: Line, uid: str, node: str) -> None:
+        """S11: a member is sent to the node that its ledger has for it."""
+        extender = self._extender_of(line)
+        snapshot = extender.live.ledger.snapshot if extender is not None else None
+        pod = snapshot.pods.get(uid) if snapshot is not None else None
+        if snapshot is None or pod is None or pod.job_uid not in snapshot.gangs:
+            return  # it is gone for its ledger, which has made the binding before
+        gang = snapshot.gang(pod.job_uid)
+        planned = pod.node or gang.in_flight.get(uid) or (gang.nodes.get(pod.slot) if pod.slot is not None else None)
+        if planned != node:
+            self.violated("S11", f"{pod.name} is sent to {node}, and its plan has {planned or 'no node'} for it")
+
     def _check_commit(self, line: Line, uid: str) -> None:
         """S1: the first binding of a gang is sent only when its whole minimum has passed kube-scheduler's checks."""
         pod = self.world.store.pods.get(uid)
         job = self.world.store.jobs.get(pod.owner) if pod is not None else None
-        extender = next((found for found in self.extenders if found.replica == line.replica), None)
+        extender = self._extender_of(line)
         if pod is None or extender is None:
             return
         if not pod.owner:
@@ -300,12 +318,19 @@ class Witness(Watcher):
             job = self.world.store.job_named(ref.namespace, ref.name)
             if job is not None:
                 past = self._past[job.uid]
+                self._check_cool_down(line, job, past, told)
                 if not self.bound(job.uid):
                     past.turns.clear()  # nothing runs: a plan is made and given up, nobody is resized
                 elif job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
                     way = "shrunk" if job.spec.workers < past.asked else "grown"
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
                 past.turns.append((loop_time(), job.spec.workers))
+
+    def _check_cool_down(self, line: Line, job: JobObject, past: Past, told: Mapping[str, Any]) -> None:
+        extender = self._extender_of(line)
+        if extender is not None and job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
+            process, uid = (extender.replica, extender.incarnation), identity(job.spec.namespace, job.uid)
+            self.cooling.written(process, uid, job, past.asked, past.whole_since, loop_time())
 
     def answered(self, uid: str, node: str, error: str) -> None:
         """S7: bind answers success exactly where the pod is on that node."""

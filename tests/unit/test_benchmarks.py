@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,6 +69,23 @@ def test_a_bound_has_one_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_benchmark_is_a_command(name: str) -> None:
     assert callable(importlib.import_module(f"benchmarks.{name}").main)
+
+
+def test_all_of_them_are_run_by_one_command() -> None:
+    """``make bench`` leaves none out."""
+    makefile = (bounds.FILE.parents[1] / "Makefile").read_text()
+    told = makefile.partition("BENCHES = ")[2].partition("\n\n")[0]
+    runs = [one.split() for one in re.findall(r'"([^"]+)"', told)]
+    assert {name for name, *_ in runs} == set(NAMES)
+
+
+@pytest.mark.parametrize("unbound", [0, 1])
+def test_a_pod_that_is_not_bound_is_a_miss(unbound: int) -> None:
+    made = Report("gang_throughput", {"nodes": 500})
+    run = gang_throughput.Run(200.0, {"scheduler": 1.0}, 0.02, unbound, counts={"calls filter": 1.0})
+    gang_throughput._note(made, {"plain": gang_throughput.Run(200.0, {"scheduler": 1.0}, 2.0), "kohort": run}, 500)
+    lines, held = bounds.judge(made, bounds.read()["gang_throughput"])
+    assert held is not bool(unbound), lines
 
 
 @pytest.mark.parametrize("wrong", [["--nodes", "0"], ["--rounds", "-1"], ["--nodes", "many"], ["--unknown"]])

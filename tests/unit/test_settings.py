@@ -378,6 +378,13 @@ def test_every_setting_is_described_and_every_quantity_has_its_unit() -> None:
     ] == []
 
 
+def test_what_is_not_made_whole_is_released_within_30_s_as_shipped() -> None:
+    """From the commit or the loss; the writes of the release and its pods' end take time, too."""
+    barrier = Settings().barrier
+    assert barrier.repair_seconds + 2 * barrier.api_deadline_seconds < 30
+    assert rules_of(Settings()).repair_seconds == Rules().repair_seconds == Rules().plan_seconds
+
+
 def test_settings_survive_a_round_trip_through_a_file(tmp_path: Path) -> None:
     settings = Settings(policy="fifo-pod", tick_seconds=3)
     assert load_settings(written(tmp_path, yaml.safe_dump(settings.model_dump()))) == settings

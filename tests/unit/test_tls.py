@@ -1,6 +1,7 @@
 """The verbs over mutual TLS: who gets in, who does not, and certificates that change while calls are being served."""
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -265,6 +266,29 @@ async def test_files_that_cannot_be_used_leave_the_former_ones(
         files.mount()
         assert await server.ask(files.client()) == 200
         assert "read anew" in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
+def test_good_files_that_cannot_be_read_at_the_moment_are_read_with_the_next_connection(
+    files: Files, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    context, load, tries = files.context(), tls._load, list[int]()
+
+    def fails_once(*paths: Path) -> ssl.SSLContext:
+        tries.append(number)
+        if len(tries) == 1:
+            raise OSError(number, "for a passing reason")
+        return load(*paths)
+
+    monkeypatch.setattr(tls, "_load", fails_once)
+    files.mount()
+    former = context._current
+    context.refresh()
+    assert context._current is former
+    context.refresh()
+    context.refresh()
+    assert context._current is not former
+    assert len(tries) == 2, "and not again until they change"
 
 
 def test_at_the_start_files_that_cannot_be_used_are_an_error(files: Files) -> None:
