@@ -63,7 +63,7 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
         case events.BindDropped(uid):
             drop(draft, uid)
         case events.BindDone(uid, node):
-            bound(draft, uid, node)
+            bound(draft, uid, node, now)
         case events.BindRefused(uid):
             _landed(draft, uid)
         case events.NodeNotOffered(uid, node):
@@ -224,12 +224,17 @@ def _gang_of(draft: Draft, uid: str) -> Gang | None:
     return draft.gang(pod.job_uid) if pod is not None and pod.job_uid else None
 
 
-def bound(draft: Draft, uid: str, node: str) -> None:
-    """The API server answered that the pod is bound: count it there before the watch says so."""
+def bound(draft: Draft, uid: str, node: str, now: float) -> None:
+    """The API server answered that the pod is bound: count it there before the watch says so.
+
+    With each binding that is made the gang's others have their time anew: all of a large one's take longer than that.
+    """
     pod = pod_of(draft, uid)
     if pod is not None and not pod.node:
         gang = draft.gang(pod.job_uid)
         draft.put_pod(replace(pod, node=node, plan=pod.plan or gang.plan, gated=False))
+        if gang.state is State.BINDING and gang.deadline is not None:
+            draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
     _landed(draft, uid)
 
 

@@ -11,6 +11,7 @@ from policy.cluster.reasons import Reason
 from policy.transitions.gangs import LOST_BINDING_SECONDS
 from tests.builders import (
     Bind,
+    BindDone,
     BindDropped,
     BindHeld,
     BindRefused,
@@ -233,6 +234,20 @@ def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_on
     again = world.do(BindHeld(PODS[0], node), BindRefused(PODS[0], "the binding was never made"))
     assert [type(effect) for effect in again] == [Bind]
     assert world.gang("a").in_flight == {PODS[0]: node}
+
+
+def test_bindings_of_a_large_gang_may_take_longer_than_one_has() -> None:
+    """They are made together, but an API server that is busy answers one after the other."""
+    made = job("a").workers(4, cpu=1)
+    world = World().nodes("n1").rules(repair_seconds=20.0)
+    world.submit(made)
+    sent = [effect for uid in [pod.uid for pod in world.snapshot.pods_of("job-a")] for effect in world.hold(uid)]
+    for effect in sent:
+        assert isinstance(effect, Bind)
+        world.pass_time(15)
+        assert world.state("a") is State.BINDING
+        world.do(BindDone(effect.uid, effect.node))
+    assert world.state("a") is State.RUNNING
 
 
 def test_k_of_n_fail_the_rest_is_retried_and_at_the_deadline_the_gang_is_released_whole() -> None:
