@@ -26,8 +26,8 @@ UNLIKE: Final = {"release-500": 100.0, "release-lost": 100.0, "release-answer-lo
 EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, EVERY),
-    "specon": ("report", "migrate", "fail-over", "own-fail-over"),
-    "kod2+specon": (*EVERY, "migrate"),
+    "specon": ("report", "migrate", "fail-over", "own-fail-over", "growth-kept"),
+    "kod2+specon": (*EVERY, "migrate", "growth-kept"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
 SEEDS: Final = 90  # of one policy: what it does is seen in 6 to 100 % of them, in 14 % a change of the leader

@@ -7,6 +7,7 @@ their user has suspended, or whose bounds could not be read for a while: about t
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,11 @@ SLOT_SECONDS: Final = float(PARAMETERS["oasis"]["slot_seconds"])
 HORIZON: Final = int(PARAMETERS["oasis"]["horizon"])
 Part = Any
 """What one policy has written of a job: OASiS an object, SpeCon a list; None where it has written nothing."""
+PROGRESS: Final = (
+    "since", "category", "first", "best", "value", "at", "growth", "converged", "moved", "balanced", "restart",
+)  # fmt: skip
+"""SpeCon's list. The seeds leave moves_per_job at 1."""
+LAST_SAMPLE: Final = ("value", "at", "growth")
 
 
 class Remembered:
@@ -29,13 +35,16 @@ class Remembered:
 
     def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
         self.schedules = 0  # that were compared over a restart
+        # SpeCon's texts that were compared over a restart: of jobs whose growth was known, and of moved ones
+        self.texts = Counter[str]()
         # uids of jobs whose kind holds no notes: what is decided about them is written nowhere
         self.unkept = set[str]()
         self._violated = violated
         self._jumped = jumped
         self._texts: dict[str, Mapping[str, Part]] = {}  # by uid, as the API has them
         self._excepted: set[str] = set()
-        self._led: dict[str, bool] = {}
+        self._led: dict[tuple[str, int], bool] = {}  # by process and incarnation
+        self._decides: tuple[str, int] | None = None  # whose term is the newest
         self._before: tuple[int, object] = (-1, None)  # slot and room of the nodes at the last decision
         self._wanted: Mapping[str, str] = {}  # the texts as they were to be then
         self._all_kept = True  # whether every plan was in a text then: the room of another is planned for others
@@ -53,13 +62,21 @@ class Remembered:
         self._texts[job.uid] = new
         if old == new:
             return
+        _, before = self._landed.get(job.uid, ("", 0.0))
         self._landed[job.uid] = text, loop_time()
         if job.uid in self._excepted or late:
             return
+        if "specon" in old and before < self._term_at:
+            self._count(_told(old["specon"]))
         for policy, rule in RULES.items():
             if policy in old:
                 for what in rule(old[policy], new.get(policy), self._jumped()):
                     self._violated(f"{job.key}: {what}")
+
+    def _count(self, left: Mapping[str, Any]) -> None:
+        """A text that holds neither could be forgotten, and nobody would see it."""
+        self.texts["growth-kept"] += left["growth"] is not None
+        self.texts["move-kept"] += _was_moved(left)
 
     def _is_late(self, uid: str) -> bool:
         """Whether the text that is there is an older term's that this one did not know when it began to decide.
@@ -71,22 +88,33 @@ class Remembered:
         return unknown and text not in self._own.get(uid, ())
 
     def stepped(self, extender: Extender) -> None:
-        """A process has made a step: where it has just begun to decide, its schedules are those of the objects.
+        """A process has made a step, whichever policy it has: what its term knows and wants is what it is judged by."""
+        who = extender.name, extender.incarnation
+        began, self._led[who] = not self._led.get(who), extender.leads
+        if not extender.leads:
+            return
+        if began:
+            self._begin(extender)
+        if self._decides == who:  # another may not know yet that its term is over
+            for job_uid, text in extender.live.ledger.snapshot.texts.items():
+                self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
+        self._plan(extender, began)
+
+    def _begin(self, extender: Extender) -> None:
+        """A term begins with what its process has listed."""
+        self._decides = extender.name, extender.incarnation
+        self._term_at, self._own = loop_time(), {}
+        listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
+        self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
+
+    def _plan(self, extender: Extender, began: bool) -> None:
+        """OASiS's schedules of a process that has just begun to decide are those of the objects.
 
         Only where it is the same slot, the nodes have the same room as at the last decision, and all of that was
         written down: else plans may change, because they do not fit any more, or do not fit one another; and where no
         clock has been set anew, for schedules move with it.
         """
-        began, self._led[extender.name] = not self._led.get(extender.name), extender.leads
         book: Any = extender.live.ledger.snapshot.memory.get("oasis")
-        if not extender.leads:
-            return
-        if began:
-            self._term_at, self._own = loop_time(), {}
-            listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
-            self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
-        for job_uid, text in extender.live.ledger.snapshot.texts.items():
-            self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
         if book is None:
             return
         now = (book.slot, book.ground)
@@ -155,23 +183,57 @@ def _aged(seen: list[Any]) -> bool:
 
 
 def specon(old: Part, new: Part, jumped: bool) -> Iterator[str]:
-    """A job is moved once in its life; how far its metric came is not forgotten, how fast it grows by a move only."""
+    """A job is moved once in its life; how far its metric came is not forgotten, nor how fast it grows.
+
+    The growth is between two samples of one run of the job: a move begins anew. So does a clock that is set back, for
+    which the last sample has not been yet.
+    """
     if new is None:
         yield f"its growth {old} is forgotten"
         return
-    first, best, growth, moves = _told(old)
-    first_now, best_now, growth_now, moves_now = _told(new)
-    moved_back = any(before and not now for before, now in zip(moves, moves_now, strict=True))
-    lost = growth is not None and growth_now is None and moves == moves_now
-    worse = best is not None and (best_now is None or best_now > best)
-    if moved_back or lost or worse or (first is not None and first != first_now):
+    before, now = _told(old), _told(new)
+    if any(was and not still for was, still in zip(_moves(before), _moves(now), strict=True)):
+        yield f"that it was moved is forgotten: {old} became {new}"
+    if _was_moved(before) and any(now[name] and not before[name] for name in ("moved", "balanced")):
+        yield f"it was moved, and is decided about once more: {old} became {new}"
+    if _came_less_far(before, now):
+        yield f"how far its metric came is forgotten: {old} became {new}"
+    if not jumped and (_goes_back(before, now) or _changed_unheard(before, now)):
         yield f"its growth {old} became {new}"
 
 
-def _told(written: list[Any]) -> tuple[Any, Any, Any, tuple[bool, bool]]:
-    """E at first, the least E, G, and whether Algorithms 2 and 3 have moved it."""
-    _, _, first, best, _, _, growth, _, moved, balanced = written
-    return first, best, growth, (moved, balanced)
+def _told(written: list[Any]) -> Mapping[str, Any]:
+    return dict(zip(PROGRESS, written, strict=True))
+
+
+def _moves(told: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+    """Whether Algorithm 2 has decided about it, whether Algorithm 3 has moved it, and whether either has moved it."""
+    return told["moved"], told["balanced"], told["restart"] is not None
+
+
+def _was_moved(told: Mapping[str, Any]) -> bool:
+    """Not where Algorithm 2 has let it stay: Algorithm 3 may still move it."""
+    return bool(told["balanced"]) or told["restart"] is not None
+
+
+def _came_less_far(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """E at first stays, and the least E only falls."""
+    worse = before["best"] is not None and (now["best"] is None or now["best"] > before["best"])
+    return worse or (before["first"] is not None and before["first"] != now["first"])
+
+
+def _goes_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """To no sample or an earlier one, other than by a move; or to an earlier restart."""
+    if _moves(before) != _moves(now):
+        return False
+    lost = any(before[name] is not None and now[name] is None for name in LAST_SAMPLE)
+    return lost or any(before[name] is not None and now[name] < before[name] for name in ("at", "restart"))
+
+
+def _changed_unheard(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether it is of another category, or grows otherwise, although it has neither told anything nor been moved."""
+    same = before["at"] == now["at"] and _moves(before) == _moves(now)
+    return same and any(before[name] != now[name] for name in ("value", "growth", "category", "converged"))
 
 
 RULES: Final[Mapping[str, Callable[[Part, Part, bool], Iterator[str]]]] = {"oasis": oasis, "specon": specon}

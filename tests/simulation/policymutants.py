@@ -14,10 +14,11 @@ from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
 from policy.cluster.orders import NoteOrder, ReplicaOrder
-from policy.systems import drs, kod2
+from policy.systems import drs, kod2, specon
+from policy.systems.growth import Progress
+from policy.systems.growthtext import read_progress
 from policy.systems.oasis import execute, plans
 from policy.systems.oasis import policy as oasis
-from policy.systems.specon import SpeCon
 from policy.transitions import carry
 
 Patch = tuple[object, str, object]
@@ -25,11 +26,29 @@ Patch = tuple[object, str, object]
 
 def memory_forgotten_at_a_restart() -> list[Patch]:
     """Kueue #1654, in our words: what was decided for good is decided again by the next process."""
-    return [(oasis.Oasis, "recalled", _nothing), (SpeCon, "recalled", _nothing)]
+    return [(oasis.Oasis, "recalled", _nothing)]
 
 
 def _nothing(*_: Any) -> dict[str, object]:
     return {}
+
+
+def growth_forgotten_at_a_restart() -> list[Patch]:
+    """The same of SpeCon: a job's growth begins anew with the next process, and it may be moved once more."""
+    return [(specon.SpeCon, "recalled", _nothing)]
+
+
+def move_forgotten_at_a_restart() -> list[Patch]:
+    """The next process knows how a job grows, and not that it has had its only move."""
+
+    def read(written: object) -> Progress | None:
+        told = _READ(written)
+        return None if told is None else replace(told, moved=False, balanced=False, restart=None)
+
+    return [(specon, "read_progress", read)]
+
+
+_READ = read_progress
 
 
 def moved_against_its_users_word() -> list[Patch]:
@@ -140,7 +159,8 @@ def memory_without_a_version() -> list[Patch]:
 _NOTE = calls._note
 
 POLICY_MUTANTS: Final[tuple[Callable[[], list[Patch]], ...]] = (
-    memory_forgotten_at_a_restart, moved_against_its_users_word, reports_for_anybody, absurd_reports_taken,
+    memory_forgotten_at_a_restart, growth_forgotten_at_a_restart, move_forgotten_at_a_restart,
+    moved_against_its_users_word, reports_for_anybody, absurd_reports_taken,
     one_worker_too_few, no_cool_down, ps_shrunk_with_the_workers, pause_without_an_end, plans_outlive_their_bounds,
     memory_without_a_version,
 )  # fmt: skip

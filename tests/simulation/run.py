@@ -73,7 +73,7 @@ class Report:
     calm: float = 0.0
     compared: int = 0
     policy: str = ""
-    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader, schedules compared
+    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader, memories compared
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
@@ -253,8 +253,7 @@ class Simulation:
         self.witness.check_ledger(extender)
         self.witness.check_translator(extender)
         self.witness.check_deadlines(extender)
-        if self.witness.judge.policy == "oasis":
-            self.witness.memory.stepped(extender)
+        self.witness.memory.stepped(extender)
 
     def _count(self, effect: Effect) -> None:
         match effect:
@@ -304,6 +303,7 @@ class Simulation:
                 raise error
         self.did["report"] = self.training.taken
         self.did["schedule"] = self.witness.memory.schedules
+        self.did.update(self.witness.memory.texts)
         self.did["other-ps"] = self.witness.other_ps
         self.did.update({what: len(jobs) for what, jobs in self.witness.resized.items()})
         return self._report(began, calm)

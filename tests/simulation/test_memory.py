@@ -2,16 +2,19 @@
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from extender.kube.jobkinds import MEMORY
+from policy.systems.growth import Category, Progress
+from policy.systems.growthtext import write_progress
 from tests.simulation import memory
-from tests.simulation.clocks import SimLoop
-from tests.simulation.memory import oasis, specon
+from tests.simulation.clocks import SimLoop, sleep
+from tests.simulation.memory import PROGRESS, oasis, specon
 
 Json = dict[str, Any]
 PLAN: list[Any] = [
@@ -22,7 +25,7 @@ PLAN: list[Any] = [
 ]
 ADMITTED: Json = {"slot": 666, "plan": PLAN, "seen": [666, 8.3, {"cpu": 1000}, {}, 4, -0.2]}
 REFUSED: Json = {"rejected": "payoff -1: worth 2, price 3", "refused": 668}
-GROWTH = [10_126.0, "converged", 1.0, 0.1, 0.1, 10_126.0, 0.002, 10_120.0, False, False]
+GROWTH = [10_126.0, "converged", 1.0, 0.1, 0.1, 10_126.0, 0.002, 10_120.0, False, False, None]
 
 
 def changed(text: Json, **values: Any) -> Json:
@@ -30,8 +33,11 @@ def changed(text: Json, **values: Any) -> Json:
 
 
 def told(**values: Any) -> list[Any]:
-    names = ("since", "category", "first", "best", "value", "at", "growth", "converged", "moved", "balanced")
-    return list((dict(zip(names, GROWTH, strict=True)) | values).values())
+    return list((dict(zip(PROGRESS, GROWTH, strict=True)) | values).values())
+
+
+MOVED = told(since=10_130.0, value=None, at=None, growth=None, moved=True, restart=10_130.0)
+BALANCED = told(since=10_130.0, value=None, at=None, growth=None, balanced=True, restart=10_130.0)
 
 
 def found(rule: Callable[..., Any], old: Any, new: Any, jumped: bool = False) -> list[str]:
@@ -50,9 +56,13 @@ KEPT: Mapping[str, tuple[Any, Any, Any]] = {
     "a slot later": (oasis, ADMITTED, changed(ADMITTED, slot=667)),
     "admitted": (oasis, {"seen": ADMITTED["seen"]}, ADMITTED),
     "its worth counted again": (oasis, REFUSED, changed(REFUSED, seen=ADMITTED["seen"])),
-    "told more": (specon, GROWTH, told(since=10_200.0, best=0.05, growth=0.001)),
-    "grows again": (specon, GROWTH, told(category="progressing", growth=2.0, converged=None)),
-    "moved": (specon, GROWTH, told(value=None, at=None, growth=None, moved=True)),
+    "told more": (specon, GROWTH, told(since=10_200.0, at=10_200.0, best=0.05, growth=0.001)),
+    "grows again": (specon, GROWTH, told(at=10_200.0, category="progressing", growth=2.0, converged=None)),
+    "moved": (specon, GROWTH, MOVED),
+    "moved, and grows": (specon, GROWTH, [*MOVED[:4], 0.1, 10_150.0, 2.0, *MOVED[7:]]),
+    "still on its way": (specon, MOVED, [*MOVED[:-1], 10_140.0]),
+    "let stay": (specon, GROWTH, told(moved=True)),
+    "let stay, then moved for balance": (specon, told(moved=True), [*BALANCED[:8], True, *BALANCED[9:]]),
 }
 FORGOTTEN: Mapping[str, tuple[Any, Any, Any]] = {
     "a refusal": (oasis, REFUSED, changed(ADMITTED)),
@@ -63,11 +73,19 @@ FORGOTTEN: Mapping[str, tuple[Any, Any, Any]] = {
     "what it was admitted as": (oasis, ADMITTED, changed(ADMITTED, plan=[[666, 2, *PLAN[0][2:]], *PLAN[1:]])),
     "what the prices keep of it": (oasis, ADMITTED, changed(ADMITTED, seen=[667, *ADMITTED["seen"][1:]])),
     "its growth": (specon, GROWTH, told(growth=None)),
+    "its last sample": (specon, GROWTH, told(at=None)),
+    "that it told something later": (specon, GROWTH, told(at=10_100.0)),
+    "its category": (specon, GROWTH, told(category="progressing")),
+    "since when it has converged": (specon, GROWTH, told(converged=10_126.0)),
     "its first report": (specon, GROWTH, told(first=0.5)),
     "its best report": (specon, GROWTH, told(best=0.2)),
     "all of its reports": (specon, GROWTH, None),
-    "that it was moved": (specon, told(moved=True), GROWTH),
-    "that it was moved for balance": (specon, told(balanced=True), GROWTH),
+    "that it was to stay": (specon, told(moved=True), GROWTH),
+    "that it was moved": (specon, MOVED, [*MOVED[:-1], None]),
+    "that it was moved for balance": (specon, BALANCED, [*BALANCED[:9], False, BALANCED[10]]),
+    "that it has had its only move": (specon, MOVED, [*MOVED[:9], True, 10_200.0]),
+    "that it has had its only move, for balance": (specon, BALANCED, [*BALANCED[:8], True, *BALANCED[9:]]),
+    "when it was moved": (specon, MOVED, [*MOVED[:-1], 10_120.0]),
 }
 
 
@@ -88,6 +106,21 @@ def test_a_refusal_by_a_clock_that_was_set_back_is_not_kept() -> None:
     assert found(oasis, REFUSED, earlier) != []
 
 
+def test_a_growth_by_a_clock_that_was_set_back_is_not_kept() -> None:
+    """A move is, and how far the metric came."""
+    for new in (told(value=None, at=None, growth=None), told(growth=None)):
+        assert found(specon, GROWTH, new, jumped=True) == []
+        assert found(specon, GROWTH, new) != []
+    assert found(specon, MOVED, [*MOVED[:-1], None], jumped=True) != []
+    assert found(specon, GROWTH, told(best=0.2), jumped=True) != []
+
+
+def test_the_fields_are_those_that_specon_writes() -> None:
+    assert [field.name for field in fields(Progress)] == list(memory.PROGRESS)
+    progress = Progress(1.0, Category.WATCHING, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, True, False, 8.0)
+    assert write_progress(progress) == [1.0, "watching", 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, True, False, 8.0]
+
+
 def test_a_schedule_is_read_by_slot() -> None:
     assert memory.schedule(PLAN, 668) == {668: [("worker", "n2", 2)]}
     assert memory.workers([["worker", 1, 2], ["ps", 0, 1]]) == 2
@@ -96,23 +129,56 @@ def test_a_schedule_is_read_by_slot() -> None:
 @pytest.mark.parametrize(("own", "faults"), [(True, 1), (False, 0)], ids=["this term's", "an older term's, late"])
 def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool, faults: int) -> None:
     told = list[str]()
-    texts = {"team/uid-a": json.dumps({"oasis": REFUSED})} if own else {}
-    listed = {"team/uid-a": SimpleNamespace(uid="team/uid-a", memory="")}
-    snapshot = SimpleNamespace(texts=texts, memory={}, jobs=listed)
-    leader: Any = SimpleNamespace(name="a", leads=True, live=SimpleNamespace(ledger=SimpleNamespace(snapshot=snapshot)))
 
     async def judge() -> None:
         remembered = memory.Remembered(told.append, lambda: False)
-        remembered.stepped(leader)
+        remembered.stepped(leader("a", wants={"oasis": REFUSED} if own else None))
         for part in (REFUSED, ADMITTED):
-            spec = SimpleNamespace(annotations={MEMORY: json.dumps({"oasis": part})})
-            phase = SimpleNamespace(ended=False)
-            job: Any = SimpleNamespace(uid="uid-a", key="team/a", suspended=False, spec=spec, phase=phase)
-            remembered.see(job, False)
+            remembered.see(job({"oasis": part}), False)
 
+    played(judge)
+    assert len(told) == faults
+
+
+def leader(name: str, wants: Json | None = None, knows: Json | None = None) -> Any:
+    """A process that decides: what it wants job a's text to be, and what it has listed of it."""
+    texts = {"team/uid-a": json.dumps(wants)} if wants else {}
+    listed = {"team/uid-a": SimpleNamespace(uid="team/uid-a", memory=json.dumps(knows) if knows else "")}
+    snapshot = SimpleNamespace(texts=texts, memory={}, jobs=listed)
+    return SimpleNamespace(
+        name=name, incarnation=1, leads=True, live=SimpleNamespace(ledger=SimpleNamespace(snapshot=snapshot))
+    )
+
+
+def job(text: Json) -> Any:
+    spec = SimpleNamespace(annotations={MEMORY: json.dumps(text)})
+    phase = SimpleNamespace(ended=False)
+    return SimpleNamespace(uid="uid-a", key="team/a", suspended=False, spec=spec, phase=phase)
+
+
+def played(judge: Callable[[], Coroutine[Any, Any, None]]) -> None:
     loop = SimLoop()
     try:
         loop.run_until_complete(judge())
     finally:
         loop.close()
-    assert len(told) == faults
+
+
+@pytest.mark.parametrize("kept", [GROWTH, MOVED], ids=["its growth", "that it was moved"])
+def test_what_specon_forgets_at_a_restart_is_found_and_what_was_compared_is_counted(kept: list[Any]) -> None:
+    told = list[str]()
+    anew = [10_150.0, "progressing", *[None] * 6, False, False, None]
+
+    async def judge() -> None:
+        remembered = memory.Remembered(told.append, lambda: False)
+        remembered.stepped(leader("a", wants={"specon": kept}))
+        remembered.see(job({"specon": kept}), False)
+        assert not remembered.texts.total()
+        await sleep(1.0)
+        remembered.stepped(leader("b", wants={"specon": anew}, knows={"specon": kept}))
+        remembered.stepped(leader("a", wants={"specon": kept}))  # which does not know yet that its term is over
+        remembered.see(job({"specon": anew}), False)
+        assert remembered.texts == {"growth-kept": kept is GROWTH, "move-kept": kept is MOVED}
+
+    played(judge)
+    assert told
