@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None)
     short_help="The manifests for this cluster.",
     epilog=examples(
         "kohort render --image REGISTRY/kohort:0.1.0 | kubectl apply -f -",
-        "kohort render shared-scheduler --image IMAGE --kubernetes-version 1.37.1",
+        "kohort render shared-scheduler --image IMAGE --kubernetes-version 1.37.2",
     ),
 )
 @shared(OUTPUT)

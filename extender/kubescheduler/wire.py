@@ -1,4 +1,4 @@
-"""The extender protocol exactly as kube-scheduler 1.37.1 speaks it (k8s.io/kube-scheduler/extender/v1/types.go).
+"""The extender protocol exactly as kube-scheduler 1.37.2 speaks it (k8s.io/kube-scheduler/extender/v1/types.go).
 
 Go's structs carry no JSON tags there, so keys are Go field names, and every nil pointer, map or slice comes as null.
 A body is read or refused with RequestError (`strict`). Unknown keys are ignored, since kube-scheduler may be newer.

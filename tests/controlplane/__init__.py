@@ -1,4 +1,4 @@
-"""The real control plane as a test kit: etcd, Kubernetes 1.37.1, KWOK nodes and the Kubeflow training operator.
+"""The real control plane as a test kit: etcd, Kubernetes 1.37.2, KWOK nodes and the Kubeflow training operator.
 
 Built from pinned Go modules into a cache and run on loopback in seconds, as child processes that end with the test::
 

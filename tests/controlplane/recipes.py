@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GO_MODULES = Path(__file__).parent / "go"
-KUBERNETES_VERSION = "v1.37.1"
+KUBERNETES_VERSION = "v1.37.2"
 TRAINING_OPERATOR_MODULE = "github.com/kubeflow/training-operator"
 
 

@@ -85,7 +85,7 @@ def test_nodes_are_ready_and_have_their_shape(control_plane: ControlPlane) -> No
 
 
 def test_the_server_says_which_release_it_is(control_plane: ControlPlane) -> None:
-    assert control_plane.api.get("/version")["gitVersion"] == "v1.37.1"
+    assert control_plane.api.get("/version")["gitVersion"] == "v1.37.2"
 
 
 def test_a_bound_pod_runs_its_seconds_and_succeeds(control_plane: ControlPlane, namespace: str) -> None:

@@ -32,7 +32,7 @@ def test_yaml_and_json_have_the_versions_and_the_image(kohort: Run) -> None:
 
 def test_unless_told_images_are_those_of_this_version(kohort: Run) -> None:
     found = images(list(yaml.safe_load_all(kohort("render").stdout)))
-    assert found["kube-scheduler"].endswith("/kube-scheduler:v1.37.1")
+    assert found["kube-scheduler"].endswith("/kube-scheduler:v1.37.2")
     assert {found["extender"], found["controller"]} == {"kohort:0.1.0"}
 
 
