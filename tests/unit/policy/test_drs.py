@@ -198,7 +198,7 @@ def test_scale_up_behind_a_head_that_waits_only_as_the_listing_has_it(behind: bo
     world.submit(job("a").workers(1, 2, asked=1, cpu=2), job("rigid").workers(1, cpu=2))
     world.submit(job("head").workers(1, cpu=4).with_(utility=2.0).arrived(1))
     world.bind(job("a"))
-    world.pass_time(20)
+    world.pass_time(16)  # the cool-down is 15 s, and the plan of the rigid one is in force
     assert (world.state("head"), world.gang("a").workers) == (State.WAITING, workers)
 
 

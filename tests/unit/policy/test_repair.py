@@ -71,7 +71,7 @@ def test_a_lost_member_is_restarted_in_its_place_without_a_barrier() -> None:
 def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_first_arrival() -> None:
     world = World(Kod2(starve_limit=20)).nodes("n1").start(GANG)
     world.do(PodGone("uid-a-worker-1"))
-    world.pass_time(29)
+    world.pass_time(world.snapshot.rules.repair_seconds - 1)
     assert world.state("a") is State.REPAIRING
     world.pass_time(2)
     assert world.state("a") is State.RELEASING
