@@ -172,8 +172,8 @@ def test_pods_are_gated_while_jobs_wait_and_not_before_or_after(plane: ControlPl
 def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane: ControlPlane, space: str) -> None:
     """The operator is stopped and we restart its workers: it fails a job of which it sees a running pod go.
 
-    Both new workers are gated as the queue is not empty. One is held back by the test, for longer than a gang is repaired
-    by default: the other is bound alone.
+    Both new workers are gated as the queue is not empty. One is held back by the test, for longer than a gang has for
+    its repair by default: the other is bound alone.
     """
     with fresh_kohort(plane, {"barrier": {"repair_seconds": 90}}, "restarted") as kohort:
         full = fill(plane, space)
