@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -39,6 +40,7 @@ from tests.e2e.tfjobs import TFJob
 Json = dict[str, Any]
 WINDOW = 8.0
 CORES = 10
+KWOK_SECONDS = 1.0  # after which it plays nothing any more for a pod that is gone
 
 
 @pytest.fixture(scope="module")
@@ -181,13 +183,17 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
         until(lambda: gate(plane) == "on", "the gate on", 20)
         with no_operator(plane):
             path = f"/api/v1/namespaces/{space}/pods"
-            for pod in operator_pods(plane, full):
-                if "worker" in pod["metadata"]["name"]:
-                    plane.api.delete(f"{path}/{pod['metadata']['name']}?gracePeriodSeconds=0")
-                    pod["metadata"]["annotations"][HOLD] = "yes"
-                    born = create_pod(plane, space, pod)
-                    assert is_gated(born)
-                    assert is_gated(born, HOLD)
+            workers = [pod for pod in operator_pods(plane, full) if "worker" in pod["metadata"]["name"]]
+            for pod in workers:
+                plane.api.delete(f"{path}/{pod['metadata']['name']}")
+            # KWOK deletes by name what it has seen going: a successor that is there too soon would go as well.
+            until(lambda: len(pods(plane, space, full.name)) == 1, "its workers gone", 20)
+            time.sleep(KWOK_SECONDS)
+            for pod in workers:
+                pod["metadata"]["annotations"][HOLD] = "yes"
+                born = create_pod(plane, space, pod)
+                assert is_gated(born)
+                assert is_gated(born, HOLD)
             until(lambda: not is_gated(plane.api.get(f"{path}/full-worker-1")), "our gate gone", 10)
             plane.api.patch(f"{path}/full-worker-1", {"spec": {"schedulingGates": None}})
             took = until(lambda: len(nodes_of(plane, space, full.name)) == 2, "one back alone", 10)
