@@ -505,8 +505,9 @@ def test_the_printed_second_branch_is_dead_even_when_all_have_been_decided() -> 
     assert found == {Balance.PRINTED: {}, Balance.ALL_MIGRATED: {"a": "n2"}}
 
 
-def test_balance_moves_a_job_once() -> None:
-    world = scene(EVEN, ("n1", "n2"), "a", "b", "c")
+def moved_by_3(policy: SpeCon) -> World:
+    """Algorithm 3 has moved a to n2, which was idle; there a job that grows has joined it, and n1 is idle."""
+    world = scene(policy, ("n1", "n2"), "a", "b", "c")
     world.end(alone("b"))
     assert moves(rounds(world, a=SLOW, c=GROWING[:4])) == {"a": "n2"}
     arrive(world, "a")
@@ -514,6 +515,11 @@ def test_balance_moves_a_job_once() -> None:
     world.end(alone("c"))
     world.end(alone("e"))
     assert {world.gang(name).nodes[w(0)] for name in "ad"} == {"n2"}
+    return world
+
+
+def test_balance_moves_a_job_once() -> None:
+    world = moved_by_3(EVEN)
     assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.978], d=GROWING[:4])) == {}
 
 
@@ -539,15 +545,7 @@ def test_whom_algorithm_2_has_moved_algorithm_3_moves_only_where_each_may(limit:
 
 @pytest.mark.parametrize(("limit", "again"), [(1, {}), (2, {"a": "n1"})])
 def test_whom_algorithm_3_has_moved_algorithm_2_moves_only_where_each_may(limit: int, again: dict[str, str]) -> None:
-    """It goes to n2, which is idle; there a job that grows joins it, and n1 is idle."""
-    world = scene(replace(BOTH, moves_per_job=limit), ("n1", "n2"), "a", "b", "c")
-    world.end(alone("b"))
-    assert moves(rounds(world, a=SLOW, c=GROWING[:4])) == {"a": "n2"}
-    arrive(world, "a")
-    world.start(alone("d").arrived(9), alone("e").arrived(10))
-    world.end(alone("c"))
-    world.end(alone("e"))
-    assert {world.gang(name).nodes[w(0)] for name in "ad"} == {"n2"}
+    world = moved_by_3(replace(BOTH, moves_per_job=limit))
     assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.9784], d=GROWING[:4])) == again
     assert counts(world).requests == limit - 1
 
