@@ -3,8 +3,9 @@
 A step is pure, so the same one is timed again and again on the same snapshot, by the CPU clock: it waits for nothing,
 so that is what it takes on a machine that is not busy with something else. The cluster is full: every node holds a gang
 of five; the waiting gangs have fifty shapes. ``heavy job`` finds its room by shrinking: every running gang may be a
-victim; ``later``: one of that kind has come before, so what the gangs would give is known. ``wide`` is a gang of 41
-that fits no single node. ``oasis`` is what each of 150 jobs costs that system on arrival, CPU time and by the clock.
+victim, and what they would give has been worked out by ``prepare``, as the service does between two steps;
+``unprepared``: it has not. ``wide`` is a gang of 41 that fits no single node. A step is KOD2's where no system is
+named. ``oasis`` is what each of 150 jobs costs that system on arrival, CPU time and by the clock.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from dataclasses import replace
 from benchmarks import command, oasis_scene, scenes
 from benchmarks.report import Report, percentile, progress
 from policy.answers.explain import explain
-from policy.cluster.events import BindHeld, Event, JobGone, JobSeen, PodGone, PodSeen, Tick
+from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
+from policy.cluster.index import Index
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.placement.gang import ask_of, place
 from policy.placement.room import Room
 from policy.step import step
+from policy.systems.base import Policy, prepare
+from policy.systems.dragon import Dragon
+from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 from policy.systems.queue import queue
 from tests.builders import JobBuilder, guest, job, members
@@ -78,19 +83,15 @@ def _full(nodes: int, waiting: int) -> Cases:
     some = scenes.running_gang(0).done()
     stranger = PodSeen(guest("stranger", scenes.name_of(0), 0.01, 0.01))
     ended = [PodSeen(replace(pod, phase=pod.phase.SUCCEEDED, version=9)) for pod in full.pods_of(some.uid)]
-    heavy = job("heavy").ps(1).workers(3).with_(utility=1e6).arrived(90)
-    later = _remembering(full)
     cases: Cases = {
         "step, another's pod": _step(full, stranger),
         "step, time passes": _step(full, Tick()),
         "step, a job ends": _step(full, *ended, JobSeen(replace(some, finished=True, version=9))),
-        "step, heavy job": _step(full, *_arrival(heavy)),
-        "step, heavy wide job": _step(full, *_arrival(_wide("heavy").with_(utility=1e6))),
-        "step, later heavy job": _step(later, *_arrival(heavy)),
-        "step, later heavy wide job": _step(later, *_arrival(_wide("heavy").with_(utility=1e6))),
         "queue order": lambda: queue(full, scenes.NOW),
         "desired": lambda: desired(full, 500),
     }
+    cases |= _heavy(POLICY, full, "", arrival=90) | _heavy(Drs(), full, ", drs", arrival=90)
+    cases |= _heavy(Dragon(), full, ", dragon", arrival=-2000)  # long enough ago to be urgent
     if waiting:
         last = scenes.waiting_gang(waiting - 1).done()
         cases["step, a waiting pod again"] = _step(full, PodSeen(replace(members(last)[0], refused=True, version=9)))
@@ -98,12 +99,17 @@ def _full(nodes: int, waiting: int) -> Cases:
     return cases
 
 
-def _remembering(full: Snapshot) -> Snapshot:
-    """The same cluster after a heavy job that no shrink could make room for has come and gone."""
-    vast = job("vast").ps(1).workers(3, cpu=9).with_(utility=1e6).arrived(80)
-    came = step(full, _arrival(vast), POLICY, scenes.NOW)[0]
-    gone = [PodGone(pod.uid) for pod in members(vast.done())]
-    return step(came, [*gone, JobGone(vast.done().uid)], POLICY, scenes.NOW)[0]
+def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
+    """A heavy job arrives after a quiet moment of the service, and right after its start."""
+    fresh = replace(full, index=Index.of(full))
+    quiet = step(replace(full, index=Index.of(full)), [Tick()], policy, scenes.NOW)[0]
+    prepare(policy, quiet, scenes.NOW)
+    cases: Cases = {}
+    for what, workers in (("heavy job", 3), ("heavy wide job", 40)):
+        events = _arrival(job("heavy").ps(1).workers(workers).with_(utility=1e6).arrived(arrival))
+        cases[f"step, {what}{which}"] = _step(quiet, *events, policy=policy)
+        cases[f"step, {what}{which}, unprepared"] = _step(fresh, *events, policy=policy)
+    return cases
 
 
 def _empty(nodes: int) -> Cases:
@@ -128,8 +134,8 @@ def _arrival(made: JobBuilder) -> list[Event]:
     return [JobSeen(made.done()), *(PodSeen(pod) for pod in members(made.done()))]
 
 
-def _step(snapshot: Snapshot, *events: Event) -> Callable[[], object]:
-    return lambda: step(snapshot, events, POLICY, scenes.NOW)
+def _step(snapshot: Snapshot, *events: Event, policy: Policy = POLICY) -> Callable[[], object]:
+    return lambda: step(snapshot, events, policy, scenes.NOW)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -20,7 +21,7 @@ from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, PolicyChanged, Tick
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
-from policy.systems.base import Policy, next_moment
+from policy.systems.base import Policy, next_moment, prepare
 
 Carrier = Callable[[tuple[Effect, ...]], None]
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]  # at, in, out, state after, error
@@ -232,12 +233,23 @@ class Ledger:
         moment that the policy keeps.
         Raises LedgerStoppedError after a step that failed.
         """
+        prepared = -math.inf
         while True:
             seen = self.snapshot.generation
             left = min(seconds, self._next_deadline() - self.now())
             await self.changed(seen, max(SHORTEST_TICK, left))
             if self.snapshot.generation == seen:
                 self.step(Tick())
+            if (now := self.clock.monotonic()) - prepared >= seconds:
+                prepared = now
+                self._prepare()
+
+    def _prepare(self) -> None:
+        """Work out between two steps what the next decision may ask, so that nobody waits for it then."""
+        try:
+            prepare(self.policy, self.snapshot, self.now())
+        except Exception:
+            _log.exception("nothing was prepared for the next decision")  # which finds out by itself, only later
 
     def _next_deadline(self) -> float:
         """The nearest moment (seconds since the epoch) at which time alone changes something.

@@ -204,8 +204,9 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
     """One layout for each of the nodes that are the likeliest for the rigid members."""
-    most = sum(ask.worker.how_many(alike.free) * alike.most for alike in room.alike(ask.worker))
-    counts = _counts(room, ask) if most >= ask.workers else {}
+    takers = [(ask.worker.how_many(alike.free), alike) for alike in room.alike(ask.worker)]
+    most = sum(count * alike.most for count, alike in takers)
+    counts = _counts(room, ask, takers) if most >= ask.workers else {}
     if sum(counts.values()) < ask.workers:
         return
     for first in _first_nodes(room, ask):
@@ -220,13 +221,12 @@ def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
             yield {**rigid, **workers}
 
 
-def _counts(room: Room, ask: Ask) -> dict[str, int]:
+def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[str, int]:
     """How many workers each node takes; of those that take equally many only as many as a layout could use."""
     enough = ask.workers + len(ask.rigid) + 1
     by_count: dict[int, list[str]] = defaultdict(list)
-    for alike in room.alike(ask.worker):
-        takers = _open(room, alike, ask.worker_constraints, ask)
-        by_count[ask.worker.how_many(alike.free)] += islice(takers, enough)
+    for count, alike in takers:
+        by_count[count] += islice(_open(room, alike, ask.worker_constraints, ask), enough)
     return {name: count for count, names in by_count.items() for name in sorted(names)[:enough]}
 
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, reduce
 from typing import Any
 
 from policy.cluster.model import Job, Slot
@@ -25,24 +25,28 @@ NOBODY = ""
 FEW = 32  # removals, or twice the members: tried before all, for of a large cluster a gang wants few, and all are dear
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Offer:
-    """What one victim can give, in its operator's order. ``NOBODY``: one pod that leaves anyway."""
+    """What one victim can give, in its operator's order. ``NOBODY``: one pod that leaves anyway.
+
+    ``freed``: what all of it leaves free, by node; asked of every victim for every gang.
+    """
 
     job_uid: str
     sheds: tuple[Shed, ...]
+    freed: Mapping[str, Resources]
 
-    @cached_property
-    def freed(self) -> Mapping[str, Resources]:
-        """What all of it leaves free, by node; asked of every victim for every gang."""
-        found = dict[str, Resources]()
-        for node, requests, _ in self.sheds:
-            found[node] = found[node] + requests if node in found else requests
-        return found
+    @classmethod
+    def of(cls, job_uid: str, sheds: tuple[Shed, ...]) -> Offer:
+        """These removals."""
+        freed = dict[str, Resources]()
+        for node, requests, _ in sheds:
+            freed[node] = freed[node] + requests if node in freed else requests
+        return cls(job_uid, sheds, freed)
 
     def first(self, count: int) -> Offer:
         """So many of the removals."""
-        return self if count == len(self.sheds) else Offer(self.job_uid, self.sheds[:count])
+        return self if count == len(self.sheds) else Offer.of(self.job_uid, self.sheds[:count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def offer_of(snapshot: Snapshot, job: Job) -> Offer:
     known = snapshot.index.memo.job(job.uid)
     found: Offer | None = known.get(offer_of)
     if found is None:
-        found = known[offer_of] = Offer(job.uid, tuple(sheds(snapshot, job, snapshot.gang(job.uid))))
+        found = known[offer_of] = Offer.of(job.uid, tuple(sheds(snapshot, job, snapshot.gang(job.uid))))
     return found
 
 
@@ -82,12 +86,13 @@ def plan_shrink(
     """
     kept = _on_one_node(room, ask, offers, order) if by_node else None
     kept = _on_several(room, ask, offers, order) if kept is None else kept
-    nodes = place(_given(room, kept), ask) if kept is not None else None
+    left = _given(room, kept or ())
+    nodes = place(left, ask) if kept is not None else None
     if kept is None or nodes is None:
         return None
     taken = {offer.job_uid: len(offer.sheds) for offer in kept if offer.job_uid != NOBODY and offer.sheds}
     pods = tuple(sorted(shed.pod_uid for offer in kept for shed in offer.sheds if shed.pod_uid))
-    return Shrink(taken, nodes, pods, _given(room, kept))
+    return Shrink(taken, nodes, pods, left)
 
 
 def _given(room: Room, offers: Sequence[Offer]) -> Room:
@@ -109,6 +114,8 @@ def _removals(offers: Sequence[Offer]) -> int:
 
 def _on_one_node(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> list[Offer] | None:
     """The plan with the fewest removals, and among those the one that takes from the first of the victims."""
+    if not any(ask.whole.fits(node.allocatable) for node in room.nodes.values()):
+        return None
     rank = {offer.job_uid: place for place, offer in enumerate(offers)}
     here, freed, firsts = dict[str, list[Offer]](), dict[str, Resources](), dict[str, int]()
     for offer in offers:
@@ -168,36 +175,47 @@ def _clear(room: Room, ask: Ask, offers: Sequence[Offer], order: Order, host: st
         index: 1 + max(place for place, shed in enumerate(offer.sheds) if shed.node == host)
         for index, offer in enumerate(offers)
     }
-    if not _fits_there(room, offers, useful, host, whole):
+    if not whole.fits(_free_there(room, offers, useful, host)):
         return None
     turns = order(offers)
     for index in turns:
         if counts.get(index) == useful[index]:
             continue
-        if _fits_there(room, offers, counts, host, whole):
+        if whole.fits(_free_there(room, offers, counts, host)):
             break
         counts[index] = counts.get(index, 0) + 1
-    return _cut(offers, _least(counts, turns, lambda fewer: _fits_there(room, offers, fewer, host, whole)))
+    free = _free_there(room, offers, counts, host)
+
+    def spares(shed: Shed) -> bool:
+        nonlocal free
+        less = free - shed.requests if shed.node == host else free
+        enough = whole.fits(less)
+        free = less if enough else free
+        return enough
+
+    return _cut(offers, _least(offers, counts, turns, spares))
 
 
-def _least(counts: Counts, turns: Sequence[int], suffices: Callable[[Counts], bool]) -> Counts:
-    """Without needless removals: from the last turn on, give back each worker whose return leaves room enough."""
-    needed = set[int]()
+def _least(offers: Sequence[Offer], counts: Counts, turns: Sequence[int], spares: Callable[[Shed], bool]) -> Counts:
+    """Without needless removals: from the last turn on, give back each worker whose return leaves room enough.
+
+    ``spares``: whether it does; if so, it is given back from then on.
+    """
+    left, needed = dict(counts), set[int]()
     for index in reversed(turns):
-        if counts.get(index) and index not in needed:
-            fewer = {**counts, index: counts[index] - 1}
-            if suffices(fewer):
-                counts = fewer
+        if left.get(index) and index not in needed:
+            if spares(offers[index].sheds[left[index] - 1]):
+                left[index] -= 1
             else:
                 needed.add(index)
-    return counts
+    return left
 
 
-def _fits_there(room: Room, offers: Sequence[Offer], counts: Counts, host: str, whole: Resources) -> bool:
+def _free_there(room: Room, offers: Sequence[Offer], counts: Counts, host: str) -> Resources:
     freed = [
         shed.requests for index, count in counts.items() for shed in offers[index].sheds[:count] if shed.node == host
     ]
-    return whole.fits(room.free(host) + total(freed))
+    return room.free(host) + total(freed)
 
 
 def _cut(offers: Sequence[Offer], counts: Counts) -> list[Offer]:
@@ -214,7 +232,7 @@ def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> 
 
     @cache
     def suffices(length: int) -> bool:
-        return _fits(room, ask, offers, Counter(turns[:length]))
+        return fits(_given(room, _cut(offers, Counter(turns[:length]))), ask)
 
     low, high = 0, min(max(FEW, 2 * (len(ask.rigid) + ask.workers)), len(turns))
     if not suffices(high) and not suffices(len(turns)):
@@ -228,8 +246,14 @@ def _on_several(room: Room, ask: Ask, offers: Sequence[Offer], order: Order) -> 
         else:
             low = middle + 1
     counts = Counter(turns[:high])
-    return _cut(offers, _least(counts, turns[:high], lambda fewer: _fits(room, ask, offers, fewer)))
+    given = _given(room, _cut(offers, counts))
 
+    def spares(shed: Shed) -> bool:
+        nonlocal given
+        less = given.branch()
+        less.take(shed.node, shed.requests)
+        enough = fits(less, ask)
+        given = less if enough else given
+        return enough
 
-def _fits(room: Room, ask: Ask, offers: Sequence[Offer], counts: Counts) -> bool:
-    return fits(_given(room, _cut(offers, counts)), ask)
+    return _cut(offers, _least(offers, counts, turns[:high], spares))

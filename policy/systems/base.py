@@ -73,6 +73,21 @@ def next_moment(policy: Policy, now: float) -> float:
     return policy.next_moment(now) if isinstance(policy, KeepsTime) else math.inf
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """A system with answers that take long the first time: they can be worked out while nothing happens."""
+
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        """Have them remembered with the snapshot; no decision is another one for it."""
+        ...
+
+
+def prepare(policy: object, snapshot: Snapshot, now: float) -> None:
+    """Work out beforehand what the next decision may ask; nothing, where the system has nothing to work out."""
+    if isinstance(policy, Prepares):
+        policy.prepare(snapshot, now)
+
+
 def grows_again(policy: object) -> bool:
     """Whether the system gives running jobs more workers whenever there is room (its class says ``grows``).
 

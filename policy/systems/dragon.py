@@ -7,7 +7,7 @@ author's code" is the controller that the paper names, whose victims and sizes d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -100,6 +100,10 @@ class Dragon:
         """Figure 5: scale-down for urgent jobs, AFCFS, scale-up."""
         return Pass(self, snapshot, now).run()
 
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        """What a job that must shrink others asks of all that run."""
+        Pass(self, snapshot, now).prepare()
+
     def next_change(self, snapshot: Snapshot, now: float) -> float:
         """When a job becomes urgent, room has been idle for long enough, a back-off ends, or a turn is forgotten."""
         acted = snapshot.memory.get(ACTED)
@@ -117,6 +121,7 @@ class Pass(ElasticPass):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
+        self._shares: dict[Resources, float] = {}  # by a worker's demand
 
     @property
     def _whole(self) -> Resources:
@@ -177,16 +182,23 @@ class Pass(ElasticPass):
     def largest_surplus(self, offers: Sequence[Offer]) -> list[int]:
         """What leaves anyway, then one worker at a time of the job whose surplus is the largest at that moment."""
         turns = [index for index, offer in enumerate(offers) if offer.job_uid == NOBODY]
-        left = {index: len(offer.sheds) for index, offer in enumerate(offers) if offer.job_uid != NOBODY}
-        share = {index: self._share(offers[index].job_uid) for index in left}
-        for _ in range(sum(left.values())):
-            most = max(left, key=lambda index: (left[index] * share[index], -index))
-            left[most] -= 1
-            turns.append(most)
+        given = ((index, offer) for index, offer in enumerate(offers) if offer.job_uid != NOBODY)
+        # A job's surplus shrinks with each worker: all of them in order are what choosing one by one would come to.
+        turns += [index for _, index in sorted(self._surpluses(given))]
         return turns
 
-    def _share(self, uid: str) -> float:
-        return worker_demand(self.snapshot, self.snapshot.jobs[uid]).dominant_share(self._whole)
+    def _surpluses(self, given: Iterable[tuple[int, Offer]]) -> Iterator[tuple[float, int]]:
+        """Of each worker that can be taken: its job's surplus before that, negative, and the index of its offer."""
+        for index, offer in given:
+            share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[offer.job_uid]))
+            for left in range(len(offer.sheds), 0, -1):
+                yield -left * share, index
+
+    def _share(self, demand: Resources) -> float:
+        found = self._shares.get(demand)
+        if found is None:
+            found = self._shares[demand] = demand.dominant_share(self._whole)
+        return found
 
     # -- (3) ---------------------------------------------------------------------------------------
 

@@ -90,6 +90,10 @@ class Drs:
         """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
         return Pass(self, snapshot, now).run()
 
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        """What a job that must shrink others asks of all that run."""
+        Pass(self, snapshot, now).prepare()
+
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
         return lambda job: self.utility(snapshot, job, job.arrival)
@@ -181,6 +185,12 @@ class Pass(ElasticPass):
         for job in waiting:
             if job.uid not in self.gangs and not self.start_with_most(job, asked_workers(job)):
                 self.verdicts[job.uid] = self.no_room(job)
+
+    def prepare(self) -> None:
+        """Also how much each of those that could give workers requires."""
+        super().prepare()
+        for job in self.yielding():
+            self._requirement(job)
 
     # -- scale-down and scale-up listings ------------------------------------------------------------
 

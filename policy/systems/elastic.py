@@ -195,11 +195,16 @@ class ElasticPass:
         """Room that is given back anyway, and that nobody waits for yet."""
         freeing = self.gangs.among(self.snapshot.index.freeing)
         claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
-        return [Offer(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
+        return [Offer.of(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
 
     def offers(self, victims: Iterable[Job]) -> list[Offer]:
         """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""
         return [*self.leaving(), *(offer_of(self.snapshot, victim) for victim in victims)]
+
+    def prepare(self) -> None:
+        """Have what each running job could give worked out; it is remembered until the job changes."""
+        for job in self.yielding():
+            offer_of(self.snapshot, job)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Whether the victim has workers to give now, and has not been turned to and fro for this job already."""

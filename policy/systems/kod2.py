@@ -75,6 +75,10 @@ class Kod2:
         """Algorithm 1: start what fits, heaviest first; scale in for the head; scale out when nothing waits."""
         return Pass(self, snapshot, now).run()
 
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        """What a job that must shrink others asks of all that run."""
+        Pass(self, snapshot, now).prepare()
+
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
         known = snapshot.index.memo.table(f"kod2's weights, {self.weight_mode.value}", most=2 * len(snapshot.jobs))
@@ -227,7 +231,7 @@ class Pass(ElasticPass):
 
     def _victims(self, job: Job, key: float) -> list[Job]:
         """Running jobs, lightest first, the latest first among equals; never a heavier one, nor an equal older one."""
-        running = self._by_weight("yielding", lambda job: (-job.arrival, job.key, job.uid))
+        running = self._yielding()
         found: list[Job] = []
         for weight in sorted(weight for weight in running if weight <= key + SAME_WEIGHT):
             equal = weight >= key - SAME_WEIGHT
@@ -236,6 +240,15 @@ class Pass(ElasticPass):
                 victims = takewhile(lambda victim: victim.arrival > job.arrival, victims)
             found += (victim for victim in victims if self.may_shrink(victim, job))
         return found
+
+    def prepare(self) -> None:
+        """Also who is lighter than whom."""
+        super().prepare()
+        self._yielding()
+
+    def _yielding(self) -> Mapping[Any, tuple[Any, ...]]:
+        """Running jobs with workers to give, by weight; among equals the latest first."""
+        return self._by_weight("yielding", lambda job: (-job.arrival, job.key, job.uid))
 
     def _by_weight(self, filed: str, entry: Callable[[Job], tuple[Any, ...]]) -> Mapping[Any, tuple[Any, ...]]:
         """The running jobs that the index has filed so, by weight; those of one weight by ``entry``."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from policy.cluster.actions import Action, Decision
 from policy.cluster.frozen import replace
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Keeps, Parts, Policy, Promised, next_moment, promised_by
+from policy.systems.base import Keeps, Parts, Policy, Promised, next_moment, prepare, promised_by
 
 
 class Rebalancer(Protocol):
@@ -44,6 +44,10 @@ class Rebalanced:
     def next_moment(self, now: float) -> float:
         """The base's."""
         return next_moment(self.base, now)
+
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        """The base's."""
+        prepare(self.base, snapshot, now)
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """What either of them keeps of a job."""

@@ -217,6 +217,45 @@ async def test_ticks_come_only_when_nothing_else_does() -> None:
     assert [at - started for at in policy.at] == [pytest.approx(6), pytest.approx(16)]
 
 
+class Preparing(Script):
+    """It writes down when it is asked to prepare itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prepared: list[float] = []
+        self.cannot = False
+
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        self.prepared.append(now)
+        if self.cannot:
+            raise ZeroDivisionError("a bug")
+
+
+@virtual
+async def test_what_can_be_prepared_is_prepared_between_steps_and_no_more_often_than_a_tick_comes() -> None:
+    policy = Preparing()
+    held = ledger(policy)
+    started = held.clock.now()
+    ticking = asyncio.create_task(held.tick(10))
+    for _ in range(25):
+        await asyncio.sleep(1)
+        held.step()
+    ticking.cancel()
+    assert [round(at - started) for at in policy.prepared] == [1, 11, 21]
+
+
+@virtual
+async def test_what_cannot_be_prepared_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    policy = Preparing()
+    policy.cannot = True
+    held = ledger(policy)
+    ticking = asyncio.create_task(held.tick(10))
+    await asyncio.sleep(25)
+    assert (ticking.done(), len(policy.at), len(policy.prepared)) == (False, 2, 2)
+    assert "nothing was prepared" in caplog.text
+    ticking.cancel()
+
+
 @virtual
 async def test_a_tick_is_there_at_the_deadline_that_a_later_step_set() -> None:
     stage = Stage(window_seconds=8.0)

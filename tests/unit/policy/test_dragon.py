@@ -1,13 +1,17 @@
 """DRAGON, box by box of Figure 5: urgent jobs, victims, AFCFS, scale-up."""
 
+import random
+
 import pytest
 
 from policy.cluster.actions import Resize
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
 from policy.cluster.training import Report
+from policy.placement.gang import worker_demand
 from policy.placement.grow import Where
-from policy.systems.dragon import Dragon, Idle, Sizes, Urgent, Victims
+from policy.placement.shrink import NOBODY, Offer
+from policy.systems.dragon import Dragon, Idle, Pass, Sizes, Urgent, Victims
 from policy.systems.progress import remaining_seconds
 from tests.builders import START, JobBuilder, World, guest, job, node
 
@@ -105,6 +109,30 @@ def test_3_the_largest_surplus_gives_first_then_whose_is_the_largest_then() -> N
     world.submit(job("u").workers(3, cpu=2).arrived(2))
     world.pass_time(130)
     assert (world.gang("three").workers, world.gang("two").workers) == (2, 2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_3_all_turns_at_once_are_those_of_choosing_one_after_the_other(seed: int) -> None:
+    draw = random.Random(seed)
+    world = World(Dragon()).nodes(node("n1", cpu=1000, memory=1000))
+    for number in range(draw.randint(1, 8)):
+        most = draw.randint(2, 6)
+        world.start(job(f"j{number}").workers(1, most, asked=most, cpu=draw.choice((1, 1, 2, 3))))
+    turning = Pass(Dragon(), world.snapshot, world.now)
+    offers = [Offer.of(NOBODY, ()), *turning.offers(turning.yielding())]
+    left = {index: len(offer.sheds) for index, offer in enumerate(offers) if offer.job_uid != NOBODY}
+    expected = [0]
+
+    def surplus(index: int) -> tuple[float, int]:
+        demand = worker_demand(world.snapshot, world.snapshot.jobs[offers[index].job_uid])
+        return left[index] * demand.dominant_share(world.snapshot.nodes["n1"].allocatable), -index
+
+    while any(left.values()):
+        most = max(left, key=surplus)
+        left[most] -= 1
+        expected.append(most)
+    assert len(expected) > 1
+    assert turning.largest_surplus(offers) == expected
 
 
 def test_3_nobody_goes_below_its_minimum_and_no_ps_goes() -> None:

@@ -29,7 +29,7 @@ def test_the_node_that_is_cleared_is_the_best_of_all_of_them(seed: int) -> None:
     sizes = [res(1)] if draw.random() < 0.5 else [res(1), res(2), res(3)]
 
     def offer(uid: str) -> Offer:
-        return Offer(uid, tuple(Shed(draw.choice(names), draw.choice(sizes)) for _ in range(draw.randint(1, 3))))
+        return Offer.of(uid, tuple(Shed(draw.choice(names), draw.choice(sizes)) for _ in range(draw.randint(1, 3))))
 
     nobody = [offer(NOBODY) for _ in range(draw.choice((0, 0, 1, 2)))]
     offers = [*nobody, *(offer(f"job-{index}") for index in range(draw.randint(1, 6)))]
@@ -56,11 +56,15 @@ def test_over_several_nodes_no_shorter_run_of_removals_would_do(seed: int) -> No
     room = Room.of(World().nodes(*(node(name, cpu=8) for name in names)).snapshot)
     for name in names:
         room.take(name, res(draw.randint(6, 8)))
-    offers = [Offer(f"job-{n}", tuple(Shed(draw.choice(names), res(1)) for _ in range(2))) for n in range(len(names))]
+    pairs = [tuple(Shed(draw.choice(names), res(1)) for _ in range(2)) for _ in names]
+    offers = [Offer.of(f"job-{number}", pair) for number, pair in enumerate(pairs)]
     ask = Ask((), res(2), ANYWHERE, draw.randint(2, len(names)))
     turns = one_by_one(offers)
-    enough = (n for n in range(len(turns) + 1) if shrink._fits(room, ask, offers, Counter(turns[:n])))
-    shortest = next(enough, None)
+
+    def suffices(length: int) -> bool:
+        return fits(shrink._given(room, shrink._cut(offers, Counter(turns[:length]))), ask)
+
+    shortest = next((length for length in range(len(turns) + 1) if suffices(length)), None)
     plan = shrink._on_several(room, ask, offers, one_by_one)
     if not shortest:
         assert plan == (None if shortest is None else [])
@@ -68,7 +72,10 @@ def test_over_several_nodes_no_shorter_run_of_removals_would_do(seed: int) -> No
     last = turns[shortest - 1]
     assert plan is not None
     assert fits(shrink._given(room, plan), ask)
-    assert plan[-1] == Offer(f"job-{last}", offers[last].sheds[: turns[:shortest].count(last)])
+    assert plan[-1] == offers[last].first(turns[:shortest].count(last))
+    for place, given in enumerate(plan):
+        without = [*plan[:place], given.first(len(given.sheds) - 1), *plan[place + 1 :]]
+        assert not fits(shrink._given(room, without), ask), f"{given.job_uid} gives a worker for nothing"
 
 
 def test_a_room_that_is_gathered_by_kind_is_the_one_that_is_made_anew() -> None:
