@@ -19,6 +19,7 @@ from extender.embedded.bridge import JOBS
 from extender.embedded.cluster import Cluster
 from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
 from extender.kube.groups import COSCHEDULING, GROUP, group_named
+from extender.kube.jobkinds import SLOT
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -466,9 +467,9 @@ class Simulation:
         fresh.step(Led(False), *self._facts(), Synced())
         self.witness.compared += 1
         self._compare_after = loop_time() + COMPARE_SECONDS
-        moving = _renumbered(ledger.snapshot) | _renumbered(fresh.snapshot)
+        moving, written = _renumbered(ledger.snapshot) | _renumbered(fresh.snapshot), self._written()
         for name in ("nodes", "jobs", "pods", "members", "strays", "foreign"):
-            live, rebuilt = (_comparable(one, name, moving) for one in (ledger.snapshot, fresh.snapshot))
+            live, rebuilt = (_comparable(one, name, moving, written) for one in (ledger.snapshot, fresh.snapshot))
             if live != rebuilt:
                 keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
                 shown = [f"{live.get(k)} != {rebuilt.get(k)}" for k in keys[:1]]
@@ -478,7 +479,7 @@ class Simulation:
             settled = job.worker is None or job.worker.replicas == live_gang.workers
             # A member that has succeeded says nothing any more: neither where it was, nor that its gang was bound.
             settled = settled and all(pod.holds_room for pod in ledger.snapshot.pods_of(uid))
-            there = {pod.slot for pod in ledger.snapshot.pods_of(uid) if _bears_its_slot(job.kind, pod)}
+            there = {pod.slot for pod in ledger.snapshot.pods_of(uid) if _bears_its_slot(job.kind, pod, written)}
             if job.kind not in UNNUMBERED:
                 there = set(self.witness.bound(uid.partition("/")[2]))
             if live_gang.state is State.RUNNING and settled and set(job.slots(live_gang.workers)) <= there:
@@ -489,6 +490,11 @@ class Simulation:
                     self.witness.violated("S9", f"gang {job.key}: {shown[0]} is rebuilt as {shown[1]}")
             if (live_gang.state is State.COMPLETED) is not (found.state is State.COMPLETED):
                 self.witness.violated("S9", f"gang {job.key}: {live_gang.state} is rebuilt as {found.state}")
+
+    def _written(self) -> set[str]:
+        """Pods (uids) on which a binding has written a slot: none on one that was bound as a gang of its own."""
+        pods = (item["metadata"] for item in self.cluster.server.store.all(PODS))
+        return {pod["uid"] for pod in pods if SLOT in pod.get("annotations", {})}
 
     def _caught_up(self, snapshot: Snapshot) -> bool:
         """Whether the watches have shown all there is."""
@@ -567,7 +573,7 @@ def _renumbered(snapshot: Snapshot) -> set[str]:
     return {pod.job_uid for pod in snapshot.pods.values() if pod.misnumbered}
 
 
-def _comparable(snapshot: Snapshot, name: str, moving: Set[str]) -> Mapping[Any, Any]:
+def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[str]) -> Mapping[Any, Any]:
     """A part of a snapshot without what a rebuilt one may see otherwise: numbers that no pod of a Deployment, or of a
     group, bears.
 
@@ -583,7 +589,8 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str]) -> Mapping[Any,
         return found
     return {
         uid: replace(pod, slot=None)
-        if pod.job_uid in moving or (pod.job_uid in loose and not _bears_its_slot(snapshot.jobs[pod.job_uid].kind, pod))
+        if pod.job_uid in moving
+        or (pod.job_uid in loose and not _bears_its_slot(snapshot.jobs[pod.job_uid].kind, pod, written))
         else pod
         for uid, pod in found.items()
     }
@@ -594,11 +601,11 @@ def _nodes_of(gang: Gang, job: Job) -> dict[Slot, str]:
     return {slot: node for slot, node in gang.nodes.items() if slot not in job.over}
 
 
-def _bears_its_slot(kind: str, pod: Pod) -> bool:
+def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
     """Whether its slot is its own, or written on it."""
     stays = pod.holds_room and not pod.terminating
     if kind == GROUP:
-        return stays and bool(pod.plan)
+        return stays and pod.uid in written
     return kind != JobKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
 
 
