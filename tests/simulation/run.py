@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -472,7 +472,7 @@ class Simulation:
             live, rebuilt = (_comparable(one, name, moving, written) for one in (ledger.snapshot, fresh.snapshot))
             if live != rebuilt:
                 keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
-                shown = [f"{live.get(k)} != {rebuilt.get(k)}" for k in keys[:1]]
+                shown = [_apart(live.get(k), rebuilt.get(k)) for k in live.keys() | rebuilt.keys() if str(k) == keys[0]]
                 self.witness.violated("S9", f"{name} of {keys[:5]}: {shown}"[:600])
         for uid, job in ledger.snapshot.jobs.items():
             live_gang, found = ledger.snapshot.gang(uid), fresh.snapshot.gang(uid)
@@ -594,6 +594,14 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[st
         else pod
         for uid, pod in found.items()
     }
+
+
+def _apart(live: object, rebuilt: object) -> str:
+    """In what they differ: of two of a kind only the fields that do."""
+    if not is_dataclass(live) or type(live) is not type(rebuilt):
+        return f"{live} != {rebuilt}"
+    pairs = ((field.name, getattr(live, field.name), getattr(rebuilt, field.name)) for field in fields(live))
+    return ", ".join(f"{name} {one} != {other}" for name, one, other in pairs if one != other)
 
 
 def _nodes_of(gang: Gang, job: Job) -> dict[Slot, str]:
