@@ -55,7 +55,8 @@ class Counts:
 class SpeCon:
     """SpeCon's parameters, with the paper's defaults (section VI-A).
 
-    alpha: categorisation threshold, a share of the reduction so far per 30 s. interval: t_m - t_(m-1), seconds.
+    alpha: categorisation threshold, a share of the reduction so far per 30 s, of jobs that state none of their own.
+    interval: t_m - t_(m-1), seconds.
     w_pc, w_wc, w_cc: weights of the categories. growth, ladder, gate, balance: variants, see each.
     balance_any: Algorithm 3 moves jobs of any category, and not only converged ones. guard: only moves after which the
     new node is still the lighter. hysteresis: back to PC above alpha * (1 + hysteresis). smoothing: E is the median of
@@ -123,10 +124,11 @@ class SpeCon:
         # The last round that somebody told something new in: the next one comes when it would have come.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
-    @property
-    def monitor(self) -> Monitor:
-        """Algorithm 1's parameters."""
-        return Monitor(self.alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
+    def monitor(self, job: Job) -> Monitor:
+        """Algorithm 1's parameters for that job."""
+        own = job.training.alpha if job.training is not None else None
+        alpha = self.alpha if own is None else own
+        return Monitor(alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
 
     @property
     def weights(self) -> Mapping[Category, float]:
@@ -171,7 +173,7 @@ class Round:
             if state is State.RUNNING:
                 reports = self.snapshot.reports.get(uid, ())
                 goal = job.training.goal if job.training else Goal.MIN
-                self.told[uid] = sample(self.policy.monitor, known, reports, goal, self.now)
+                self.told[uid] = sample(self.policy.monitor(job), known, reports, goal, self.now)
 
     def _movable(self) -> Iterator[Movable]:
         """Those that have told us enough."""
@@ -212,7 +214,7 @@ class Round:
         """Line 13: it was in CC before this round, and slows down still; once in its life (V-A)."""
         known, told = self.known[uid], self.told[uid]
         asked = self._settled(told) or known.category is not Category.CONVERGED
-        return not asked and slowing(self.policy.monitor, known, told)
+        return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
         """Algorithm 2 has decided about it, or need not: it has had its only move."""

@@ -143,6 +143,22 @@ def test_printed_lines_10_to_12_never_let_a_job_converge() -> None:
     assert categories(replace(PLAIN, ladder=Ladder.PRINTED), CONVERGING) == [PC, PC, WC, WC, WC, WC]
 
 
+def test_a_job_with_a_threshold_of_its_own_is_judged_by_it_and_the_others_by_the_setting() -> None:
+    """Its growth falls from all of the reduction to a sixth, a twentieth, a sixtieth and a three-hundredth."""
+    slowly = (10.0, 5.0, 4.0, 3.7, 3.6, 3.58)
+    assert categories(PLAIN, slowly) == [PC, PC, PC, PC, PC, WC]
+    assert categories(PLAIN, slowly, training=Training(alpha=0.1)) == [PC, PC, PC, WC, CC, CC]
+    assert categories(replace(PLAIN, alpha=0.1), slowly, training=Training(alpha=0.001)) == [PC] * 6
+
+
+def test_a_job_asks_to_be_moved_by_its_own_threshold() -> None:
+    slowly = (10.0, 5.0, 4.0, 3.7, 3.6, 3.58)
+    for own, asked in ((None, 0), (0.1, 1)):
+        world = scene(replace(PLAIN, gate=Gate.OPEN), ("n1", "n2"), alone("a").with_(training=Training(alpha=own)))
+        rounds(world, a=slowly)
+        assert counts(world).requests == asked
+
+
 def test_growth_is_a_share_of_the_reduction_so_far() -> None:
     """The same curve in units a thousand times as large is the same training; printed, alpha is in those units."""
     large = [1000.0 * value for value in CONVERGING]
