@@ -152,7 +152,7 @@ def test_a_job_with_a_threshold_of_its_own_is_judged_by_it_and_the_others_by_the
 
 
 def test_a_job_asks_to_be_moved_by_its_own_threshold() -> None:
-    slowly = (10.0, 5.0, 4.0, 3.7, 3.6, 3.58)
+    slowly = (10.0, 5.0, 4.0, 3.7, 3.55, 3.45)  # still 1.5 % of the reduction in the last round
     for own, asked in ((None, 0), (0.1, 1)):
         world = scene(replace(PLAIN, gate=Gate.OPEN), ("n1", "n2"), alone("a").with_(training=Training(alpha=own)))
         rounds(world, a=slowly)
