@@ -24,6 +24,7 @@ from policy.systems.oasis.workload import Part, Work
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
 LONGEST_TEXT = 1000
+MOST_OFFERS = 60  # of a job, each after twice as long as the last: more than there is time for
 
 Json = dict[str, Any]
 
@@ -68,7 +69,8 @@ class _Entry:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
         self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
         refused_in = whole(part["refused"], MOST_SLOT) if "refused" in part else None
-        self.refusal = Refusal(word(part.get("rejected", ""), LONGEST_TEXT), refused_in)
+        times = whole(part.get("times", 0), MOST_OFFERS)
+        self.refusal = Refusal(word(part.get("rejected", ""), LONGEST_TEXT), refused_in, times)
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
         self.shelved = truth(part.get("shelved", False))
         self.righted = self.slot if truth(part.get("righted", False)) else None
@@ -84,6 +86,8 @@ def _write_entry(book: Book, uid: str) -> Json:
         entry["rejected"] = refusal.why[:LONGEST_TEXT]
         if refusal.slot is not None:
             entry["refused"] = refusal.slot
+        if refusal.times:
+            entry["times"] = min(refusal.times, MOST_OFFERS)
     if uid in book.seen:
         entry["seen"] = _write_seen(book.seen[uid])
     if uid in book.righted:

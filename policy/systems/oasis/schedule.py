@@ -112,10 +112,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a job was rejected, and the slot in which; None where that is not known any more."""
+    """Why a job was rejected, and the slot in which; None where that is not known any more.
+
+    times: how often in a row, where it may be offered again; 0: for good.
+    """
 
     why: str
     slot: int | None = None
+    times: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,14 @@ def test_schedules_prices_refusals_and_the_slot_survive_a_restart_unchanged() ->
     assert other.reason("cheap") == "JobRejected"
 
 
+def test_when_a_refused_job_is_offered_again_survives_a_restart() -> None:
+    policy = replace(OASIS, offer_again=1)
+    made = busy(policy)
+    (before,) = book(made).rejected.values()
+    other = restarted(made)
+    assert (before.times, list(book(other).rejected.values())) == (1, [before])
+
+
 def test_a_restart_in_the_middle_of_a_slot_asks_no_report_again() -> None:
     """The beginning of this slot was dealt with: a report that came since changes nothing before the next one."""
     made = busy()
