@@ -76,12 +76,13 @@ def test_a_large_table_is_made_in_blocks_of_workers(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_change_in_blocks_costs_as_much_as_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers cost 1 in even slots and 2 in odd ones: to pause in these would cost 8 changes of 0.75."""
+    """Workers cost 1 in even slots and 2 in odd ones; to leave two of four out in the second costs changes of 0.5."""
     monkeypatch.setattr(steady, "LARGEST_STATES", 20)
     made = np.outer([1.0, 2.0, 1.0, 2.0], np.arange(5))
-    found = steady_schedule(made, 8, lambda _: 100.0, None, 0.75)
+    found = steady_schedule(made, 8, lambda _: 100.0, None, 0.5)
+    even = brute(made[:, ::2], 4, [100.0] * 4, None, 2 * 0.5)  # in pairs
     assert found is not None
-    assert found.cost == pytest.approx(12.0)
+    assert found.payoff == pytest.approx(even)
 
 
 STEPPED, STEADY = {0: 2, 1: 2, 2: 4, 3: 4}, {2: 4, 3: 4, 4: 4}
