@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.frozen import replace
@@ -41,6 +42,16 @@ class Gate(Enum):
     OPEN = "open"
 
 
+class FirstNode(Enum):
+    """Where a new job is placed, if the node takes it whole: ``TURN``: on the next one round and round, as the paper.
+
+    ``SCORE``: on the one with the least S of Algorithm 2, those at their turn first among equals.
+    """
+
+    TURN = "turn"
+    SCORE = "score"
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What has been decided so far: requests of Algorithm 1, what Algorithm 2 made of them, moves of Algorithm 3."""
@@ -61,7 +72,8 @@ class SpeCon:
     balance_any: Algorithm 3 moves jobs of any category, and not only converged ones. guard: only moves after which the
     new node is still the lighter. hysteresis: back to PC above alpha * (1 + hysteresis). smoothing: E is the median of
     so many reports. moves_per_job: 1, by whichever algorithm comes first (a job that Algorithm 2 has let stay may still
-    be moved by Algorithm 3, as in the authors' log); 2, once by each of them.
+    be moved by Algorithm 3, as in the authors' log); 2, once by each of them. first_node: a variant, see it; of no
+    account where another system places the jobs.
     """
 
     alpha: float = 0.01
@@ -78,6 +90,7 @@ class SpeCon:
     hysteresis: float = 0.0
     smoothing: int = 3
     moves_per_job: int = 1
+    first_node: FirstNode = FirstNode.TURN
 
     def __post_init__(self) -> None:
         above_0(self, "alpha", "interval", "w_pc", "w_wc", "w_cc")
@@ -96,8 +109,14 @@ class SpeCon:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Gangs first come, first served, evenly placed; then the moves."""
-        admitted = admit_evenly(snapshot, now)
+        scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
+        admitted = admit_evenly(snapshot, now, scores, self.w_pc)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
+
+    def _scores(self, snapshot: Snapshot, now: float) -> dict[str, float]:
+        """S of each node, by the categories of the last round."""
+        fleet = Fleet(snapshot, Decision(), Round(self, snapshot, Decision(), now, None).categories(), None)
+        return {name: fleet.score(name, self.weights) for name in fleet.room}
 
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
@@ -156,8 +175,7 @@ class Round:
         """The moves first, then what is to be remembered."""
         self._watch()
         if at_rest(self.snapshot, self.decided):
-            categories = {uid: self._category(uid) for uid in self.told}
-            fleet = Fleet(self.snapshot, self.decided, categories, self.promised)
+            fleet = Fleet(self.snapshot, self.decided, self.categories(), self.promised)
             yield from self._reallocate(fleet)
             yield from self._rebalance(fleet)
         yield from self._remember()
@@ -182,9 +200,9 @@ class Round:
             if not self._silent(one.job.uid):
                 yield replace(one, category=told.category, since=told.converged)
 
-    def _category(self, uid: str) -> Category:
-        """As what the job weighs: one that is silent, like one that has just begun."""
-        return Category.PROGRESSING if self._silent(uid) else self.told[uid].category
+    def categories(self) -> Mapping[str, Category]:
+        """As what each job weighs: one that is silent, like one that has just begun."""
+        return {uid: Category.PROGRESSING if self._silent(uid) else told.category for uid, told in self.told.items()}
 
     def _silent(self, uid: str) -> bool:
         return self.told[uid].silent(self.policy.interval, self.now)

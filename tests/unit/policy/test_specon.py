@@ -15,7 +15,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.training import Goal, Report, Training
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
-from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, Gate, SpeCon
+from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, FirstNode, Gate, SpeCon
 from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, ps, w
 
 PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
@@ -84,6 +84,25 @@ def test_jobs_are_placed_round_and_round_whatever_has_ended() -> None:
     world.end(alone("b"))
     world.start(alone("e"), alone("f"))
     assert [world.gang(name).nodes[w(0)] for name in "acdef"] == ["n1", "n3", "n1", "n2", "n3"]
+
+
+@pytest.mark.parametrize(("first_node", "where"), [(FirstNode.TURN, "n1"), (FirstNode.SCORE, "n2")])
+def test_a_new_job_goes_to_the_node_at_its_turn_or_to_the_one_with_the_least_score(
+    first_node: FirstNode, where: str
+) -> None:
+    """Two jobs on each node; those of n2 have converged."""
+    world = scene(replace(PLAIN, gate=Gate.PRINTED, first_node=first_node), ("n1", "n2"), "a", "b", "c", "d")
+    rounds(world, a=GROWING, b=CONVERGING, c=GROWING, d=CONVERGING)
+    world.start(alone("e").arrived(world.now))
+    assert world.gang("e").nodes[w(0)] == where
+
+
+def test_new_jobs_of_one_step_count_where_they_are_placed_and_equals_go_by_turn() -> None:
+    world = World(replace(PLAIN, first_node=FirstNode.SCORE)).nodes("n1", "n2", "n3")
+    world.start(job("wide").workers(2, cpu=1).with_(migratable=True))
+    world.submit(*(alone(name).arrived(1) for name in "abcde"))
+    assert world.gang("wide").nodes[w(0)] == "n1"
+    assert [world.gang(name).nodes[w(0)] for name in "abcde"] == ["n2", "n3", "n2", "n3", "n3"]
 
 
 def test_a_job_that_does_not_fit_at_its_turn_takes_the_next_node() -> None:
