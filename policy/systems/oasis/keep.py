@@ -18,7 +18,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Utility
 from policy.cluster.written import MOST_ROWS, SpoiltError, number, resources, rows, table, truth, whole, word
 from policy.systems.base import Parts
-from policy.systems.oasis.schedule import Book, Layout, Plan, Refusal, Seen, Shift
+from policy.systems.oasis.schedule import Book, Layout, Plan, Postponed, Refusal, Seen, Shift
 from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
@@ -69,8 +69,9 @@ class _Entry:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
         self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
         refused_in = whole(part["refused"], MOST_SLOT) if "refused" in part else None
+        why = word(part.get("rejected", ""), LONGEST_TEXT)
         times = whole(part.get("times", 0), MOST_OFFERS)
-        self.refusal = Refusal(word(part.get("rejected", ""), LONGEST_TEXT), refused_in, times)
+        self.refusal = Postponed(why, refused_in, times) if times else Refusal(why, refused_in)
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
         self.shelved = truth(part.get("shelved", False))
         self.righted = self.slot if truth(part.get("righted", False)) else None
@@ -86,7 +87,7 @@ def _write_entry(book: Book, uid: str) -> Json:
         entry["rejected"] = refusal.why[:LONGEST_TEXT]
         if refusal.slot is not None:
             entry["refused"] = refusal.slot
-        if refusal.times:
+        if isinstance(refusal, Postponed):
             entry["times"] = min(refusal.times, MOST_OFFERS)
     if uid in book.seen:
         entry["seen"] = _write_seen(book.seen[uid])

@@ -27,7 +27,7 @@ from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Quote, Window, hopeless, seen_of
 from policy.systems.oasis.plans import Plans
 from policy.systems.oasis.prices import Floor, Pricing, usable
-from policy.systems.oasis.schedule import MEMORY, Book, Plan, Refusal, Seen
+from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed, Refusal, Seen
 from policy.systems.oasis.workload import Work, work_of
 from policy.systems.queue import Feasible, bar
 
@@ -83,7 +83,7 @@ class Oasis:
 
     def again(self, refusal: Refusal) -> float:
         """The slot in which a job that was refused so is offered again; infinite where it is never."""
-        if not (self.offer_again and refusal.times) or refusal.slot is None:
+        if not (self.offer_again and isinstance(refusal, Postponed)) or refusal.slot is None:
             return math.inf
         return refusal.slot + (self.offer_again << refusal.times - 1)
 
@@ -268,7 +268,7 @@ class Pass:
     def _refuse(self, job: Job, work: Work, why: str) -> None:
         """For good, unless it may be offered again in time to be worth something."""
         before = self.rejected.get(job.uid)
-        refusal = Refusal(why, self.slot, before.times + 1 if before is not None else 1)
+        refusal = Postponed(why, self.slot, before.times + 1 if isinstance(before, Postponed) else 1)
         again = self.policy.again(refusal)
         if math.isinf(again) or hopeless(work, int(again), self.policy.hopeless):
             self._reject(job, why)

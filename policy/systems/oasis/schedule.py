@@ -112,14 +112,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a job was rejected, and the slot in which; None where that is not known any more.
-
-    times: how often in a row, where it may be offered again; 0: for good.
-    """
+    """Why a job was rejected, and the slot in which; None where that is not known any more."""
 
     why: str
     slot: int | None = None
-    times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed(Refusal):
+    """The refusal of a job that may be offered again. times: how often in a row it was refused."""
+
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
