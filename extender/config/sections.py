@@ -64,6 +64,14 @@ class Kod2(Section):
         default=True,
         description="Take workers on the one node where the fewest have to go; else strictly by weight, as printed.",
     )
+    weigh_gpus: bool = Field(
+        default=False,
+        description="A worker's GPUs count in a job's weight as its CPU and memory do; in the paper's they do not.",
+    )
+    behind_head: bool = Field(
+        default=False,
+        description="Grow jobs also while others wait for room that nobody can give, unless the first of them starves.",
+    )
 
 
 class Barrier(Section):

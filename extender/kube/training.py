@@ -87,4 +87,5 @@ FIELDS: Final[dict[str, tuple[str, Read]]] = {
     "utility": ("utility", _utility),
     "allReduce": ("all_reduce", boolean),
     "goal": ("goal", _goal),
+    "alpha": ("alpha", _above_zero),
 }

@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 from extender.access.sight import EVERYTHING, Sight
 from extender.page.marks import Look, Looks, dot, outline
 from extender.page.words import MOST_KEY, amount, clean, count, ranges, short_name
-from policy.answers.load import GPU_SUFFIX
 from policy.cluster.model import PS, WORKER, Job, Node, Slot
-from policy.cluster.resources import Resources
+from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
 
 SIDE: Final = 30.0  # a tile's marks are drawn in a square of that side

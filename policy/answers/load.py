@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 
 MOST_RESOURCES: Final = 6
-GPU_SUFFIX: Final = "/gpu"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 HOST_PORT = "hostport/"
+GPU_SUFFIX = "/gpu"  # of an extended resource: nvidia.com/gpu, amd.com/gpu
 BANDWIDTH = "kohort.dev/network-bandwidth"  # Mbit/s of a node's network card, and of what a member reserves of it
 
 

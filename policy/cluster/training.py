@@ -55,7 +55,8 @@ class Training:
     gradient: megabytes of gradients, and as many of parameters, exchanged for each mini-batch (e).
     worker_bandwidth (b), ps_bandwidth (B): gigabits per second of one worker and one ps.
     all_reduce: the workers exchange gradients among themselves and there is no ps.
-    goal: of the metric that the job reports (SpeCon).
+    goal: of the metric that the job reports (SpeCon). alpha: its own categorisation threshold, in the unit of SpeCon's
+    setting (its section V-A lets the owner choose); None: the setting's.
     """
 
     epochs: int = 1
@@ -68,6 +69,7 @@ class Training:
     utility: Utility | None = None
     all_reduce: bool = False
     goal: Goal = Goal.MIN
+    alpha: float | None = None
 
     @property
     def step_seconds(self) -> float:

@@ -42,10 +42,14 @@ class Victims(Enum):
 
 
 class Urgent(Enum):
-    """Which urgent job is the smallest. ``RESOURCES``: of its minimum; ``WORKERS``: of them alone, as in the code."""
+    """Which urgent job is the smallest. ``RESOURCES``: of its minimum; ``WORKERS``: of them alone, as in the code.
+
+    ``ARRIVAL``: none is, the one that came first is helped first, as in the rewrite of the code by the same laboratory.
+    """
 
     RESOURCES = "resources"
     WORKERS = "workers"
+    ARRIVAL = "arrival"
 
 
 class Sizes(Enum):
@@ -72,7 +76,11 @@ class Dragon:
     urgent_threshold (tau): who waits longer is urgent. idle_threshold (mu): room idle for longer is used to scale up.
     restart_seconds: what a change of the workers costs a job (section 4.2: 40 s to 1 min); a job that would be done in
     twice that is not scaled up. scale_up: where a job grows (section 3.3: nodes on which it runs). in_turns: one worker
-    for each job in turn; else each to its maximum. urgent_sizes, sizes: with how many workers a job starts.
+    for each job in turn; else each to its maximum. victims, smallest, sizes, idle: variants, see each.
+    strict_surplus: others are shrunk only if the workers that they all have beyond their minima are more than the
+    urgent job's minimum, whatever is idle, as in the author's code; else if they suffice together with what is idle.
+    behind_urgent: a scale-up also while an urgent job waits that nobody can help; Figure 5 asks for no more than that
+    nothing was started or shrunk.
     """
 
     grows: ClassVar[bool] = True
@@ -86,6 +94,8 @@ class Dragon:
     scale_up: Where = Where.HOSTS
     in_turns: bool = True
     restart_seconds: float = 50.0
+    strict_surplus: bool = False
+    behind_urgent: bool = False
 
     def __post_init__(self) -> None:
         patience(self, "urgent_threshold", "idle_threshold")
@@ -142,7 +152,7 @@ class Pass(ElasticPass):
         acted = self._start_first_come(Front(lines, lambda line, *arrival_and_key: arrival_and_key))
         if acted:
             self._remember(ACTED, self.now)
-        elif not left and self.mending is None and not self.freeing:
+        elif (self.policy.behind_urgent or not left) and self.mending is None and not self.freeing:
             self._scale_up()
         return self.decision()
 
@@ -157,10 +167,18 @@ class Pass(ElasticPass):
         front = Front(lines, self._urgent_in_order)
         while front:
             job = self.snapshot.jobs[front.uid]
-            if not (self.start(job, job.min_workers) or self.start_by_shrinking(job, self.offers(self._victims(job)))):
+            if not (self.start(job, job.min_workers) or self._start_in_place_of(self._victims(job), job)):
                 return True
             front.leave()
         return False
+
+    def _start_in_place_of(self, victims: Sequence[Job], job: Job) -> bool:
+        """In room that these give back, of which the author's code wants more workers than it needs (3)."""
+        if self.policy.strict_surplus:
+            surplus = sum(self.gangs[victim.uid].workers - victim.min_workers for victim in victims)
+            if surplus <= job.min_workers:
+                return False
+        return self.start_by_shrinking(job, self.offers(victims))
 
     def _urgent_in_order(self, line: Line, arrival: float, key: str) -> tuple[float, int, float, str] | None:
         urgent = self.now - arrival > self.policy.urgent_threshold
@@ -168,6 +186,8 @@ class Pass(ElasticPass):
 
     def _size(self, least: Ask) -> tuple[float, int]:
         """The least resource requirement: the dominant share of ps and minimum of workers; then fewer workers."""
+        if self.policy.smallest is Urgent.ARRIVAL:
+            return 0.0, 0
         if self.policy.smallest is Urgent.WORKERS:
             return float(least.workers), 0
         return least.whole.dominant_share(self._whole), least.workers

@@ -6,6 +6,9 @@ has ended meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from itertools import chain
+
 from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -17,22 +20,30 @@ from policy.systems.queue import asked_workers, queue
 TURN = "evenly/turn"  # how many jobs have been placed
 
 
-def admit_evenly(snapshot: Snapshot, now: float) -> Decision:
-    """Whole gangs in order of arrival; nobody passes the first that finds no room."""
+def admit_evenly(
+    snapshot: Snapshot, now: float, scores: Callable[[], dict[str, float]] | None = None, each: float = 0.0
+) -> Decision:
+    """Whole gangs in order of arrival; nobody passes the first that finds no room.
+
+    scores: of the nodes; the least goes before whose turn it is, and each member that is placed adds ``each`` to it.
+    """
     found = queue(snapshot, now)
     if not found.ready:
         return Decision(verdicts=found.barred)
-    room, turn = Room.of(snapshot), _turn(snapshot)
+    room, turn, scored = Room.of(snapshot), _turn(snapshot), scores() if scores is not None else {}
     actions, verdicts = list[Action](), dict(found.barred)
     for index, job in enumerate(found.ready):
         ask = ask_of(snapshot, job, workers := asked_workers(job))
-        nodes = _at_turn(room, ask, turn)
+        nodes = _at_turn(room, ask, turn, scored)
         if nodes is None:
             verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
             behind = Verdict(Reason.BEHIND, f"behind {job.key}", job.uid)
             verdicts.update((other.uid, behind) for other in found.ready[index + 1 :])
             break
         charge(room, ask, nodes)
+        if scores is not None:
+            for node in nodes.values():
+                scored[node] += each
         actions.append(Admit(job.uid, workers, nodes))
         turn += 1
     if turn != _turn(snapshot):
@@ -45,12 +56,13 @@ def _turn(snapshot: Snapshot) -> int:
     return turn if isinstance(turn, int) else 0
 
 
-def _at_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
+def _at_turn(room: Room, ask: Ask, turn: int, scored: Mapping[str, float]) -> dict[Slot, str] | None:
     """All members on the node whose turn it is, else on the next that takes them all, else on few nodes."""
     names = list(room)
     whole = set(room.fitting(ask.whole))
-    for step in range(len(names)):
-        name = names[(turn + step) % len(names)]
+    begin = turn % len(names) if names else 0
+    in_turn = chain(names[begin:], names[:begin])
+    for name in sorted(in_turn, key=scored.__getitem__) if scored else in_turn:
         if name in whole and takes_all(room.nodes[name], ask):
             return {slot: name for slot, _, _ in ask.members()}
     return place(room, ask)

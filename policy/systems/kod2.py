@@ -17,6 +17,7 @@ from policy.cluster.arranged import Place
 from policy.cluster.filing import is_filed
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 from policy.systems.bounds import from_0, patience
@@ -48,7 +49,9 @@ class Kod2:
     ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``by_node``: workers are taken on the one
     node where the fewest have to go; else strictly by weight, as Algorithm 2 is printed. ``restart_seconds``: what a
     change of its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the
-    paper.
+    paper. ``weigh_gpus``: W' counts a worker's GPUs, too, as a share of the largest node's; the paper's has CPU and
+    memory. ``behind_head``: jobs are scaled out also while others wait for room that nobody can give, unless the head
+    starves; of Algorithm 1 the prose alone is left, which does not say whether.
     """
 
     grows: ClassVar[bool] = True
@@ -61,6 +64,8 @@ class Kod2:
     scale_out: Where = Where.TOGETHER
     restart_seconds: float = 30.0
     by_node: bool = True
+    weigh_gpus: bool = False
+    behind_head: bool = False
 
     def __post_init__(self) -> None:
         patience(self, "starve_limit")
@@ -81,13 +86,13 @@ class Kod2:
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """W' (section 3.1): minimum workers over the normalised request of one worker; sorted and compared on this."""
-        known = snapshot.index.memo.table(f"kod2's weights, {self.weight_mode.value}", most=2 * len(snapshot.jobs))
+        known = snapshot.index.memo.table(f"kod2's weights, {self.weighing}", most=2 * len(snapshot.jobs))
         largest: list[tuple[tuple[str, int], ...]] = []  # not looked at where nobody is weighed
 
         def weight(job: Job) -> float:
             found = known.get(job.uid)
             if not largest:
-                largest.append(_largest(snapshot))
+                largest.append(_largest(snapshot, gpus=self.weigh_gpus))
             if found is None or found[0] is not job or (found[1] is not largest[0] and found[1] != largest[0]):
                 found = known[job.uid] = job, largest[0], self._weigh(job, largest[0])
             weighed: float = found[2]
@@ -95,8 +100,13 @@ class Kod2:
 
         return weight
 
+    @property
+    def weighing(self) -> tuple[str, bool]:
+        """All that W' hangs on beside the job and the nodes; for the memo: a whole policy is slow to hash."""
+        return self.weight_mode.value, self.weigh_gpus
+
     def _weigh(self, job: Job, largest: Iterable[tuple[str, int]]) -> float:
-        """W' against the CPU and memory of the largest node."""
+        """W' against what the largest node has of each resource that counts."""
         worker = job.worker
         requests = (worker.requests if worker is not None else job.requests(0)).amounts
         asked = sum([requests.get(name, 0) / amount for name, amount in largest if amount])
@@ -118,20 +128,21 @@ class Kod2:
         return next_moment(snapshot, now, self.starve_limit, self.cooldown)
 
 
-def _largest(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
+def _largest(snapshot: Snapshot, *, gpus: bool) -> tuple[tuple[str, int], ...]:
     """The same, looked at once for all snapshots with these very nodes."""
-    known = snapshot.index.memo.table(largest_node, most=1)
+    known = snapshot.index.memo.table((largest_node, gpus), most=1)
     found = known.get("largest")
     if found is None or found[0] is not snapshot.nodes:
-        found = known["largest"] = snapshot.nodes, tuple(largest_node(snapshot).items())
+        found = known["largest"] = snapshot.nodes, tuple(largest_node(snapshot, gpus=gpus).items())
     largest: tuple[tuple[str, int], ...] = found[1]
     return largest
 
 
-def largest_node(snapshot: Snapshot) -> dict[str, int]:
-    """C and G: CPU and memory of the largest node (1a)."""
+def largest_node(snapshot: Snapshot, *, gpus: bool = False) -> dict[str, int]:
+    """C and G: CPU and memory of the largest node (1a); with ``gpus`` also U, the most devices of each vendor."""
     nodes = [node.allocatable for node in snapshot.nodes.values()]
-    return {name: max((node[name] for node in nodes), default=0) for name in ("cpu", "memory")}
+    devices = sorted({name for node in nodes for name in node if name.endswith(GPU_SUFFIX)}) if gpus else []
+    return {name: max((node[name] for node in nodes), default=0) for name in ("cpu", "memory", *devices)}
 
 
 class Pass(ElasticPass):
@@ -141,7 +152,7 @@ class Pass(ElasticPass):
         super().__init__(snapshot, now, by_node=policy.by_node)
         self.policy = policy
         self._weight = policy.weights(snapshot)
-        self._kind = ("by kod2's weight", policy.weight_mode.value)  # for the memo: a whole policy is slow to hash
+        self._kind = ("by kod2's weight", *policy.weighing)
         self._heaviest: Job | None = None  # of ``gangs``, once somebody has asked
 
     def run(self) -> Decision:
@@ -149,8 +160,8 @@ class Pass(ElasticPass):
         self.mend(lambda job: self.offers(self._victims(job, self._weight(job))))
         lines, barred = line_up(self.snapshot, self.now, (*self._kind, self.policy.gate.value), self._mark)
         self.verdicts.update(barred)
-        blocked = self._admit(Front(lines, self._in_order))
-        if not blocked and self.mending is None:
+        head = self._admit(Front(lines, self._in_order))
+        if self.mending is None and (head is None or self._may_grow_behind(head)):
             self._scale_out()
         return self.decision()
 
@@ -169,8 +180,8 @@ class Pass(ElasticPass):
         """A starved job comes before every weight; the base weight counts again once it runs."""
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
-    def _admit(self, front: Front) -> bool:
-        """Step 4. Returns whether a job waits for room (then nobody is scaled out)."""
+    def _admit(self, front: Front) -> Job | None:
+        """Step 4. Returns the first that waits for room; None where nobody does."""
         blocked_by: Job | None = None
         while front:
             job = self.snapshot.jobs[front.uid]
@@ -186,7 +197,11 @@ class Pass(ElasticPass):
                 self.close_line(front, self.verdicts[job.uid])
             else:
                 front.leave()  # those that are alike are behind it as well
-        return blocked_by is not None
+        return blocked_by
+
+    def _may_grow_behind(self, head: Job) -> bool:
+        """What is free is kept for a head that starves, or jobs that grow would keep it waiting for ever."""
+        return self.policy.behind_head and not self.policy.starving(head, self.now)
 
     def _may_backfill(self, head: Job) -> bool:
         """A starved head is passed by nobody, or a stream of small jobs would keep a large gang waiting for ever."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.frozen import replace
@@ -41,6 +42,16 @@ class Gate(Enum):
     OPEN = "open"
 
 
+class FirstNode(Enum):
+    """Where a new job is placed, if the node takes it whole: ``TURN``: on the next one round and round, as the paper.
+
+    ``SCORE``: on the one with the least S of Algorithm 2, those at their turn first among equals.
+    """
+
+    TURN = "turn"
+    SCORE = "score"
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What has been decided so far: requests of Algorithm 1, what Algorithm 2 made of them, moves of Algorithm 3."""
@@ -55,12 +66,14 @@ class Counts:
 class SpeCon:
     """SpeCon's parameters, with the paper's defaults (section VI-A).
 
-    alpha: categorisation threshold, a share of the reduction so far per 30 s. interval: t_m - t_(m-1), seconds.
+    alpha: categorisation threshold, a share of the reduction so far per 30 s, of jobs that state none of their own.
+    interval: t_m - t_(m-1), seconds.
     w_pc, w_wc, w_cc: weights of the categories. growth, ladder, gate, balance: variants, see each.
     balance_any: Algorithm 3 moves jobs of any category, and not only converged ones. guard: only moves after which the
     new node is still the lighter. hysteresis: back to PC above alpha * (1 + hysteresis). smoothing: E is the median of
     so many reports. moves_per_job: 1, by whichever algorithm comes first (a job that Algorithm 2 has let stay may still
-    be moved by Algorithm 3, as in the authors' log); 2, once by each of them.
+    be moved by Algorithm 3, as in the authors' log); 2, once by each of them. first_node: a variant, see it; of no
+    account where another system places the jobs.
     """
 
     alpha: float = 0.01
@@ -77,6 +90,7 @@ class SpeCon:
     hysteresis: float = 0.0
     smoothing: int = 3
     moves_per_job: int = 1
+    first_node: FirstNode = FirstNode.TURN
 
     def __post_init__(self) -> None:
         above_0(self, "alpha", "interval", "w_pc", "w_wc", "w_cc")
@@ -95,8 +109,14 @@ class SpeCon:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Gangs first come, first served, evenly placed; then the moves."""
-        admitted = admit_evenly(snapshot, now)
+        scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
+        admitted = admit_evenly(snapshot, now, scores, self.w_pc)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
+
+    def _scores(self, snapshot: Snapshot, now: float) -> dict[str, float]:
+        """S of each node, by the categories of the last round."""
+        fleet = Fleet(snapshot, Decision(), Round(self, snapshot, Decision(), now, None).categories(), None)
+        return {name: fleet.score(name, self.weights) for name in fleet.room}
 
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
@@ -123,10 +143,11 @@ class SpeCon:
         # The last round that somebody told something new in: the next one comes when it would have come.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
-    @property
-    def monitor(self) -> Monitor:
-        """Algorithm 1's parameters."""
-        return Monitor(self.alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
+    def monitor(self, job: Job) -> Monitor:
+        """Algorithm 1's parameters for that job."""
+        own = job.training.alpha if job.training is not None else None
+        alpha = self.alpha if own is None else own
+        return Monitor(alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
 
     @property
     def weights(self) -> Mapping[Category, float]:
@@ -154,8 +175,7 @@ class Round:
         """The moves first, then what is to be remembered."""
         self._watch()
         if at_rest(self.snapshot, self.decided):
-            categories = {uid: self._category(uid) for uid in self.told}
-            fleet = Fleet(self.snapshot, self.decided, categories, self.promised)
+            fleet = Fleet(self.snapshot, self.decided, self.categories(), self.promised)
             yield from self._reallocate(fleet)
             yield from self._rebalance(fleet)
         yield from self._remember()
@@ -171,7 +191,7 @@ class Round:
             if state is State.RUNNING:
                 reports = self.snapshot.reports.get(uid, ())
                 goal = job.training.goal if job.training else Goal.MIN
-                self.told[uid] = sample(self.policy.monitor, known, reports, goal, self.now)
+                self.told[uid] = sample(self.policy.monitor(job), known, reports, goal, self.now)
 
     def _movable(self) -> Iterator[Movable]:
         """Those that have told us enough."""
@@ -180,9 +200,9 @@ class Round:
             if not self._silent(one.job.uid):
                 yield replace(one, category=told.category, since=told.converged)
 
-    def _category(self, uid: str) -> Category:
-        """As what the job weighs: one that is silent, like one that has just begun."""
-        return Category.PROGRESSING if self._silent(uid) else self.told[uid].category
+    def categories(self) -> Mapping[str, Category]:
+        """As what each job weighs: one that is silent, like one that has just begun."""
+        return {uid: Category.PROGRESSING if self._silent(uid) else told.category for uid, told in self.told.items()}
 
     def _silent(self, uid: str) -> bool:
         return self.told[uid].silent(self.policy.interval, self.now)
@@ -212,7 +232,7 @@ class Round:
         """Line 13: it was in CC before this round, and slows down still; once in its life (V-A)."""
         known, told = self.known[uid], self.told[uid]
         asked = self._settled(told) or known.category is not Category.CONVERGED
-        return not asked and slowing(self.policy.monitor, known, told)
+        return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
         """Algorithm 2 has decided about it, or need not: it has had its only move."""

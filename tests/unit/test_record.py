@@ -111,7 +111,7 @@ EVENTS: tuple[Event, ...] = (
 
 
 def test_every_event_is_read_back_as_it_was(tmp_path: Path) -> None:
-    training = Training(3, 2, 1, 0.5, 30.0, 1.0, 2.0, Utility(1.0, 2.0, 3.0), all_reduce=True, goal=Goal.MAX)
+    training = Training(3, 2, 1, 0.5, 30.0, 1.0, 2.0, Utility(1.0, 2.0, 3.0), all_reduce=True, goal=Goal.MAX, alpha=0.1)
     roles = tuple(replace(role, constraints=CHOOSY) for role in TRAINED.roles)
     rich = job("b").with_(roles=roles, training=training, migratable=True).made
     events = (*EVENTS, JobSeen(rich))

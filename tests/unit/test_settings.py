@@ -18,7 +18,8 @@ from extender.config.settings import Settings
 from extender.config.settingsfile import SettingsError, load_settings
 from extender.state.rules import policy_of, rules_of
 from policy.cluster.snapshot import Rules
-from policy.systems import SYSTEMS, make_policy
+from policy.systems import SYSTEMS, WITH_UNIT, make_policy
+from policy.systems.kod2 import Kod2
 from policy.systems.rebalanced import Rebalanced
 from policy.systems.specon import SpeCon
 
@@ -105,6 +106,17 @@ REFUSED_VALUES = {
         "parameters: gate is not allowed; allowed: nothing, the policy kod2 has the section kod2"
     ),
     "kod2: {starve_limit_seconds: 0}": "kod2.starve_limit_seconds: 0 is not allowed; allowed: greater than 0",
+    "kod2: {weigh_gpus: 3}": "kod2.weigh_gpus: 3 is not allowed; allowed: true or false",
+    "{policy: dragon, parameters: {smallest: first}}": (
+        "parameters: dragon: smallest is 'first', must be one of resources, workers, arrival"
+    ),
+    "{policy: specon, parameters: {first_node: least}}": (
+        "parameters: specon: first_node is 'least', must be one of turn, score"
+    ),
+    "{policy: oasis, parameters: {switching_cost: -1}}": (
+        "parameters: oasis: switching_cost is -1.0, must be 0 or more, and finite"
+    ),
+    "{policy: oasis, parameters: {offer_again: 1.5}}": ("parameters: oasis: offer_again is 1.5, must be of type int"),
     "kod2: {backfill: 3}": "kod2.backfill: 3 is not allowed; allowed: true or false",
     "kod2: 7": "kod2: 7 is not allowed; allowed: a mapping of settings",
     "kod2:": "kod2: None is not allowed; allowed: a mapping of settings",
@@ -144,8 +156,17 @@ def test_every_system_can_be_chosen_with_its_parameters_and_specon_above_it() ->
     assert policy_of(Settings(kod2={"gate": "strict", "cooldown_seconds": 7})) == make_policy(
         "kod2", gate="strict", cooldown=7
     )
+    assert policy_of(Settings(kod2={"weigh_gpus": True, "behind_head": True})) == make_policy(
+        "kod2", weigh_gpus=True, behind_head=True
+    )
     assert policy_of(Settings(policy="kod2+specon")).name == "kod2+specon"
     assert policy_of(Settings(policy="drs", rebalance="specon")) == make_policy("drs+specon")
+
+
+def test_the_section_kod2_has_every_parameter_of_the_policy_with_its_default() -> None:
+    told = {WITH_UNIT.get(name, name) for name in Settings().kod2.model_dump()}
+    assert told == {field.name for field in fields(Kod2)}
+    assert policy_of(Settings()) == Kod2()
 
 
 @pytest.mark.parametrize("more", [{"policy": "fifo-pod+specon"}, {"policy": "fifo-pod", "rebalance": "specon"}])

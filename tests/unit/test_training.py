@@ -17,6 +17,7 @@ workerGigabits: 1
 psGigabits: 10
 utility: {value: 50, steepness: 0.5, target: 8}
 goal: max
+alpha: 0.05
 """
 
 
@@ -31,6 +32,7 @@ def test_every_field() -> None:
         ps_bandwidth=10.0,
         utility=Utility(50.0, 0.5, 8.0),
         goal=Goal.MAX,
+        alpha=0.05,
     )
 
 
@@ -54,6 +56,7 @@ WRONG = {
     "a truth value": ("workerGigabits: true", "a number from 0"),
     "a goal of its own": ("goal: up", "min or max"),
     "a goal that is a list": ("goal: [min]", "min or max"),
+    "no threshold": ("alpha: 0", "kohort.dev/training: alpha: 0 is not allowed; allowed: a number above 0"),
     "half a curve": ("utility: {value: 3}", "utility: steepness"),
     "a curve of text": ("utility: high", "utility: 'high'"),
     "twice": ("epochs: 1\nepochs: 2", "stands twice"),

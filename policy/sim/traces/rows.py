@@ -22,7 +22,7 @@ REQUIRED = (
 UTILITY = ("utility_value", "utility_steepness", "utility_target")  # all or none
 TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
-    "goal", *UTILITY,
+    "goal", "alpha", *UTILITY,
 )  # fmt: skip
 WORKER_SELECTOR, PS_SELECTOR = SELECTORS = ("worker_node_selector", "ps_node_selector")
 OPTIONAL = (
@@ -84,6 +84,8 @@ def _training_row(training: Training) -> dict[str, object]:
         "all_reduce": training.all_reduce,
         "goal": training.goal.value,
     }
+    if training.alpha is not None:
+        row["alpha"] = training.alpha
     if utility is not None:
         row |= {"utility_value": utility.value, "utility_steepness": utility.steepness}
         row |= {"utility_target": utility.target}
@@ -184,6 +186,7 @@ def _training(line: Line) -> Training:
         utility=_utility(line) if any(line.has(name) for name in UTILITY) else None,
         all_reduce=line.truth("all_reduce") if line.has("all_reduce") else False,
         goal=line.member("goal", Goal) if line.has("goal") else Goal.MIN,
+        alpha=line.number("alpha", above=0) if line.has("alpha") else None,
     )
 
 

@@ -96,7 +96,7 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
     """
     block = -(-work // LARGEST_TABLE)
     if block > 1:
-        units, stands = _in_blocks(costs, block)
+        units, stands = in_blocks(costs, block)
         found = _search(units, -(-work // block), worth, begin)
         if found is not None:
             workers = {slot: int(stands[slot, count]) for slot, count in found.workers.items()}
@@ -105,7 +105,7 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
     return _search(costs, work, worth, begin)
 
 
-def _in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
+def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
     """What so many blocks of workers cost in each slot, and how many workers stand for them: never fewer than they say.
 
     Among those that fill the blocks, and less than one more, the cheapest: a gang of 101 is 50 blocks of 2.

@@ -18,12 +18,13 @@ from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Utility
 from policy.cluster.written import MOST_ROWS, SpoiltError, number, resources, rows, table, truth, whole, word
 from policy.systems.base import Parts
-from policy.systems.oasis.schedule import Book, Layout, Plan, Refusal, Seen, Shift
+from policy.systems.oasis.schedule import Book, Layout, Plan, Postponed, Refusal, Seen, Shift
 from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
 LONGEST_TEXT = 1000
+MOST_OFFERS = 60  # of a job, each after twice as long as the last: more than there is time for
 
 Json = dict[str, Any]
 
@@ -68,7 +69,9 @@ class _Entry:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
         self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
         refused_in = whole(part["refused"], MOST_SLOT) if "refused" in part else None
-        self.refusal = Refusal(word(part.get("rejected", ""), LONGEST_TEXT), refused_in)
+        why = word(part.get("rejected", ""), LONGEST_TEXT)
+        times = whole(part.get("times", 0), MOST_OFFERS)
+        self.refusal = Postponed(why, refused_in, times) if times else Refusal(why, refused_in)
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
         self.shelved = truth(part.get("shelved", False))
         self.righted = self.slot if truth(part.get("righted", False)) else None
@@ -84,6 +87,8 @@ def _write_entry(book: Book, uid: str) -> Json:
         entry["rejected"] = refusal.why[:LONGEST_TEXT]
         if refusal.slot is not None:
             entry["refused"] = refusal.slot
+        if isinstance(refusal, Postponed):
+            entry["times"] = min(refusal.times, MOST_OFFERS)
     if uid in book.seen:
         entry["seen"] = _write_seen(book.seen[uid])
     if uid in book.righted:

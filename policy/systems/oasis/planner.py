@@ -15,6 +15,7 @@ from policy.placement.fit import accepts
 from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
+from policy.systems.oasis.steady import steady_schedule
 from policy.systems.oasis.workload import Work
 
 
@@ -87,12 +88,20 @@ class Planner:
         costs = np.array([found.cost for found in offers]).reshape(len(offers), work.most + 1)
         size = most_work(costs, work.work, gaps=not work.holds) if part else work.work
         begin = (0 if at_once else len(offers) - 1) if work.holds else None
-        best = best_schedule(costs, size, lambda at: work.worth(self.window.first + at), begin) if size else None
+        best = self._best(work, costs, size, begin) if size else None
         cheapest = self._cheapest(costs)
         if best is None or not (whatever or best.payoff > 1e-9 * work.utility.value):
             return Quote(best, None, cheapest)
         shifts = tuple(self._shift(work, at, count, offers[at]) for at, count in best.workers.items())
         return Quote(best, Plan(work, shifts, best.payoff), cheapest)
+
+    def _best(self, work: Work, costs: Array, size: int, begin: int | None) -> Best | None:
+        def worth(at: int) -> float:
+            return work.worth(self.window.first + at)
+
+        if not self._pricing.switching:
+            return best_schedule(costs, size, worth, begin)
+        return steady_schedule(costs, size, worth, begin, self._pricing.switching * work.utility.value)
 
     def _offers(self, work: Work, barred: frozenset[str]) -> list[Offer]:
         """What each slot offers; slots in which the same is taken offer the same."""

@@ -27,7 +27,7 @@ from policy.systems.oasis.market import prices_now
 from policy.systems.oasis.planner import Quote, Window, hopeless, seen_of
 from policy.systems.oasis.plans import Plans
 from policy.systems.oasis.prices import Floor, Pricing, usable
-from policy.systems.oasis.schedule import MEMORY, Book, Plan, Refusal, Seen
+from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed, Refusal, Seen
 from policy.systems.oasis.workload import Work, work_of
 from policy.systems.queue import Feasible, bar
 
@@ -41,6 +41,9 @@ class Oasis:
     floor, price_ratio: L, the price of an idle resource; U / L where it is not the paper's (25, 26).
     u_scale, l_scale: U and L are estimated wrong by this factor (Figure 6).
     hopeless: a job whose best schedule is worth no more than this share of theta1 is refused and sets no price.
+    switching_cost: what each worker more or fewer than in the slot before costs a job, as a share of its theta1; 0:
+    nothing, as in the paper. offer_again: a refused job is offered again after so many slots, then after twice as many,
+    and so on, until it is hopeless; 0: never, as in the paper.
     grace: share of a slot within which the slot counts as not begun. drift: by how much of its plan a job may be late.
     known: jobs that the bounds U and L take for granted; without them they come from the jobs seen in the last T slots.
     """
@@ -56,10 +59,12 @@ class Oasis:
     grace: float = 0.05
     drift: float = 0.05
     known: tuple[Seen, ...] = ()
+    switching_cost: float = 0.0
+    offer_again: int = 0
 
     def __post_init__(self) -> None:
         above_0(self, "slot_seconds", "horizon", "u_scale", "l_scale")
-        from_0(self, "drift")
+        from_0(self, "drift", "switching_cost", "offer_again")
         share(self, "hopeless", "grace")
         if not 1.0 <= self.price_ratio < math.inf:
             raise ValueError(f"oasis: price_ratio is {self.price_ratio!r}, must be 1 or more, and finite")
@@ -74,7 +79,13 @@ class Oasis:
     @property
     def pricing(self) -> Pricing:
         """How prices are found."""
-        return Pricing(self.floor, self.price_ratio, self.u_scale, self.l_scale)
+        return Pricing(self.floor, self.price_ratio, self.u_scale, self.l_scale, self.switching_cost)
+
+    def again(self, refusal: Refusal) -> float:
+        """The slot in which a job that was refused so is offered again; infinite where it is never."""
+        if not (self.offer_again and isinstance(refusal, Postponed)) or refusal.slot is None:
+            return math.inf
+        return refusal.slot + (self.offer_again << refusal.times - 1)
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Mend the plans, decide about the new jobs in order of arrival, and give every job what its plan says."""
@@ -214,13 +225,17 @@ class Pass:
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 
     def _told(self) -> dict[str, Verdict]:
-        return {uid: Verdict(Reason.REJECTED, one.why) for uid, one in self.rejected.items()}
+        return {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+
+    def _refused(self, one: Refusal) -> str:
+        again = self.policy.again(one)
+        return one.why if math.isinf(again) else f"{one.why}; it is offered again in slot {again}"
 
     def _undecided(self) -> list[Job]:
         """Waiting jobs that nothing was decided about and that may be considered, in order of arrival."""
         could, found = Feasible(self.snapshot), []
         for job in self.snapshot.waiting():
-            if job.uid in self.plans.by_uid or job.uid in self.rejected:
+            if job.uid in self.plans.by_uid or self._stays_refused(job):
                 continue
             verdict = bar(self.snapshot, job, self.now, could)
             if verdict is None:
@@ -228,6 +243,10 @@ class Pass:
             else:
                 self.verdicts[job.uid] = verdict
         return sorted(found, key=lambda job: (job.arrival, job.uid))
+
+    def _stays_refused(self, job: Job) -> bool:
+        refusal = self.rejected.get(job.uid)
+        return refusal is not None and self.slot < self.policy.again(refusal)
 
     def _decide_about(self, job: Job) -> None:
         work = self.plans.works[job.uid]
@@ -240,10 +259,21 @@ class Pass:
         planner.see((*self.policy.known, *self.seen.values()))
         quote = planner.quote(work, barred(self.snapshot, job))
         if quote.plan is None:
-            self._reject(job, self._why(quote))
+            self._refuse(job, work, self._why(quote))
             return
         planner.book(quote.plan)
         self.plans.by_uid[job.uid] = quote.plan
+        self.rejected.pop(job.uid, None)
+
+    def _refuse(self, job: Job, work: Work, why: str) -> None:
+        """For good, unless it may be offered again in time to be worth something."""
+        before = self.rejected.get(job.uid)
+        refusal = Postponed(why, self.slot, before.times + 1 if isinstance(before, Postponed) else 1)
+        again = self.policy.again(refusal)
+        if math.isinf(again) or hopeless(work, int(again), self.policy.hopeless):
+            self._reject(job, why)
+        else:
+            self.rejected[job.uid] = refusal
 
     def _reject(self, job: Job, why: str) -> None:
         self.rejected[job.uid] = Refusal(why, self.slot)

@@ -116,12 +116,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """How the bounds are found. u_scale, l_scale: an estimate that is wrong by that factor (Figure 6)."""
+    """How the bounds are found. u_scale, l_scale: an estimate that is wrong by that factor (Figure 6).
+
+    switching: what one worker more or fewer than in the slot before costs a job, as a share of its theta1.
+    """
 
     floor: Floor = Floor.RATIO
     ratio: float = 1e4
     u_scale: float = 1.0
     l_scale: float = 1.0
+    switching: float = 0.0
 
     def bounds(self, ground: Ground, seen: Sequence[Seen], role: str, slots: int) -> Bounds | None:
         """The bounds of the pool that hosts the role, from the jobs seen. ``slots``: T."""

@@ -119,6 +119,13 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Postponed(Refusal):
+    """The refusal of a job that may be offered again. times: how often in a row it was refused."""
+
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Book:
     """OASiS's memory.
 

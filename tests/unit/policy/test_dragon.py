@@ -51,6 +51,8 @@ def test_1_the_smallest_urgent_job_comes_first_whoever_came_first() -> None:
 SMALLEST = {
     "by its whole requirement": (Urgent.RESOURCES, "few-large", State.WAITING),
     "by workers alone, as in the code": (Urgent.WORKERS, "few-large", State.PLANNED),
+    "nobody, the first to come": (Urgent.ARRIVAL, "few-large", State.PLANNED),
+    "nobody, not the last to come": (Urgent.ARRIVAL, "many-small", State.WAITING),
 }
 
 
@@ -76,6 +78,23 @@ def test_2_an_urgent_job_that_fits_shrinks_nobody() -> None:
     world.now += 121
     world.see(node("n2"))
     assert (world.plan("a"), world.gang("wide").workers) == ({"worker-0": "n2"}, 4)
+
+
+SURPLUS = {
+    "enough, as ours": (False, 3, 0, True),
+    "no more than enough, as in the code": (True, 3, 0, False),
+    "more than enough, as in the code": (True, 2, 0, True),
+    "what is idle does not count in the code": (True, 3, 1, False),
+}
+
+
+@pytest.mark.parametrize(("strict", "minimum", "idle", "starts"), SURPLUS.values(), ids=SURPLUS.keys())
+def test_2_how_much_surplus_there_must_be(strict: bool, minimum: int, idle: int, starts: bool) -> None:
+    world = World(Dragon(strict_surplus=strict)).nodes(node("n1", cpu=9 + 2 * idle)).start(WIDE)
+    world.submit(job("u").workers(minimum + idle, cpu=2))
+    world.pass_time(121)
+    assert world.state("u") is (State.PLANNED if starts else State.WAITING)
+    assert world.gang("wide").workers == (4 - minimum if starts else 4)
 
 
 def two_hosts(victims: Victims) -> World:
@@ -215,6 +234,13 @@ def test_5_nobody_grows_while_an_urgent_job_waits() -> None:
     world.submit(job("u").workers(1, cpu=9).arrived(2))
     world.pass_time(130)
     assert (world.state("u"), world.gang("a").workers) == (State.WAITING, 1)
+
+
+def test_5_idle_room_is_used_beside_an_urgent_job_that_nobody_can_help_where_it_may_be() -> None:
+    world = small_one(Dragon(behind_urgent=True), job("b").workers(1, cpu=9).arrived(1))
+    world.submit(job("u").workers(1, cpu=9).arrived(2))
+    world.pass_time(130)
+    assert (world.state("u"), world.gang("a").workers) == (State.WAITING, 4)
 
 
 def test_5_no_job_is_restarted_that_is_done_in_less_than_two_restarts() -> None:

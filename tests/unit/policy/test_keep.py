@@ -24,7 +24,7 @@ from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.policy import Pass
-from policy.systems.oasis.schedule import MEMORY, Book
+from policy.systems.oasis.schedule import MEMORY, Book, Postponed
 from policy.systems.rebalanced import Rebalanced
 from policy.systems.specon import CLOCK, SpeCon
 from policy.systems.specon import KEY as GROWTH
@@ -100,6 +100,15 @@ def test_schedules_prices_refusals_and_the_slot_survive_a_restart_unchanged() ->
     assert np.array_equal(prices(other), prices(made))
     assert (prices(other) > 0).any()
     assert other.reason("cheap") == "JobRejected"
+
+
+def test_when_a_refused_job_is_offered_again_survives_a_restart() -> None:
+    policy = replace(OASIS, offer_again=1)
+    made = busy(policy)
+    (before,) = book(made).rejected.values()
+    other = restarted(made)
+    assert before == Postponed(before.why, before.slot, 1)
+    assert list(book(other).rejected.values()) == [before]
 
 
 def test_a_restart_in_the_middle_of_a_slot_asks_no_report_again() -> None:

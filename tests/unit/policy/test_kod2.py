@@ -6,11 +6,12 @@ import pytest
 
 from policy.cluster.actions import Admit, Resize
 from policy.cluster.gang import State
+from policy.cluster.model import Node
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 from policy.systems.kod2 import Gate, Kod2, WeightMode
-from tests.builders import START, JobBuilder, JobGone, NodeNotOffered, PodGone, RefuseBind, World, guest, job, node
+from tests.builders import START, JobBuilder, JobGone, NodeNotOffered, PodGone, RefuseBind, World, guest, job, node, res
 
 ONE_NODE = Snapshot(nodes={"n1": node("n1", cpu=10, memory=32)})
 WEIGHTS = {
@@ -22,6 +23,13 @@ WEIGHTS = {
     "a request of nothing is clamped": (job("a").workers(1, cpu=0, memory=0), 1e6),
     "no worker role: the whole job": (job("a").role("chief", 1, cpu=1, memory=2), 1 / (0.1 + 0.0625)),
 }
+
+
+GPU = "nvidia.com/gpu"
+
+
+def with_gpus(name: str, gpus: int) -> Node:
+    return node(name, allocatable=res(10, 32, pods=110, **{GPU: gpus}))
 
 
 @pytest.mark.parametrize(("of", "want"), WEIGHTS.values(), ids=WEIGHTS.keys())
@@ -38,6 +46,25 @@ def test_small_first_favours_the_smaller_gang() -> None:
     policy = Kod2(weight_mode=WeightMode.SMALL_FIRST)
     small, large = (policy.weights(ONE_NODE)(job("a").workers(m).done()) for m in (1, 2))
     assert small == pytest.approx(2 * large)
+
+
+def test_gpus_count_in_the_weight_only_where_they_are_asked_to() -> None:
+    snapshot = Snapshot(nodes={"n1": with_gpus("n1", 4), "n2": with_gpus("n2", 8)})
+    of = job("a").workers(1, cpu=1, memory=2, **{GPU: 2}).done()
+    plain, weighed = (Kod2(weigh_gpus=gpus).weights(snapshot)(of) for gpus in (False, True))
+    assert plain == pytest.approx(1 / (0.1 + 0.0625))
+    assert weighed == pytest.approx(1 / (0.1 + 0.0625 + 2 / 8))
+    assert Kod2(weigh_gpus=True).weights(ONE_NODE)(of) == plain  # no node has any: the job can run nowhere
+
+
+@pytest.mark.parametrize(("weigh_gpus", "first"), [(False, "many"), (True, "few")])
+def test_a_job_with_many_gpus_goes_behind_one_with_few_where_they_count(weigh_gpus: bool, first: str) -> None:
+    world = World(Kod2(weigh_gpus=weigh_gpus)).nodes(with_gpus("n1", 8))
+    world.start(runs := job("runs").workers(1, cpu=9))
+    few = job("few").workers(1, cpu=8, memory=3, **{GPU: 1})  # a little lighter by CPU and memory
+    world.submit(few.arrived(1), job("many").workers(1, cpu=8, memory=2, **{GPU: 8}).arrived(1))
+    world.end(runs)
+    assert [name for name in ("few", "many") if world.gang(name).admitted] == [first]
 
 
 LIGHT = job("light").ps().workers(1, 4, asked=4, cpu=2)  # w' = 1 / (0.2 + 0.125) = 3.1
@@ -330,6 +357,22 @@ def test_nobody_grows_while_a_job_waits_for_room() -> None:
     world.start(job("a").workers(1, cpu=8, memory=2))
     world.submit(job("big").workers(2, cpu=4, memory=2), job("b").workers(1, 2, cpu=1, memory=2).with_(utility=0.1))
     assert (world.state("b"), world.gang("b").workers) == (State.PLANNED, 1)
+
+
+@pytest.mark.parametrize(("behind_head", "workers"), [(False, 1), (True, 2)])
+def test_who_runs_grows_behind_a_head_that_nobody_can_help_where_it_may_until_the_head_starves(
+    behind_head: bool, workers: int
+) -> None:
+    world = World(Kod2(behind_head=behind_head, starve_limit=100)).nodes("n1")
+    world.see(guest("g", "n1", cpu=1))
+    world.start(job("a").workers(1, cpu=7, memory=2))
+    world.submit(job("big").workers(2, cpu=4, memory=2), job("b").workers(1, 4, cpu=1, memory=2).with_(utility=0.1))
+    world.bind(job("b"))
+    assert (world.reason("big"), world.state("b")) == ("WaitingForRoom", State.RUNNING)
+    assert world.gang("b").workers == workers
+    world.pass_time(101)
+    world.do(PodGone("uid-g"))
+    assert (world.reason("big"), world.gang("b").workers) == ("WaitingForRoom", workers)
 
 
 def test_a_lone_pod_is_a_gang_of_one_that_never_scales() -> None:

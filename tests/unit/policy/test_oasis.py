@@ -17,7 +17,7 @@ from policy.desired import desired
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.policy import Pass
 from policy.systems.oasis.prices import Floor
-from policy.systems.oasis.schedule import MEMORY, Book, Plan
+from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed
 from policy.systems.oasis.workload import POOL
 from tests.builders import START, JobBuilder, NodeGone, NodeNotOffered, PodGone, State, World, job, members, node, w
 
@@ -119,6 +119,54 @@ def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
     made.pass_time(SLOT)
     assert made.reason("cheap") == "JobRejected"
     assert made.state("cheap") is State.WAITING
+
+
+LATER = Utility(1.0, 0.0, 1.0)  # its delay costs it nothing
+
+
+def refused(**parameters: object) -> tuple[World, int]:
+    """A cluster that is full for ten slots, a cheap job that is refused in it, and the slot of that."""
+    made = world(node("n1", cpu=9), **parameters)
+    run(made, trains("a", 40))
+    effects = made.submit(trains("cheap", 4, utility=LATER))
+    assert any(isinstance(effect, Reject) for effect in effects) is not bool(parameters)
+    assert made.reason("cheap") == "JobRejected"
+    return made, int(made.now // SLOT)
+
+
+@pytest.mark.parametrize("offer_again", [0, 2])
+def test_a_refused_job_is_offered_again_where_it_may_be_once_its_time_has_come(offer_again: int) -> None:
+    made, slot = refused(**({"offer_again": 2} if offer_again else {}))
+    told = made.snapshot.verdicts["job-cheap"].detail
+    assert told.endswith(f"; it is offered again in slot {slot + 2}") is bool(offer_again)
+    made.end(trains("a", 40))
+    next_slot(made)
+    assert made.reason("cheap") == "JobRejected"
+    next_slot(made)
+    assert made.gang("cheap").admitted is bool(offer_again)
+    assert ("job-cheap" in book(made).rejected) is not bool(offer_again)
+
+
+def test_who_is_refused_again_waits_twice_as_long_for_the_next_time() -> None:
+    """It fits into no window."""
+    made = world(offer_again=1)
+    made.submit(trains("long", 100, utility=LATER))
+    slot, told = int(made.now // SLOT), list[int]()
+    for _ in range(8):
+        refusal = book(made).rejected["job-long"]
+        told.append((refusal.slot or 0) - slot)
+        next_slot(made)
+    assert told == [0, 1, 1, 3, 3, 3, 3, 7]
+    assert not any(isinstance(effect, Reject) for effect in made.effects)
+
+
+def test_a_job_that_would_be_hopeless_by_then_is_refused_for_good_at_once() -> None:
+    made = world(node("n1", cpu=9), offer_again=8)
+    run(made, trains("a", 40))
+    effects = made.submit(trains("cheap", 4, utility=Utility(0.01, 1.0, 3.0)))
+    assert any(isinstance(effect, Reject) for effect in effects)
+    assert made.reason("cheap") == "JobRejected"
+    assert not isinstance(book(made).rejected["job-cheap"], Postponed)
 
 
 def test_a_hopeless_job_is_refused_and_sets_no_price() -> None:
@@ -524,7 +572,13 @@ def test_the_same_facts_give_the_same_decision() -> None:
     assert Pass(policy, made.snapshot, made.now + SLOT).run() == Pass(policy, made.snapshot, made.now + SLOT).run()
 
 
-@pytest.mark.parametrize("wrong", [{"slot_seconds": 0.0}, {"horizon": 0}, {"price_ratio": -1.0}, {"l_scale": math.nan}])
+WRONG = [
+    {"slot_seconds": 0.0}, {"horizon": 0}, {"price_ratio": -1.0}, {"l_scale": math.nan}, {"switching_cost": math.nan},
+    {"switching_cost": -0.1}, {"offer_again": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_parameter_out_of_range_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"oasis: {next(iter(wrong))} is"):
         Oasis(**wrong)  # type: ignore[arg-type]

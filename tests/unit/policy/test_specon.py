@@ -15,7 +15,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.training import Goal, Report, Training
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
-from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, Gate, SpeCon
+from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, FirstNode, Gate, SpeCon
 from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, ps, w
 
 PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
@@ -86,6 +86,25 @@ def test_jobs_are_placed_round_and_round_whatever_has_ended() -> None:
     assert [world.gang(name).nodes[w(0)] for name in "acdef"] == ["n1", "n3", "n1", "n2", "n3"]
 
 
+@pytest.mark.parametrize(("first_node", "where"), [(FirstNode.TURN, "n1"), (FirstNode.SCORE, "n2")])
+def test_a_new_job_goes_to_the_node_at_its_turn_or_to_the_one_with_the_least_score(
+    first_node: FirstNode, where: str
+) -> None:
+    """Two jobs on each node; those of n2 have converged."""
+    world = scene(replace(PLAIN, gate=Gate.PRINTED, first_node=first_node), ("n1", "n2"), "a", "b", "c", "d")
+    rounds(world, a=GROWING, b=CONVERGING, c=GROWING, d=CONVERGING)
+    world.start(alone("e").arrived(world.now))
+    assert world.gang("e").nodes[w(0)] == where
+
+
+def test_new_jobs_of_one_step_count_where_they_are_placed_and_equals_go_by_turn() -> None:
+    world = World(replace(PLAIN, first_node=FirstNode.SCORE)).nodes("n1", "n2", "n3")
+    world.start(job("wide").workers(2, cpu=1).with_(migratable=True))
+    world.submit(*(alone(name).arrived(1) for name in "abcde"))
+    assert world.gang("wide").nodes[w(0)] == "n1"
+    assert [world.gang(name).nodes[w(0)] for name in "abcde"] == ["n2", "n3", "n2", "n3", "n3"]
+
+
 def test_a_job_that_does_not_fit_at_its_turn_takes_the_next_node() -> None:
     world = World(PLAIN).nodes(node("n1", cpu=1), node("n2", cpu=8)).start(alone("a", cpu=4), alone("b", cpu=4))
     assert (world.plan("a"), world.plan("b")) == ({"worker-0": "n2"}, {"worker-0": "n2"})
@@ -141,6 +160,22 @@ def test_hysteresis_keeps_what_is_hardly_above_alpha() -> None:
 
 def test_printed_lines_10_to_12_never_let_a_job_converge() -> None:
     assert categories(replace(PLAIN, ladder=Ladder.PRINTED), CONVERGING) == [PC, PC, WC, WC, WC, WC]
+
+
+def test_a_job_with_a_threshold_of_its_own_is_judged_by_it_and_the_others_by_the_setting() -> None:
+    """Its growth falls from all of the reduction to a sixth, a twentieth, a sixtieth and a three-hundredth."""
+    slowly = (10.0, 5.0, 4.0, 3.7, 3.6, 3.58)
+    assert categories(PLAIN, slowly) == [PC, PC, PC, PC, PC, WC]
+    assert categories(PLAIN, slowly, training=Training(alpha=0.1)) == [PC, PC, PC, WC, CC, CC]
+    assert categories(replace(PLAIN, alpha=0.1), slowly, training=Training(alpha=0.001)) == [PC] * 6
+
+
+def test_a_job_asks_to_be_moved_by_its_own_threshold() -> None:
+    slowly = (10.0, 5.0, 4.0, 3.7, 3.55, 3.45)  # still 1.5 % of the reduction in the last round
+    for own, asked in ((None, 0), (0.1, 1)):
+        world = scene(replace(PLAIN, gate=Gate.OPEN), ("n1", "n2"), alone("a").with_(training=Training(alpha=own)))
+        rounds(world, a=slowly)
+        assert counts(world).requests == asked
 
 
 def test_growth_is_a_share_of_the_reduction_so_far() -> None:

@@ -94,7 +94,8 @@ def test_a_trace_without_jobs_is_refused() -> None:
 
 
 def test_what_oasis_and_specon_need_is_read_back_too() -> None:
-    training = Training(3, 20, 5, 0.25, 30.5, 1.5, 10.0, Utility(50.0, 4.0, 8.0), all_reduce=False, goal=Goal.MAX)
+    curve = Utility(50.0, 4.0, 8.0)
+    training = Training(3, 20, 5, 0.25, 30.5, 1.5, 10.0, curve, all_reduce=False, goal=Goal.MAX, alpha=0.2)
     job = replace(kod2(1).jobs[0], utility=3.0, model="VAE", decay=2.5, migratable=True, training=training)
     assert jobs_of(numbered(json.loads(json.dumps(rows([job]))))) == (job,)
     in_words = {name: str(value) for name, value in rows([job])[0].items()}

@@ -1,0 +1,101 @@
+"""Algorithm 2 with a cost of change: each worker more or fewer than in the slot before costs the job something.
+
+The paper's problem has no such term. The table of ``dp`` grows by the workers of the last slot: cost(t, n, y) is the
+least cost of at least n worker-slots in the slots up to t, the last of them with y workers. Its recursion over the
+workers of the slot before is two running minima, so a slot costs no more than a table without the term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from policy.systems.oasis.dp import Best, best_schedule, in_blocks
+from policy.systems.oasis.prices import Array
+
+LARGEST_STATES = 100_000  # n and y of one slot; a table of more is made in blocks of several workers
+
+
+def steady_schedule(
+    costs: Array, work: int, worth: Callable[[int], float], begin: int | None, switching: float
+) -> Best | None:
+    """Find the best schedule as ``best_schedule`` does; ``switching``: of one worker more or fewer, as costs are.
+
+    The first slot that is busy, and the end, change nothing; a pause between is a change down and one up.
+    """
+    block = _block(work, costs.shape[1])
+    units, stands = in_blocks(costs, block) if block > 1 else (costs, None)
+    found = _search(units, -(-work // block), worth, begin, switching * block)
+    if found is None and stands is not None:
+        # What blocks do not hold fills nearly every slot: little is left to choose.
+        plain = best_schedule(costs, work, worth, begin)
+        found, stands = (plain.workers if plain is not None else None), None
+    if found is None:
+        return None
+    workers = found if stands is None else {slot: int(stands[slot, count]) for slot, count in found.items()}
+    cost = sum(float(costs[slot, count]) for slot, count in workers.items()) + switching * changes(workers)
+    worthy = worth(max(workers))
+    return Best(workers, worthy - cost, worthy, cost)
+
+
+def changes(workers: dict[int, int]) -> int:
+    """How many workers come and go between the first and the last slot of a schedule."""
+    counts = [workers.get(slot, 0) for slot in range(min(workers), max(workers) + 1)]
+    return sum(abs(after - before) for before, after in pairwise(counts))
+
+
+def _block(work: int, size: int) -> int:
+    block = 1
+    while -(-work // block) * -(-size // block) > LARGEST_STATES:
+        block += 1
+    return block
+
+
+def _search(
+    costs: Array, need: int, worth: Callable[[int], float], begin: int | None, switching: float
+) -> dict[int, int] | None:
+    """Workers by slot of the best schedule; of equals the one that completes first."""
+    size = costs.shape[1]
+    before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)  # what n was, by n and y
+    table, tables = np.full((need + 1, size), np.inf), list[Array]()
+    best: tuple[float, int] | None = None
+    for slot, of_slot in enumerate(costs):
+        if best is not None and worth(slot) <= best[0]:
+            break  # no later completion is worth as much, whatever it costs
+        came = _came(table, switching, fresh=begin is None or slot <= begin)
+        table = came[before, np.arange(size)] + of_slot
+        if begin is not None:
+            table[:, 0] = np.inf  # it holds on: a slot without workers is before its first, or after its last
+        tables.append(table)
+        payoff = worth(slot) - float(table[need, 1:].min(initial=np.inf))
+        if math.isfinite(payoff) and (best is None or payoff > best[0]):
+            best = (payoff, slot)
+    return None if best is None else _trace(tables, best[1], need, switching, begin)
+
+
+def _came(table: Array, switching: float, *, fresh: bool) -> Array:
+    """The least cost before a slot by n and the slot's workers, changes included. ``fresh``: it may start there."""
+    each = switching * np.arange(table.shape[1])
+    fewer = np.minimum.accumulate(table - each, axis=1) + each
+    more = np.minimum.accumulate((table + each)[:, ::-1], axis=1)[:, ::-1] - each
+    came: Array = np.minimum(fewer, more)
+    if fresh:
+        came[0] = 0.0  # nothing was to be done before: whatever has run until then could only cost
+    return came
+
+
+def _trace(tables: list[Array], last: int, need: int, switching: float, begin: int | None) -> dict[int, int]:
+    workers: dict[int, int] = {}
+    count = 1 + int(tables[last][need, 1:].argmin())
+    for slot in range(last, -1, -1):
+        if count:
+            workers[slot] = count
+        need = max(0, need - count)
+        if slot == 0 or (need == 0 and (begin is None or slot <= begin)):
+            break  # it starts here
+        came = tables[slot - 1][need] + switching * np.abs(np.arange(tables[0].shape[1]) - count)
+        count = int(came.argmin())
+    return dict(sorted(workers.items()))
