@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policy.cluster.actions import Effect, Resize
+from policy.cluster.actions import Effect, Resize, ShrinkStalled
 from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobObject
 
@@ -51,7 +51,9 @@ class CoolDown:
             self._taken[process].clear()
             return
         for effect in effects:
-            if isinstance(effect, Resize) and effect.workers < before.get(effect.job_uid, 0):
+            if isinstance(effect, ShrinkStalled):  # its workers did not go, so they are its own again
+                self._taken[process].pop(effect.job_uid, None)
+            elif isinstance(effect, Resize) and effect.workers < before.get(effect.job_uid, 0):
                 self._taken[process][effect.job_uid] = now
 
     def written(

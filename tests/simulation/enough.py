@@ -24,10 +24,12 @@ EXPECTED: Final = 15.0
 UNLIKE: Final = {"release-500": 100.0, "release-lost": 100.0, "release-answer-lost": 100.0, "group-made-anew": 100.0}
 
 EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
+# room-late: a plan whose room was not free in its time. Of 600 seeds DRS had 12, the others 41 and more.
+SHRINKING: Final = (*EVERY, "room-late")
 DOES: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(POLICIES, EVERY),
+    **dict.fromkeys(POLICIES, SHRINKING),
     "specon": ("report", "migrate", "fail-over", "own-fail-over", "growth-kept"),
-    "kod2+specon": (*EVERY, "migrate", "growth-kept"),
+    "kod2+specon": (*SHRINKING, "migrate", "growth-kept"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
 SEEDS: Final = 90  # of one policy: what it does is seen in 6 to 100 % of them, in 14 % a change of the leader

@@ -264,6 +264,8 @@ class Simulation:
                 self.did[type(effect).__name__.lower()] += 1
                 if isinstance(effect, Migrate):
                     self.storm.moves()
+                elif isinstance(effect, Released) and effect.reason is Reason.ROOM_BEING_FREED:
+                    self.did["room-late"] += 1
             case _:
                 pass
 

@@ -32,6 +32,10 @@ CHUNK_SECONDS = 3.0
 SHARE_OWN = 0.4  # of the jobs, that are no TFJobs
 LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
+# In these seeds a pod takes longer to stop than a plan waits for room that others are to free.
+SHARE_LATE = 0.25
+FREEING_SECONDS = 5.0
+LATE_WORLD = replace(WORLD, terminate_seconds=12.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,9 @@ def drawn(seed: int) -> Scenario:
     varied = [_with_elastic_ps(varying, job) if job.role(PS) is not None else job for job in made]
     kinds = random.Random(f"kinds {seed}")
     jobs = tuple(_of_own_kind(kinds, job, plain) for job, plain in zip(varied, made, strict=True))
+    late = random.Random(f"stops {seed}").random() < SHARE_LATE
     settings = settings_of(
+        **({"barrier": {"freeing_seconds": FREEING_SECONDS}} if late else {}),
         answer=chance.choice(("one-node", "one-node", "ranked")),
         gate=chance.choice(("when-queued", "when-queued", "always", "never")),
         nominate_above_nodes=chance.choice((500, 500, 0)),
@@ -101,7 +107,8 @@ def drawn(seed: int) -> Scenario:
         lease=_lease(chance, random.Random(f"elect {seed}")),
     )
     scheduler = replace(scheduler_of(settings), lag=chance.choice((0.0, 0.05, 0.4)))
-    return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, quiet * chance.choice((1.5, 3.0, 6.0)))
+    gap = quiet * chance.choice((1.5, 3.0, 6.0))
+    return Scenario(seed, Trace(nodes, jobs), settings, scheduler, storm, gap, LATE_WORLD if late else WORLD)
 
 
 def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from policy.cluster.actions import Resize
+from policy.cluster.actions import Resize, ShrinkStalled
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Role
 from policy.cluster.snapshot import Snapshot
@@ -31,10 +31,13 @@ class Story:
         self.decide(100.0, 2)
         self.write(101.0, 4, 2)
 
-    def decide(self, now: float, workers: int, leading: bool = True, process: tuple[str, int] = FIRST) -> None:
+    def decide(
+        self, now: float, workers: int, leading: bool = True, process: tuple[str, int] = FIRST, stalled: bool = False
+    ) -> None:
         gang = Gang(UID, state=State.RUNNING, workers=workers)
         snapshot = Snapshot(leading=leading, gangs={UID: gang})
-        self.cooling.stepped(process, snapshot, [Resize(UID, workers)], now)
+        told = [ShrinkStalled(UID, 2, 2, on_behalf_of="default/b")] if stalled else []
+        self.cooling.stepped(process, snapshot, [*told, Resize(UID, workers)], now)
 
     def write(
         self, now: float, before: int, workers: int, whole: float | None = 10.0, process: tuple[str, int] = FIRST
@@ -49,6 +52,13 @@ class _Job:
 
     def __init__(self, spec: JobSpec) -> None:
         self.spec: Any = spec
+
+
+def test_workers_that_did_not_go_are_given_back_at_any_time() -> None:
+    story = Story()
+    story.decide(110.0, 4, stalled=True)
+    story.write(111.0, 2, 4)
+    assert (story.found, story.cooling.compared) == ([], 0)
 
 
 @pytest.mark.parametrize(("at", "wrong"), [(129.9, True), (130.0, False)])
