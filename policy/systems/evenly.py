@@ -28,7 +28,7 @@ def admit_evenly(snapshot: Snapshot, now: float) -> Decision:
         ask = ask_of(snapshot, job, workers := asked_workers(job))
         nodes = _at_turn(room, ask, turn)
         if nodes is None:
-            verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
+            verdicts[job.uid] = ask.no_room
             behind = Verdict(Reason.BEHIND, f"behind {job.key}", job.uid)
             verdicts.update((other.uid, behind) for other in found.ready[index + 1 :])
             break
