@@ -6,16 +6,16 @@ An index remembers the maps that it was made from. A snapshot that was put toget
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter, is_
 from typing import Any, Protocol
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.filing import is_filed, refiled
+from policy.cluster.filing import refiled
 from policy.cluster.frozen import quick, replace
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan, keeps
+from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
@@ -148,9 +148,9 @@ class Index:
             changes["memo"] = changes["memo"].for_other_room(bool(news.nodes))
         return replace(self, **changes)
 
-    def _filed(self, facts: Facts, jobs: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    def _filed(self, facts: Facts, jobs: set[str]) -> dict[str, Any]:
         cases = {uid: _case(facts, uid) for uid in jobs}
-        filed, moves = copied(self.filed), defaultdict[str, dict[str, bool]](dict)
+        filed, moves, kept = copied(self.filed), defaultdict[str, dict[str, bool]](dict), False
         for uid, case in cases.items():
             before, now = filed.get(uid, ()), tuple(heads(case))
             if before != now:
@@ -159,13 +159,14 @@ class Index:
                     moves[name][uid] = name in now
             if case.job is None and not now:
                 filed.pop(uid, None)
-        yield "filed", filed
-        yield from ((name, refiled(getattr(self, name), belongs)) for name, belongs in moves.items())
+            kept = kept or "keeping" in before or "keeping" in now
+        memo = self.memo.without(jobs)
+        changes: dict[str, Any] = {"filed": filed, "memo": memo.for_other_room() if kept else memo}
+        for name, belongs in moves.items():
+            changes[name] = refiled(getattr(self, name), belongs)
         for name, moment in MOMENTS.items():
-            yield name, _retimed(getattr(self, name), {uid: moment(case) for uid, case in cases.items()})
-        memo = self.memo.without(cases)
-        kept = any(keeps(case) or is_filed(self.keeping, uid) for uid, case in cases.items())
-        yield "memo", memo.for_other_room() if kept else memo
+            changes[name] = _retimed(getattr(self, name), cases, moment)
+        return changes
 
 
 _maps = attrgetter("nodes", "charged", "foreign", "jobs", "pods", "members", "strays", "gangs", "not_offered")
@@ -177,8 +178,10 @@ def _case(facts: Facts, uid: str) -> Case:
     return Case(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
 
 
-def _retimed(old: Mapping[str, float], moments: Mapping[str, float | None]) -> Mapping[str, float]:
-    moved = {uid: at for uid, at in moments.items() if old.get(uid) != at}
+def _retimed(
+    old: Mapping[str, float], cases: Mapping[str, Case], moment: Callable[[Case], float | None]
+) -> Mapping[str, float]:
+    moved = {uid: at for uid, case in cases.items() if (at := moment(case)) != old.get(uid)}
     if not moved:
         return old
     new = copied(old)

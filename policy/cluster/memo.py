@@ -14,6 +14,7 @@ from policy.cluster.layered import copied
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
+_Changes = tuple[Iterable[str], Any] | None  # the jobs of the last one, and those before it
 
 
 class Memo:
@@ -26,8 +27,8 @@ class Memo:
     def __init__(self) -> None:
         self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
-        # By question: the last answer, and the jobs that have changed since.
-        self._arranged: dict[Hashable, tuple[Arrangement, frozenset[str]]] = {}
+        # By question: the last answer, and how many changes there were since, with the jobs of each.
+        self._arranged: dict[Hashable, tuple[Arrangement, int, _Changes]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
@@ -51,10 +52,10 @@ class Memo:
         ``jobs``: all that may have a place, asked for at the first time only.
         """
         known = self._arranged.get(question)
-        found, changed = (Arrangement(), jobs()) if known is None else known
-        if known is None or changed:
-            found = found.after({uid: places(uid) for uid in changed})
-            self._arranged[question] = found, frozenset()
+        found, _, changes = (Arrangement(), 1, (jobs(), None)) if known is None else known
+        if changes is not None:
+            found = found.after({uid: places(uid) for uid in _jobs_of(changes)})
+            self._arranged[question] = found, 0, None
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
@@ -74,9 +75,9 @@ class Memo:
         for uid in jobs:
             other._jobs.pop(uid, None)
         other._arranged = {
-            question: (found, changed.union(jobs))
-            for question, (found, changed) in self._arranged.items()
-            if len(changed) <= FEW or len(changed) <= FEW + len(found.places)  # else nobody asks it any more
+            question: (found, count + 1, (jobs, changes))
+            for question, (found, count, changes) in self._arranged.items()
+            if count <= FEW or count <= FEW + len(found.places)  # else nobody asks it any more
         }
         return other
 
@@ -92,3 +93,11 @@ class Memo:
         other._jobs, other._tables, other.empty = self._jobs, self._tables, self.empty
         other.same = self.same if len(self.same) < self.MOST_SAME else {}
         return other
+
+
+def _jobs_of(changes: _Changes) -> set[str]:
+    found = set[str]()
+    while changes is not None:
+        jobs, changes = changes
+        found.update(jobs)
+    return found

@@ -41,6 +41,8 @@ class Resources(_Hashed):
             return NotImplemented
         if self.amounts == other.amounts:
             return True
+        if self.amounts.keys() == other.amounts.keys():
+            return False
         names = self.amounts.keys() | other.amounts.keys()
         return all(self[name] == other[name] for name in names)
 

@@ -16,6 +16,7 @@ from itertools import islice
 from operator import itemgetter
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Slot, worker_slots
+from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand
 from policy.cluster.words import in_words
@@ -67,6 +68,11 @@ class Ask:
     def text(self) -> str:
         """The sum in words, for a verdict's detail."""
         return in_words(self.whole)
+
+    @cached_property
+    def no_room(self) -> Verdict:
+        """Why those wait that ask for this: the same object at each step, so that a thousand are compared at once."""
+        return Verdict(Reason.NO_ROOM, self.text)
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
         """Every member: the rigid ones, then the workers from index 0."""

@@ -61,7 +61,7 @@ class Pass:
             nodes = None if ask in known or ask in crowded_out else spread(self._room, ask)
             if nodes is None:
                 (crowded_out if self._actions else known).add(ask)
-                verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
+                verdicts[job.uid] = ask.no_room
                 if self._head is None:
                     self._head, self._reserved = job, self._reservation(ask)
             elif not self._starts(job, ask, nodes) and self._head is not None:

@@ -220,5 +220,5 @@ def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placem
         else:
             head = head or job
             (crowded_out if actions else known).add(ask)
-            verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
+            verdicts[job.uid] = ask.no_room
     return Decision(tuple(actions), verdicts)

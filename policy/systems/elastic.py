@@ -173,7 +173,7 @@ class ElasticPass:
         """Why all wait that ask for this."""
         if self.mending is not None:
             return self.verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
-        return self.verdict(Reason.NO_ROOM, ask.text)
+        return ask.no_room
 
     def verdict(self, reason: Reason, detail: str, behind: str = "") -> Verdict:
         """The same object as in the last step, so that a thousand of them are compared at once."""
@@ -193,6 +193,8 @@ class ElasticPass:
 
     def leaving(self) -> list[Offer]:
         """Room that is given back anyway, and that nobody waits for yet."""
+        if not self.snapshot.index.leaving:
+            return []
         freeing = self.gangs.among(self.snapshot.index.freeing)
         claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
         return [Offer.of(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]

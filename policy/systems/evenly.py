@@ -36,7 +36,7 @@ def admit_evenly(
         ask = ask_of(snapshot, job, workers := asked_workers(job))
         nodes = _at_turn(room, ask, turn, scored)
         if nodes is None:
-            verdicts[job.uid] = Verdict(Reason.NO_ROOM, ask.text)
+            verdicts[job.uid] = ask.no_room
             behind = Verdict(Reason.BEHIND, f"behind {job.key}", job.uid)
             verdicts.update((other.uid, behind) for other in found.ready[index + 1 :])
             break

@@ -241,7 +241,9 @@ class Pass(ElasticPass):
 
     def _scale_in(self, job: Job) -> bool:
         """Take workers from lighter jobs so that the job fits; room that is leaving anyway is counted first."""
-        victims = self._victims(job, self._key(job)) if self._heavier_running(job) is None else []
+        victims = self._victims(job, self._key(job))
+        if victims and self._heavier_running(job) is not None:
+            victims = []
         return self.start_by_shrinking(job, self.offers(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:
@@ -269,6 +271,8 @@ class Pass(ElasticPass):
         """The running jobs that the index has filed so, by weight; those of one weight by ``entry``."""
         snapshot = self.snapshot
         uids: tuple[str, ...] = getattr(snapshot.index, filed)
+        if not uids:
+            return {}
 
         def places(uid: str) -> tuple[Place, ...]:
             job = snapshot.jobs.get(uid)

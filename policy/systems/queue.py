@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.filing import is_filed
@@ -93,8 +93,7 @@ def next_return(snapshot: Snapshot, now: float) -> float:
     return min((at for at in snapshot.index.rests.values() if at >= now), default=math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """Waiting jobs with the same demand and mark: if one finds no room, those behind it find none.
 
     ``ask``: of the gang at its minimum. ``entries``: arrival, key and uid of each, in this order.

@@ -29,6 +29,9 @@ class Doing(Enum):
     COMPUTING = "computing"
 
 
+NO_SECONDS = dict.fromkeys(Doing, 0.0)
+
+
 @dataclass(slots=True)
 class Work:
     """One job's work. left: seconds of one worker's work; since: when its figures were last brought up to date."""
@@ -43,7 +46,7 @@ class Work:
     members: frozenset[str] = frozenset()
     ticket: int = 0
     computed_at: float | None = None
-    seconds: dict[Doing, float] = field(default_factory=lambda: dict.fromkeys(Doing, 0.0))
+    seconds: dict[Doing, float] = field(default_factory=NO_SECONDS.copy)
 
     @property
     def done(self) -> float:
