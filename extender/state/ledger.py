@@ -240,7 +240,7 @@ class Ledger:
             await self.changed(seen, max(SHORTEST_TICK, left))
             if self.snapshot.generation == seen:
                 self.step(Tick())
-            if (now := self.clock.monotonic()) - prepared >= seconds:
+            if self.snapshot.synced and (now := self.clock.monotonic()) - prepared >= seconds:
                 prepared = now
                 self._prepare()
 

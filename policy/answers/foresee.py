@@ -130,7 +130,7 @@ class Course:
         seconds = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self._now)
         if seconds is not None:
             return seconds * workers
-        if training is None:
+        if training is None or not training.is_timed:
             return None
         work = training.epochs * training.chunks * training.batches * training.step_seconds
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0

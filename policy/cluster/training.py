@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 DUST = 1e-9
@@ -72,6 +72,11 @@ class Training:
     alpha: float | None = None
 
     @property
+    def is_timed(self) -> bool:
+        """Whether it states how long it takes; what says only what its metric is like does not."""
+        return (self.epochs, self.chunks, self.batches, self.seconds) != (1, 1, 1, 1.0)
+
+    @property
     def step_seconds(self) -> float:
         """One mini-batch with its gradients sent and parameters received: tau + 2 e / b.
 
@@ -131,3 +136,10 @@ def _usable(report: Report) -> bool:
     """Numbers only, and a time; a NaN is below nothing."""
     values = (report.metric, report.done)
     return 0 < report.at <= MOST_VALUE and all(value is None or abs(value) <= MOST_VALUE for value in values)
+
+
+def timed(training: Training | None, chunks: int, seconds: float) -> Training:
+    """The training; with so many chunks of so many seconds where it does not state how long it takes."""
+    if training is not None and training.is_timed:
+        return training
+    return replace(training or Training(), chunks=chunks, seconds=seconds)

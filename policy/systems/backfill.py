@@ -118,6 +118,6 @@ class Pass:
 def _seconds(job: Job, workers: int) -> float:
     """How long the job trains with so many workers, by its own statement; infinite where it makes none."""
     training = job.training
-    if training is None or workers == 0:
+    if training is None or not training.is_timed or workers == 0:
         return math.inf
     return training.epochs * training.chunks * training.batches * training.step_seconds / workers

@@ -20,6 +20,13 @@ def from_0(system: Any, *names: str) -> None:
             raise _error(system, name, "0 or more, and finite")
 
 
+def up_to(system: Any, most: float, *names: str) -> None:
+    """From nothing to that much: what is far beyond it means nothing and is no number to reckon with."""
+    for name in names:
+        if not 0 <= getattr(system, name) <= most:
+            raise _error(system, name, f"from 0 to {most:,}")
+
+
 def patience(system: Any, *names: str) -> None:
     """Seconds that somebody waits; infinite: for ever."""
     for name in names:

@@ -14,7 +14,7 @@ from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
-from policy.cluster.training import SLOT_SECONDS, Training, Utility
+from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
 from policy.systems.bounds import above_0, from_0
 from policy.systems.queue import Feasible, asked_workers, queue
@@ -123,7 +123,7 @@ class Rrh:
         return tuple(chosen)
 
     def _view(self, snapshot: Snapshot, job: Job, pools: Pools, now: float) -> View:
-        training = job.training or Training(seconds=self.slot_seconds)
+        training = timed(job.training, 1, self.slot_seconds)
         work, workers = training.worker_slots(self.slot_seconds), asked_workers(job)
         left = max(TINY, work - self._done(snapshot, job, work, now)) / workers
         share = max(TINY, pools.share(job, workers))

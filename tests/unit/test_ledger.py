@@ -245,6 +245,21 @@ async def test_what_can_be_prepared_is_prepared_between_steps_and_no_more_often_
 
 
 @virtual
+async def test_nothing_is_prepared_before_the_lists_are_in() -> None:
+    policy = Preparing()
+    held = Ledger(policy, Rules(), LoopClock(), Journal(), 0.02)
+    started = held.clock.now()
+    ticking = asyncio.create_task(held.tick(10))
+    await asyncio.sleep(3)
+    held.step(up("a"))
+    await asyncio.sleep(1)
+    held.step(Synced())
+    await asyncio.sleep(1)
+    ticking.cancel()
+    assert [round(at - started) for at in policy.prepared] == [4]
+
+
+@virtual
 async def test_what_cannot_be_prepared_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     policy = Preparing()
     policy.cannot = True

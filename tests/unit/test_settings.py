@@ -114,7 +114,10 @@ REFUSED_VALUES = {
         "parameters: specon: first_node is 'least', must be one of turn, score"
     ),
     "{policy: oasis, parameters: {switching_cost: -1}}": (
-        "parameters: oasis: switching_cost is -1.0, must be 0 or more, and finite"
+        "parameters: oasis: switching_cost is -1.0, must be from 0 to 10"
+    ),
+    "{policy: oasis, parameters: {offer_again: 10000000}}": (
+        "parameters: oasis: offer_again is 10000000, must be from 0 to 1,000,000"
     ),
     "{policy: oasis, parameters: {offer_again: 1.5}}": ("parameters: oasis: offer_again is 1.5, must be of type int"),
     "kod2: {backfill: 3}": "kod2.backfill: 3 is not allowed; allowed: true or false",

@@ -18,7 +18,7 @@ from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import barred
 from policy.systems.base import Drift, Parts, Promised
-from policy.systems.bounds import above_0, from_0, share
+from policy.systems.bounds import above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import Ahead
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
@@ -64,7 +64,9 @@ class Oasis:
 
     def __post_init__(self) -> None:
         above_0(self, "slot_seconds", "horizon", "u_scale", "l_scale")
-        from_0(self, "drift", "switching_cost", "offer_again")
+        from_0(self, "drift")
+        up_to(self, 10, "switching_cost")
+        up_to(self, 1_000_000, "offer_again")
         share(self, "hopeless", "grace")
         if not 1.0 <= self.price_ratio < math.inf:
             raise ValueError(f"oasis: price_ratio is {self.price_ratio!r}, must be 1 or more, and finite")

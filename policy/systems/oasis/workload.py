@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
 from policy.cluster.resources import BANDWIDTH, Resources, total
-from policy.cluster.training import DUST, Training, Utility
+from policy.cluster.training import DUST, Training, Utility, timed
 
 POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps; without it a node takes both
 
@@ -72,9 +72,9 @@ class Work:
 def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
     """The job in OASiS's units; ``done``: the share of its training that is behind it.
 
-    A job that says nothing of its training has one worker-slot of work for each worker that it may have.
+    A job that does not say how long it trains has one worker-slot of work for each worker that it may have.
     """
-    training = job.training or Training(chunks=max(1, job.max_workers), seconds=slot_seconds)
+    training = timed(job.training, max(1, job.max_workers), slot_seconds)
     most = max(1, min(job.max_workers, training.chunks), job.min_workers)
     work = math.ceil(training.worker_slots(slot_seconds) * (1.0 - done) - DUST)
     worker, parts = job.worker, tuple(_parts(job, training))

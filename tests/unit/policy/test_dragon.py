@@ -64,6 +64,13 @@ def test_1_what_the_smallest_is(smallest: Urgent, name: str, state: State) -> No
     assert world.state(name) is state
 
 
+def test_1_who_came_first_may_be_the_smallest_whatever_its_size() -> None:
+    world = World(Dragon(smallest=Urgent.ARRIVAL)).nodes("n1").start(WIDE)
+    world.submit(job("many").workers(2, cpu=2), job("few").workers(1, cpu=6).arrived(1))
+    world.pass_time(122)
+    assert (world.state("many"), world.state("few")) == (State.PLANNED, State.WAITING)
+
+
 def test_1_if_the_smallest_cannot_be_helped_nobody_is_shrunk_for_a_larger_one() -> None:
     world = World(Dragon(smallest=Urgent.WORKERS)).nodes("n1", "n2").start(WIDE)
     world.start(job("rigid").workers(1, cpu=9).arrived(1))

@@ -71,6 +71,13 @@ def test_those_ahead_take_room_first_and_their_own_end_is_waited_for() -> None:
     assert "team/waits does not tell" in starts["job-second"].basis
 
 
+def test_a_job_that_says_only_what_its_metric_is_like_does_not_tell_how_long_it_trains() -> None:
+    world = World().nodes("n1").start(job("runs", training=Training(alpha=0.05)).workers(1, cpu=8))
+    world.submit(job("waits").workers(1, cpu=8).arrived(1))
+    start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
+    assert (start.at, start.basis) == (None, "team/runs does not tell how long it trains")
+
+
 def test_time_alone_may_be_enough() -> None:
     world = World().nodes("n1")
     world.submit(job("a").workers(1))

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from policy.cluster.arranged import Arrangement
+from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.capacity import Capacity
 from policy.cluster.damping import MINUTE
 from policy.cluster.index import Index
 from policy.cluster.layered import SMALL, Layered, copied
+from policy.cluster.memo import FEW, Memo
 from policy.cluster.model import ANYWHERE
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, place
@@ -97,6 +98,25 @@ def test_an_arrangement_follows_each_job_and_old_ones_stay() -> None:
     assert second.groups == {"x": ((1, "c"), (2, "a")), "y": ((3, "b"),)}
     assert list(first.uids("x")) == ["b", "a"]
     assert second.after({"b": (), "c": ()}).groups == {"x": ((2, "a"),)}
+
+
+EVERYBODY = [f"job-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize(("more", "asked_about"), [(1, ["job-1"]), (2, EVERYBODY)], ids=["remembered", "forgotten"])
+def test_a_question_is_forgotten_after_more_changes_than_jobs_and_a_few(more: int, asked_about: list[str]) -> None:
+    memo, asked = Memo(), list[str]()
+
+    def places(uid: str) -> tuple[Place, ...]:
+        asked.append(uid)
+        return (("x", (uid,)),)
+
+    memo.arranged("who", places, lambda: EVERYBODY)
+    asked.clear()
+    for _ in range(FEW + len(EVERYBODY) + more):
+        memo = memo.without({"job-1"})
+    assert list(memo.arranged("who", places, lambda: EVERYBODY).uids("x")) == EVERYBODY
+    assert sorted(asked) == asked_about
 
 
 @pytest.mark.parametrize("name", ["kod2", "dragon", "drs"])

@@ -66,6 +66,12 @@ def test_no_more_workers_than_chunks() -> None:
     assert work(max_workers=4).most == 4
 
 
+@pytest.mark.parametrize("training", [None, Training(alpha=0.05)], ids=["says nothing", "says how it converges"])
+def test_a_job_that_does_not_say_how_long_it_trains_has_a_slot_for_each_worker(training: Training | None) -> None:
+    made = work(training=training, max_workers=4)
+    assert (made.most, made.work) == (4, 4)
+
+
 @pytest.mark.parametrize(("workers", "servers"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2)])
 def test_ps_have_the_workers_bandwidth(workers: int, servers: int) -> None:
     assert work().counts(work().parts[0], workers) == servers
