@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
 _COUNTED: Final = re.compile("replicas|parallelism")
 LATE: Final = 1.0  # seconds for which a step may find what has ended
+FARTHEST: Final = 1200.0  # seconds until the end of a plan or a rest; the longest is that of a growth, 16 times 60 s
 PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
 PARTIAL_STORM: Final = 240.0
 OURS: Final = ("extender", "controller")
@@ -371,7 +372,10 @@ class Witness(Watcher):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 
     def check_deadlines(self, extender: Extender) -> None:
-        """S14: no window and no plan outlives the step after its end, or, of a plan, that after its last held bind."""
+        """S14: no window and no plan outlives the step after its end, or, of a plan, that after its last held bind.
+
+        Nor is any end farther away than settings ever make it, whatever happens to a wall clock.
+        """
         ledger = extender.live.ledger
         ended = set[str]()
         before, self._ended[extender.name] = self._ended[extender.name], ended
@@ -379,6 +383,9 @@ class Witness(Watcher):
             return
         late = ledger.now() - LATE
         for gang in ledger.snapshot.gangs.values():
+            ends = (gang.window_ends, gang.hold_ends, gang.deadline, gang.not_before)
+            if (away := max(at for at in ends if at is not None) - ledger.now()) > FARTHEST:
+                self.violated("S14", f"{gang.job_uid} is to wait for {away:.0f} s")
             window = gang.window_ends is not None and gang.window_ends < late
             if gang.deadline is not None and gang.deadline < late and not gang.held:
                 ended.add(gang.job_uid)
