@@ -132,9 +132,8 @@ class Course:
             return seconds * workers
         if training is None or not training.is_timed:
             return None
-        work = training.epochs * training.chunks * training.batches * training.step_seconds
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
-        return max(0.0, work - ran * workers)
+        return max(0.0, training.worker_seconds - ran * workers)
 
     # -- in words --------------------------------------------------------------------------------
 

@@ -85,6 +85,11 @@ class Training:
         wire = 2 * 8 * self.gradient / (1000.0 * self.worker_bandwidth) if self.worker_bandwidth > 0 else 0.0
         return self.seconds + wire
 
+    @property
+    def worker_seconds(self) -> float:
+        """The whole training on one worker."""
+        return self.epochs * self.chunks * self.batches * self.step_seconds
+
     def worker_slots(self, slot_seconds: float) -> int:
         """How many worker-slots the training takes: each worker trains whole chunks in a slot (29).
 

@@ -120,4 +120,4 @@ def _seconds(job: Job, workers: int) -> float:
     training = job.training
     if training is None or not training.is_timed or workers == 0:
         return math.inf
-    return training.epochs * training.chunks * training.batches * training.step_seconds / workers
+    return training.worker_seconds / workers

@@ -120,8 +120,7 @@ class Drs:
 
 def shortest_seconds(job: Job, training: Training) -> float:
     """How long the job trains at its maximum of workers, gradients and parameters included (OASiS's tau + 2 e / b)."""
-    batches = training.epochs * training.chunks * training.batches
-    return batches * training.step_seconds / max(1, job.max_workers)
+    return training.worker_seconds / max(1, job.max_workers)
 
 
 class Pass(ElasticPass):

@@ -241,9 +241,9 @@ class Pass(ElasticPass):
 
     def _scale_in(self, job: Job) -> bool:
         """Take workers from lighter jobs so that the job fits; room that is leaving anyway is counted first."""
-        victims = self._victims(job, self._key(job))
-        if victims and self._heavier_running(job) is not None:
-            victims = []
+        key = self._key(job)
+        some = min(self._yielding(), default=math.inf) <= key + SAME_WEIGHT
+        victims = self._victims(job, key) if some and self._heavier_running(job) is None else []
         return self.start_by_shrinking(job, self.offers(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:

@@ -2,7 +2,7 @@
 
 The paper's problem has no such term. The table of ``dp`` grows by the workers of the last slot: cost(t, n, y) is the
 least cost of at least n worker-slots in the slots up to t, the last of them with y workers. Its recursion over the
-workers of the slot before is two running minima, so a slot costs no more than a table without the term.
+workers of the slot before is two running minima: one pass over the table for each slot.
 """
 
 from __future__ import annotations
