@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -26,8 +25,8 @@ from tests.e2e.tfjobs import TFJob
 
 Json = dict[str, Any]
 WINDOW = 8.0
-STRANGERS = 120  # pods of the default scheduler in one measurement
-ROUNDS = 5
+STRANGERS = 240  # pods of the default scheduler in one measurement
+ROUNDS = 4
 LEAST_RATIO = 0.7
 BIG = 40
 FAST = {"clientConnection": {"qps": 5000, "burst": 5000}, "leaderElection": {"leaderElect": False}}
@@ -74,26 +73,39 @@ def stranger(namespace: str, name: str) -> Json:
 def rate(plane: ControlPlane, namespace: str, name: str) -> float:
     """Pods a second of the default scheduler, from its first sight of them all to the last binding.
 
-    It is stopped while they are created, so that the figure is its own and not that of our client.
+    It is stopped while they are created, so that the figure is its own and not that of our client. A watch dates the
+    last binding: asked for again and again, it would be late by a good part of the half second that this takes.
     """
     default = plane.processes["kube-scheduler"]
     default.pause()
     for n in range(STRANGERS):
         plane.api.create(f"/api/v1/namespaces/{namespace}/pods", stranger(namespace, f"{name}-{n}"))
-    default.resume()
-    began = time.monotonic()
-    until(lambda: len(nodes_of(plane, namespace)) == STRANGERS, f"{name} scheduled", 60)
-    found = STRANGERS / (time.monotonic() - began)
+    with Observer(plane, namespace) as observer:
+        until(lambda: len(observer.jobs()) == STRANGERS, f"{name} seen", 60)
+        default.resume()
+        began = time.monotonic()
+        until(lambda: len(nodes_of(plane, namespace)) == STRANGERS, f"{name} scheduled", 60)
+        until(lambda: len(bindings(observer)) == STRANGERS, f"{name} seen on nodes", 60)
+    found = STRANGERS / (max(bindings(observer).values()) - began)
     plane.kubectl("delete", "pods", "--all", "-n", namespace, "--wait=false")
     until(lambda: gone(plane, namespace), "the strangers gone", 60)
     return found
+
+
+def bindings(observer: Observer) -> dict[str, float]:
+    """When each pod was first seen on a node, by its uid."""
+    seen: dict[str, float] = {}
+    for sighting in list(observer.sightings):
+        if sighting.node:
+            seen.setdefault(sighting.uid, sighting.at)
+    return seen
 
 
 @pytest.mark.timeout(240)
 def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """Extender up, killed, stopped: three rounds of each in turn, so that a busy machine hits all alike."""
+    """Extender up, killed, stopped: rounds of each in turn, and the best of each, as a busy machine only slows."""
     rates: dict[str, list[float]] = {"up": [], "down": [], "stopped": []}
     plane.kubectl("create", "namespace", "strangers")
     waiting: list[TFJob] = []
@@ -108,12 +120,12 @@ def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
             kohort.extender.start() if state == "down" else kohort.extender.resume()
             kohort.wait_ready()
             until(lambda: whole(plane, *waiting), "all gangs whole again", 60)
-    shown = ", ".join(f"{state} {statistics.median(found):.0f} pods/s" for state, found in rates.items())
-    ratios = {
-        state: statistics.median(now / before for now, before in zip(rates[state], rates["up"], strict=True))
-        for state in ("down", "stopped")
-    }
-    print(f"medians: {shown}; ratio {ratios['down']:.2f} down, {ratios['stopped']:.2f} stopped")
+    best = {state: max(found) for state, found in rates.items()}
+    ratios = {state: best[state] / best["up"] for state in ("down", "stopped")}
+    for state, found in rates.items():
+        print(
+            f"{state}: {', '.join(f'{one:.0f}' for one in found)} pods/s; {ratios.get(state, 1):.2f} of up, best by best"
+        )
     assert min(ratios.values()) >= LEAST_RATIO
 
 
