@@ -12,7 +12,7 @@ from extender.study.specs import Spec, Value
 from policy.sim.fluid.faults import Fault
 from policy.sim.fluid.settings import FluidSettings
 from policy.sim.fluid.speeds import Linear
-from policy.sim.papers import dragonworld, drs, oasis_jobs, speconworld
+from policy.sim.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from policy.sim.traces import Trace, kod2
 
 DEADLOCK_GPUS = 8  # of the cluster of the deadlock traces
@@ -50,7 +50,7 @@ def _dragon_deadlock(seed: int, jobs: int = 2, workers: int = 5) -> Scene:
     return Scene(dragonworld.rigid_jobs(jobs, workers), dragonworld.SETTINGS)
 
 
-def _drs(maker: Callable[[int], Trace], seed: int) -> Scene:
+def _gpus(maker: Callable[[int], Trace], seed: int) -> Scene:
     return Scene(maker(seed), dragonworld.SETTINGS)
 
 
@@ -94,9 +94,10 @@ NAMED: Mapping[str, Callable[..., Scene]] = {
     "dragon-table-1": _dragon_table_1,
     "dragon-hundred": _dragon_hundred,
     "dragon-deadlock": _dragon_deadlock,
-    "drs-drawn": partial(_drs, drs.drawn_utilities),
-    "drs-late": partial(_drs, drs.late_large_job),
-    "drs-loaded": partial(_drs, drs.loaded),
+    "drs-drawn": partial(_gpus, drs.drawn_utilities),
+    "drs-late": partial(_gpus, drs.late_large_job),
+    "drs-loaded": partial(_gpus, drs.loaded),
+    "newcomers": partial(_gpus, newcomers.newcomers),
     "specon-mixed": _specon_mixed,
     "specon-fixed": partial(_specon, speconworld.FIXED),
     "specon-uneven": partial(_specon, speconworld.UNEVEN),

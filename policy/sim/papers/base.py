@@ -93,6 +93,11 @@ def mean(measure: str) -> Callable[[Sequence[Row]], float]:
     return lambda rows: sum(row[measure] for row in rows) / len(rows)
 
 
+def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
+    """By how many percent the mean of the one measure is below the mean of the other."""
+    return lambda rows: 100 * (1 - mean(ours)(rows) / mean(plain)(rows))
+
+
 @dataclass(frozen=True, slots=True)
 class OfAll:
     """A value that only all seeds together have: a share of them, a quantile, the worst."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policy.sim.fluid.settings import FluidSettings
-from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean
+from policy.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean
 from policy.sim.papers.dragonfigures import draw_hundred, draw_table_1
 from policy.sim.papers.dragonworld import SETTINGS, hundred_jobs, row_of, settings, table_1
 from policy.systems.base import Policy
@@ -18,11 +18,6 @@ from policy.systems.dragon import Dragon, Sizes, Victims
 DRAGON = Dragon()
 JOBS = [f"job-{number:02d}" for number in range(1, 13)]
 GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper's intensity is about 250 / gap
-
-
-def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
-    """By how many percent the mean of the one measure is below the mean of the other."""
-    return lambda rows: 100 * (1 - mean(ours)(rows) / mean(plain)(rows))
 
 
 # -- Table 1 -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ of more utility comes into the full cluster.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from policy.cluster.actions import Decision
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 from policy.sim.objects import JobSpec
-from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean, share
+from policy.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, share
 from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, table_1
 from policy.sim.papers.drsfigures import draw_classes
 from policy.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
@@ -111,11 +111,6 @@ def _classes(trace: Trace) -> dict[str, list[JobSpec]]:
     return found
 
 
-def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
-    """By how many percent the mean of the one measure is below the mean of the other."""
-    return lambda rows: 100 * (1 - mean(ours)(rows) / mean(plain)(rows))
-
-
 def _better(gain: float) -> bool:
     return gain > 0
 
@@ -134,10 +129,10 @@ ASSUMED = (
 NO_SCALE_UP = WithoutScaleOut(DRS)
 NO_SCALE_DOWN = WithoutScaleIn(DRS)
 ANYWHERE = Drs(scale_up=Where.ANYWHERE)
-NOBODY_YIELDS = "among jobs of one utility nobody gives workers back for another"
+NOBODY_YIELDS = "among jobs of one utility nobody gives workers back for another; drs-newcomers tells it"
 SHORT_QUEUE = (
     "on Table 1 nearly nobody waits, and the scale-up, which passes over room on other nodes, makes the difference; "
-    "drs-loaded is the experiment that utilities decide"
+    "drs-loaded is the experiment that utilities decide, drs-newcomers that which scale-down does"
 )
 
 

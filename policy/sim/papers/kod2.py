@@ -128,7 +128,8 @@ ASSUMED = (
 CUTS = (*(f"mean JCT reduction, D = {patience} s" for patience in PATIENCE), "p10 of the JCT reduction, D = 1800 s")
 FIFO_ORDER = ("mean JCT reduction, FIFO retry order", "mean gain of CPU utilisation, FIFO retry order")
 YIELDING = (
-    "in half of the seeds nobody yields, and what it saves the heavier job in waiting the lighter one pays in running"
+    "in half of the seeds nobody yields, and what it saves the heavier job in waiting the lighter one pays in running; "
+    "kod2-newcomers is the experiment that scale-in decides"
 )
 
 TEN_JOBS = Experiment(

@@ -6,7 +6,7 @@ from extender.study.errors import StudyError
 from extender.study.named import NAMED, Scene
 from extender.study.scenes import scene, varies
 from extender.study.specs import spec
-from policy.sim.papers import dragonworld, drs, oasis_jobs, oasis_optimum, speconworld
+from policy.sim.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
 from policy.sim.traces import Trace, kod2
 from tests.unit.study.asking import answer
 
@@ -20,6 +20,7 @@ TRACES = {
     "drs-drawn": drs.drawn_utilities(SEED),
     "drs-late": drs.late_large_job(SEED),
     "drs-loaded": drs.loaded(SEED),
+    "newcomers": newcomers.newcomers(SEED),
     "specon-mixed,jobs=30": speconworld.trace_of(speconworld.MIXED[30], SEED),
     "specon-fixed": speconworld.trace_of(speconworld.FIXED, SEED),
     "specon-uneven": speconworld.trace_of(speconworld.UNEVEN, SEED),
@@ -45,7 +46,7 @@ def test_every_name_is_held_to_its_paper() -> None:
 
 
 def test_they_are_run_as_in_the_papers() -> None:
-    for name in ("dragon-hundred", "dragon-deadlock", "drs-late"):
+    for name in ("dragon-hundred", "dragon-deadlock", "drs-late", "newcomers"):
         assert found(name).settings == dragonworld.SETTINGS
     assert found("specon-fixed").settings == speconworld.SETTINGS
     for name in ("oasis", "oasis-testbed", "oasis-small"):

@@ -1,0 +1,121 @@
+"""Ours: four long jobs have grown over the whole cluster, and smaller, more useful ones come now and then.
+
+The papers' own traces say little of scale-in: where everybody starts small and somebody always waits, nobody has
+anything to give. Here each newcomer waits for somebody to yield, or for hours.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from policy.sim.objects import JobSpec
+from policy.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, worst
+from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, job, row_of
+from policy.sim.papers.newcomersfigure import draw_newcomers
+from policy.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
+from policy.sim.traces.base import Trace, node
+from policy.systems.base import Policy
+from policy.systems.baselines import LocalityOnly
+from policy.systems.dragon import Dragon
+from policy.systems.drs import Drs
+from policy.systems.kod2 import Kod2
+
+LONG_JOBS, LONG_MINIMUM, LONG_MAXIMUM = 4, 2, 8
+LONG_HOURS = (1.5, 2.5)  # at the maximum of workers
+NEWCOMERS, UTILITY = 8, 3.0
+QUIET, GAP = 1200.0, 600.0  # seconds before the first of them can come, and between two in the mean
+SHORT_MINUTES = (5.0, 15.0)
+
+
+def newcomers(seed: int) -> Trace:
+    """On 4 nodes of 8 GPUs: four jobs of utility 1 (2 to 8 workers, 1.5 to 2.5 h at 8) in the first minute, and
+    eight rigid ones of utility 3 (2 to 4 workers, 5 to 15 min), with Poisson arrivals every 10 min after the first 20.
+    """
+    draw = random.Random(seed)
+    long_ones = [_long(draw, number) for number in range(LONG_JOBS)]
+    at, heavy = QUIET, list[JobSpec]()
+    for number in range(NEWCOMERS):
+        at += draw.expovariate(1.0 / GAP)
+        heavy.append(_newcomer(draw, number, at))
+    jobs = sorted((*long_ones, *heavy), key=lambda one: (one.arrival, one.name))
+    return Trace(tuple(node(f"node-{index}", 32, 128, 8) for index in range(4)), tuple(jobs))
+
+
+def _long(draw: random.Random, number: int) -> JobSpec:
+    model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
+    bounds = (LONG_MINIMUM, LONG_MINIMUM, LONG_MAXIMUM)
+    return job(f"long-{number}", model, bounds, _steps(model, seconds, LONG_MAXIMUM), round(draw.uniform(0, 60), 1))
+
+
+def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
+    model, workers, seconds = _model(draw), draw.randint(2, MAXIMUM), draw.uniform(*SHORT_MINUTES) * 60.0
+    found = job(f"new-{number}", model, (workers,) * 3, _steps(model, seconds, workers), round(at, 1))
+    return replace(found, utility=UTILITY)
+
+
+def _model(draw: random.Random) -> str:
+    return draw.choice(sorted(SPEEDS.models))
+
+
+def _steps(model: str, seconds: float, workers: int) -> int:
+    """Of a job that takes so long with so many workers, all beside their ps."""
+    return round(seconds * SPEEDS.models[model].throughput(workers) / SPEEDS.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Policies by name on the trace of a seed; the one under test is called ``ours``."""
+
+    policies: Mapping[str, Policy]
+
+    def __call__(self, seed: int) -> Row:
+        """Minutes: wait/NAME/new, elapsed/NAME/new, elapsed/NAME/long; finished/NAME in jobs."""
+        trace, row = newcomers(seed), dict[str, float]()
+        for name, policy in self.policies.items():
+            found = row_of(name, trace, policy)
+            row[f"finished/{name}"] = found[f"finished/{name}"]
+            for kind in ("new", "long"):
+                jobs = [one.name for one in trace.jobs if one.name.startswith(kind)]
+                elapsed = fmean(found[f"elapsed/{name}/{one}"] for one in jobs)
+                row[f"elapsed/{name}/{kind}"] = elapsed
+                row[f"wait/{name}/{kind}"] = elapsed - fmean(found[f"run/{name}/{one}"] for one in jobs)
+        return row
+
+
+WAITING = "mean waiting of the newcomers"
+UNYIELDING = "their waiting where nobody yields"
+LONG = "elapsed of the long jobs, below locality-only, which never grows them"
+
+
+def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Policy) -> Experiment:
+    """``rigid``: the policy without scale-in, ``small``: without scale-out."""
+    return Experiment(
+        name=f"{policy.name}-newcomers",
+        system=policy.name,
+        title="More useful jobs come into a cluster over which others have grown",
+        source="ours: on the paper's own jobs scale-in decides little",
+        measure=Case({"ours": policy, "rigid": rigid, "locality": LocalityOnly()}),
+        bars=(
+            Bar(WAITING, mean("wait/ours/new"), at_most=most_minutes, unit="min"),
+            Bar(UNYIELDING, mean("wait/rigid/new"), unit="min"),
+            Bar(LONG, cut("elapsed/ours/long", "elapsed/locality/long"), at_least=50.0, unit="%"),
+            Bar("jobs finished of 12, worst seed", worst("finished/ours")),
+        ),
+        mutants=(
+            Mutant("no scale-in", Case({"ours": rigid}), (WAITING,)),
+            Mutant("no scale-out", Case({"ours": small}), (LONG,)),
+        ),
+        figure=draw_newcomers,
+        assumed=("speeds and restart as in dragon-table-1",),
+    )
+
+
+EXPERIMENTS = (
+    _experiment(Dragon(), 2.5, Dragon(urgent_threshold=math.inf), WithoutScaleOut(Dragon())),
+    _experiment(Drs(), 10.0, WithoutScaleIn(Drs()), WithoutScaleOut(Drs())),
+    _experiment(Kod2(), 2.5, WithoutScaleIn(Kod2()), WithoutScaleOut(Kod2())),
+)
