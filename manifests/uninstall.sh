@@ -3,6 +3,8 @@
 #   manifests/uninstall.sh [FOLDER]      FOLDER: what was applied with `kubectl apply -k` (default: manifests/base)
 # What runs goes on running. Pods that wait are ungated and stay Pending: a pod's schedulerName cannot be changed, so the
 # jobs that are listed at the end must be submitted anew for another scheduler. Each step may be repeated.
+# Where the cluster's own kube-scheduler asks Kohort, take the extender out of its configuration and restart it first, then
+# say so by EXTENDER_REMOVED=yes: it asks about every pod, and binds none while nobody answers.
 set -euo pipefail
 folder=${1:-$(dirname "${BASH_SOURCE[0]}")/base}
 gate=kohort.dev/admission
@@ -15,6 +17,15 @@ jobs.batch {"suspend":false}
 jobsets.jobset.x-k8s.io {"suspend":false}'
 
 step() { printf '== %s\n' "$*"; }
+
+asked=$(kubectl -n kohort-system get service kohort-extender --ignore-not-found -o name)
+if [ -n "$asked" ] && [ "${EXTENDER_REMOVED:-}" != yes ]; then
+  echo "error: the cluster's own kube-scheduler may be asking Kohort ($asked), and would bind no pod of any kind without it." >&2
+  echo "Take the extender and the profile kohort out of its configuration, restart it, then run this again with" >&2
+  echo "EXTENDER_REMOVED=yes" >&2
+  exit 1
+fi
+served=$(kubectl api-resources -o name --verbs=patch)
 
 # "namespace name index" of each pod that waits behind our gate; index: of the gate in its list.
 gated() {
@@ -35,7 +46,10 @@ released() {
 step "new pods are not gated any more"
 kubectl -n kohort-system delete configmap kohort-gate --ignore-not-found
 sleep 3
-kubectl delete mutatingadmissionpolicybinding kohort-gate --ignore-not-found
+binding=mutatingadmissionpolicybindings.admissionregistration.k8s.io # from Kubernetes 1.36 on
+if grep -qx "$binding" <<<"$served"; then
+  kubectl delete "$binding" kohort-gate --ignore-not-found
+fi
 
 step "Kohort stops: nothing is bound, resized or suspended any more"
 kubectl -n kohort-system delete deployment kohort --ignore-not-found --cascade=foreground --timeout=120s
@@ -43,7 +57,6 @@ kubectl -n kohort-system delete lease kohort-scheduler kohort-extender --ignore-
 sleep 3
 
 step "jobs that Kohort has suspended go on"
-served=$(kubectl api-resources -o name --verbs=patch)
 while read -r kind spec; do
   grep -qx "$kind" <<<"$served" || continue
   released "$kind" | while read -r namespace name; do

@@ -30,7 +30,11 @@ def render(
     ] = None,
     kubernetes_version: Annotated[
         str | None,
-        typer.Option("--kubernetes-version", metavar="X.Y.Z", help="Of the cluster: its kube-scheduler is taken."),
+        typer.Option(
+            "--kubernetes-version",
+            metavar="X.Y.Z",
+            help="Of the cluster: its kube-scheduler is taken, and no gate before 1.36.",
+        ),
     ] = None,
     component: Annotated[
         list[str] | None, typer.Option("--component", metavar="NAME", help="Add a folder of manifests/components.")

@@ -188,6 +188,7 @@ def _unreachable(what: str) -> str:
         "Start it with `kohort serve`; on a cluster, set KUBECONFIG, or forward its port:\n"
         "  leader=$(kubectl -n kohort-system get lease kohort-scheduler -o jsonpath='{.spec.holderIdentity}')\n"
         '  kubectl -n kohort-system port-forward "pod/${leader%%_*}" 8900:8900\n'
+        "  (with the overlay shared-scheduler: lease kohort-extender)\n"
         "or name another address with --server URL"
     )
 

@@ -136,9 +136,19 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
     if job.elastic and not job.min_workers <= workers <= job.max_workers:
         raise CliError(
             f"--workers: {workers} is not allowed; allowed: {job.min_workers} to {job.max_workers}, the bounds of "
-            f"{found.key}; change its kohort.dev/min-workers or kohort.dev/max-workers first",
+            f"{found.key}; change its {_bounds_field(found)} first",
             2,
         )
+
+
+def _bounds_field(found: Found) -> str:
+    """Where it states them: annotations win over the kind's own."""
+    from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS
+
+    notes, own = found.item["metadata"].get("annotations") or {}, found.kind.bounds_at
+    if own and not {MIN_WORKERS, MAX_WORKERS} & notes.keys() and found.item["spec"].get(own):
+        return f"spec.{own}"
+    return f"{MIN_WORKERS} or {MAX_WORKERS}"
 
 
 def suspension(found: Found, *, on: bool) -> Change:

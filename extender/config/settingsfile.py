@@ -7,11 +7,12 @@ Whatever is unknown or cannot be used stops the start with the field's name, its
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -75,7 +76,29 @@ def _from_environment() -> dict[str, Any]:
     try:
         return EnvSettingsSource(Settings)()
     except EnvironmentValueError as error:
-        raise SettingsError(f"an environment variable of a whole section must be JSON: {error}") from None
+        raise SettingsError(f"{_not_json()}: {error}") from None
+
+
+def _not_json() -> str:
+    """Which variable of a section or of a list is no JSON: the library names neither it nor its value."""
+    for name, value in sorted(os.environ.items()):
+        if name.upper().startswith(PREFIX) and not NOT_A_SETTING.fullmatch(name.upper()) and _holds_many(name.upper()):
+            try:
+                json.loads(value)
+            except ValueError:
+                return f'{name}: {_short(value)} is not allowed; allowed: JSON, as ["one", "two"] or {{"setting": 1}}'
+    return "an environment variable of a whole section or of a list must be JSON"
+
+
+def _holds_many(variable: str) -> bool:
+    """Whether that setting is a section, or a list."""
+    kind: Any = Settings
+    for part in variable.removeprefix(PREFIX).split(DELIMITER):
+        fields = getattr(kind, "model_fields", {})
+        if part.lower() not in fields:
+            return False
+        kind = fields[part.lower()].annotation
+    return hasattr(kind, "model_fields") or get_origin(kind) is tuple
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,6 +121,7 @@ _ALLOWED: Final = {
     "float_type": "a number",
     "float_parsing": "a number",
     "string_type": "text",
+    "tuple_type": "a list: [one, two]",
     "string_too_short": "text that is not empty",
 }
 

@@ -11,10 +11,14 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from extender.config.settingsfile import ENTRY as SETTINGS
 from extender.install.kustomization import Json, ManifestError, build
 
 SCHEDULER: Final = "kube-scheduler"
 OLDEST_MINOR: Final = 34
+GATE_MINOR: Final = 36  # from then on an API server has MutatingAdmissionPolicies
+GATE_KINDS: Final = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
+_GATE: Final = re.compile(r"^gate: .*$", re.MULTILINE)
 _VERSION: Final = re.compile(r"v?1\.(\d{1,3})\.(\d{1,3})")
 
 
@@ -32,7 +36,7 @@ def overlays() -> list[str]:
 def rendered(
     overlay: str = "base", components: Iterable[str] = (), image: str | None = None, kubernetes: str | None = None
 ) -> list[Json]:
-    """The objects of the overlay. ``image``: of Kohort; ``kubernetes``: X.Y.Z. Raises ManifestError."""
+    """The objects of the overlay. ``image``: of Kohort; ``kubernetes``: X.Y.Z of the cluster. Raises ManifestError."""
     added = [_component(name) for name in components]
     objects = build(_overlay(overlay), added)
     own = image or f"kohort:{version('kohort')}"
@@ -42,10 +46,22 @@ def rendered(
         name = str(container["image"])
         if name.partition("@")[0].rpartition(":")[0].rpartition("/")[2] == SCHEDULER:
             if kubernetes is not None:
-                container["image"] = f"{name.rpartition(':')[0]}:v{_checked(kubernetes)}"
+                container["image"] = f"{name.rpartition(':')[0]}:v{_checked(kubernetes).removeprefix('v')}"
         elif name.partition(":")[0] == "kohort":
             container["image"] = own
-    return objects
+    return objects if kubernetes is None or _minor(kubernetes) >= GATE_MINOR else _without_gate(objects)
+
+
+def _without_gate(objects: list[Json]) -> list[Json]:
+    """Without what an older API server does not have, and with settings that do not count on it."""
+    for item in objects:
+        if item["kind"] == "ConfigMap" and SETTINGS in item.get("data", {}):
+            item["data"][SETTINGS], found = _GATE.subn("gate: never", item["data"][SETTINGS])
+            if found != 1:
+                raise ManifestError(
+                    f"{item['metadata']['name']}: {found} settings gate; allowed: one, to be set to never"
+                )
+    return [item for item in objects if item["kind"] not in GATE_KINDS]
 
 
 def scheduler_configuration(overlay: str, address: str) -> Json:
@@ -79,13 +95,18 @@ def _folders(kind: str) -> list[str]:
 
 
 def _checked(text: str) -> str:
-    found = _VERSION.fullmatch(text)
-    if found is None or int(found[1]) < OLDEST_MINOR:
+    if _minor(text) < OLDEST_MINOR:
         raise ManifestError(
             f"--kubernetes-version: {text!r} is not allowed; allowed: 1.{OLDEST_MINOR}.Z or newer, as "
             "`kubectl version` tells it"
         )
-    return text.removeprefix("v")
+    return text
+
+
+def _minor(text: str) -> int:
+    """0 of what is no version."""
+    found = _VERSION.fullmatch(text)
+    return int(found[1]) if found else 0
 
 
 def _containers(objects: Iterable[Json]) -> Iterator[Json]:

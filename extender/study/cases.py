@@ -67,7 +67,9 @@ def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Polic
             return rival
         return make_policy(spec.name, **spec.given(**ours))
     except (TypeError, ValueError) as error:
-        raise StudyError(f"--policy {spec.text or spec.name}: {error}; see docs/policies") from None
+        raise StudyError(
+            f"--policy {spec.text or spec.name}: {error}; see docs/policies, and docs/simulator.md for the baselines"
+        ) from None
 
 
 def follows_seed(spec: Spec) -> bool:

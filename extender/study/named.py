@@ -114,5 +114,8 @@ def named(spec: Spec, seed: int) -> Scene:
     check(NAMED[spec.name], spec, spec.given())
     try:
         return NAMED[spec.name](seed, **spec.given())
+    except StudyError as error:
+        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # which of several
+        raise
     except (TypeError, ValueError) as error:
         raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None

@@ -83,6 +83,11 @@ class MutantOutcome:
         """Whether every bar that should tell was missed."""
         return bool(self.named) and not any(judged.met for judged in self.named)
 
+    @property
+    def untold(self) -> bool:
+        """Whether no bar is named for it, and why is said: it can be neither caught nor missed."""
+        return not self.mutant.misses and bool(self.mutant.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -96,8 +101,8 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """All bars met and all mutants caught."""
-        return all(judged.met for judged in self.bars) and all(mutant.caught for mutant in self.mutants)
+        """All bars met, and all mutants caught that a bar is named for."""
+        return all(judged.met for judged in self.bars) and all(one.caught or one.untold for one in self.mutants)
 
     def to_dict(self) -> dict[str, object]:
         """For a JSON file; a number that is none (0 / 0) is null there."""

@@ -44,7 +44,8 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
         found = replace(found, trace=_moved(found.trace, given[MIGRATABLE], spec.text or spec.name))
     if FAULTS in given:
         found = replace(found, faults=read_faults(str(given[FAULTS]), found.trace))
-    settings = _changed(found.settings, mine | dict(simulator))
+    settings = _changed(found.settings, mine, f"--trace {spec.text or spec.name}:")
+    settings = _changed(settings, dict(simulator), "--set")
     if settings.slot_seconds is None:
         settings = replace(settings, slot_seconds=found.trace.slot_seconds)
     return replace(found, settings=settings)
@@ -76,16 +77,16 @@ def _from_file(spec: Spec, seed: int, models: Collection[str] | None) -> Trace:
     return read_trace(spec, seed, models)
 
 
-def _changed(settings: FluidSettings, changes: Mapping[str, Value]) -> FluidSettings:
+def _changed(settings: FluidSettings, changes: Mapping[str, Value], where: str) -> FluidSettings:
     known = {field.name for field in fields(settings)} - {"rules", "speeds"}
     numbers: dict[str, Any] = {}
     for name, value in changes.items():
         if name not in known:
-            raise refuse("--set", f"sim.{name}", ", ".join(f"sim.{each}" for each in sorted(known)))
+            raise refuse(where.removesuffix(":"), f"sim.{name}", ", ".join(f"sim.{each}" for each in sorted(known)))
         if isinstance(value, bool | str) or (value is None and name not in NEVER):
-            raise refuse(f"--set sim.{name}", value, f"a number{', or none' if name in NEVER else ''}")
+            raise refuse(f"{where} sim.{name}", value, f"a number{', or none' if name in NEVER else ''}")
         numbers[name] = None if value is None else float(value)
     try:
         return replace(settings, **numbers)
     except (TypeError, ValueError) as error:
-        raise StudyError(f"--set sim: {error}; see docs/simulator.md") from None
+        raise StudyError(f"{where} sim: {error}; see docs/simulator.md") from None

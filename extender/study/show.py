@@ -47,7 +47,8 @@ def _mutants(to: Console, found: Outcome) -> None:
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
         why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
-        to.print(f"  mutant {letter}, {one.mutant.name}: {'caught' if one.caught else 'NOT CAUGHT'}{why}")
+        found_out = "caught" if one.caught else "told by no bar" if one.untold else "NOT CAUGHT"
+        to.print(f"  mutant {letter}, {one.mutant.name}: {found_out}{why}")
     rows = [
         (bar.claim, *(_cell(one, index) for one in found.mutants))
         for index, bar in enumerate(found.experiment.bars)
@@ -70,14 +71,16 @@ def _cell(found: MutantOutcome, index: int) -> str:
 
 
 def counts(found: Sequence[Outcome]) -> dict[str, int]:
-    """Bars met and missed, mutants caught and not."""
+    """Bars met and missed; mutants caught, not caught, and those that no bar is named for."""
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
-    mutants = [mutant.caught for one in found for mutant in one.mutants]
+    every = [mutant for one in found for mutant in one.mutants]
+    mutants = [mutant.caught for mutant in every if not mutant.untold]
     return {
         "met": sum(bars),
         "missed": len(bars) - sum(bars),
         "mutants_caught": sum(mutants),
         "mutants_missed": len(mutants) - sum(mutants),
+        "mutants_untold": len(every) - len(mutants),
     }
 
 
@@ -86,7 +89,8 @@ def summary(found: Sequence[Outcome]) -> str:
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
-    return f"bars met: {count['met']}, missed: {count['missed']}{mutants}"
+    untold = f"; told by no bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
+    return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{untold}"
 
 
 def _bar(judged: Judged) -> tuple[str, ...]:

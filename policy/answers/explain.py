@@ -17,6 +17,7 @@ from policy.placement.room import Room
 from policy.systems.base import Drift, Policy, drift_of
 
 MENDS: dict[Reason, str] = {
+    Reason.UNKNOWN_JOB: "see the pod's ownerReferences: kind and apiVersion must be of docs/jobkinds.md, its CRD there",
     Reason.INVALID: "correct the field that is named: the job is taken up again at once; what runs stays until then",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
     Reason.SUSPENDED: "kohort resume lets it go on; kohort explain names the field",

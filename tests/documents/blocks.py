@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,10 +15,12 @@ from extender.config.settings import Settings
 from extender.control import vocabulary
 from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
+from extender.kube.training import FIELDS
 from policy.answers.explain import MENDS
 from policy.cluster.lifecycle import diagram
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import BANDWIDTH
+from policy.cluster.training import Training
 from policy.systems.oasis import workload
 from tests.documents import facts
 
@@ -29,7 +32,8 @@ ANNOTATIONS: Final = {
                            "number that was asked for with its first resize."),
     jobkinds.UTILITY: ("job", "you", "A factor on the job's weight, above 0. Default 1; under `drs` the value of its "
                        "pods' PriorityClass."),
-    jobkinds.TRAINING: ("job", "you", "What the job says of its training, as YAML; for `oasis` and `specon`."),
+    jobkinds.TRAINING: ("job", "you", "What the job says of its training, as YAML ([keys](#training)); for `oasis` and "
+                        "`specon`."),
     jobkinds.ELASTIC_PS: ("TFJob", "you", "`true`: the job may be started again, from its checkpoint, with as many ps "
                           "as `oasis` plans for a slot. Needs `workerGigabits` and `psGigabits`."),
     jobkinds.MIGRATABLE: ("job", "you", "`true`: the job may be moved whole, since it goes on from a checkpoint."),
@@ -48,6 +52,34 @@ ANNOTATIONS: Final = {
     BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
+# What may stand there, and what it says. A key that the code does not have, or has besides, ends the making.
+TRAINING_KEYS: Final = {
+    "epochs": ("1 or more", "Of the whole data. Who says nothing of these four does not say how long it trains."),
+    "chunks": ("1 or more", "Of the data. `oasis` gives no more workers than that, but never fewer than the minimum."),
+    "batches": ("1 or more", "Mini-batches of one chunk."),
+    "secondsPerBatch": ("above 0", "Of one mini-batch on one worker."),
+    "gradientMegabytes": ("0 or more", "Sent for each mini-batch, and as much of parameters received."),
+    "workerGigabits": ("0 or more", "A second, of one worker; 0: not stated."),
+    "psGigabits": ("0 or more", "A second, of one ps; 0: not stated."),
+    "utility": ("`value` above 0, `steepness` and `target` from 0; all three", "What the job is worth by its delay in "
+                "slots: value / (1 + exp(steepness (delay - target))). Default: half of `kohort.dev/utility`, always."),
+    "allReduce": ("true or false", "The workers exchange gradients among themselves; there is no ps."),
+    "goal": ("`min` or `max`", "Which way the reported metric gets better; `max` for an accuracy."),
+    "alpha": ("above 0", "`specon`'s threshold for this job. Default: the policy's."),
+}  # fmt: skip
+TRAINING_EXAMPLE: Final = """\
+```yaml
+kohort.dev/training: |
+  epochs: 10
+  chunks: 40
+  batches: 100
+  secondsPerBatch: 0.5
+  gradientMegabytes: 50
+  workerGigabits: 1
+  psGigabits: 5
+  utility: {value: 50, steepness: 0.5, target: 6}
+  goal: max
+```"""
 EVENTS: Final = {word.reason: f"{word.meaning} ({word.type})" for word in vocabulary.WORDS}
 ABOUT_EVENTS: Final = (
     "On the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job that waits "
@@ -65,9 +97,22 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines)
 
 
-def annotation_table() -> str:
+def all_annotations() -> str:
     rows = ((f"`{name}`", where, who, what) for name, (where, who, what) in ANNOTATIONS.items())
-    return table(("Name", "On", "Written by", "Meaning"), rows)
+    every = table(("Name", "On", "Written by", "Meaning"), rows)
+    return f"{every}\n\n## Training\n\n{TRAINING_EXAMPLE}\n\n{training_keys()}"
+
+
+def training_keys() -> str:
+    if FIELDS.keys() != TRAINING_KEYS.keys():
+        raise KeyError(f"{jobkinds.TRAINING}: told are {', '.join(TRAINING_KEYS)}; read are {', '.join(FIELDS)}")
+    blank = Training()
+    rows = []
+    for key, (allowed, what) in TRAINING_KEYS.items():
+        default = getattr(blank, FIELDS[key][0])
+        shown = "" if default is None else json.dumps(getattr(default, "value", default))
+        rows.append((f"`{key}`", allowed, shown.strip('"'), what))
+    return table(("Key", "Allowed", "Default", "Meaning"), rows)
 
 
 def settings() -> str:

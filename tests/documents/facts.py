@@ -47,8 +47,18 @@ def settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, st
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings(kind, f"{prefix}{name}.")
         else:
-            default = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
-            yield f"{prefix}{name}", default, field.description or ""
+            yield f"{prefix}{name}", _shown(field.default), field.description or ""
+
+
+def _shown(default: object) -> str:
+    """As one would write it into the file."""
+    match default:
+        case bool():
+            return str(default).lower()
+        case tuple():
+            return f"[{', '.join(map(str, default))}]"
+        case _:
+            return str(default)
 
 
 def label_names(family: str) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ explain` names the field, the value and what is allowed.
 # Settings
 
 A YAML file (`--config FILE`, or the variable `KOHORT_CONFIG`), then the environment: `KOHORT_GATE=never`,
-`KOHORT_BARRIER__WINDOW_SECONDS=12`. The later wins. Extender and controller read the same file. A setting that is
+`KOHORT_BARRIER__WINDOW_SECONDS=12`, lists as JSON: `KOHORT_API__AUDIENCES='["kohort.dev"]'`. The later wins.
+Extender and controller read the same file. A setting that is
 unknown, out of bounds or impossible beside another stops the start.
 ---
 # Metrics
@@ -50,7 +51,7 @@ where answers hold what they may read. Nothing here changes the cluster. The ser
 `kohort`, and `kubectl kohort` where it is on PATH. `kohort COMMAND --help` says the same.
 """
 TEXTS: Final[Mapping[str, Callable[[], str]]] = {
-    "annotations": blocks.annotation_table,
+    "annotations": blocks.all_annotations,
     "settings": blocks.settings,
     "metrics": blocks.metrics,
     "reasons": blocks.reasons,

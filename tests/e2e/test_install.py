@@ -54,17 +54,24 @@ def rolled_out(plane: ControlPlane) -> str:
 
 
 def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:
+    """Run the script to its end."""
+    done = try_uninstall(plane, folder, commands)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def try_uninstall(
+    plane: ControlPlane, folder: Path, commands: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run the script as an administrator would, with the kubectl that the kit has built."""
     commands.mkdir(exist_ok=True)
     kubectl = commands / "kubectl"
     kubectl.unlink(missing_ok=True)
     kubectl.symlink_to(plane.layout.binaries["kubectl"])
     environment = os.environ | {"KUBECONFIG": str(plane.admin_kubeconfig), "PATH": f"{commands}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [MANIFESTS / "uninstall.sh", folder], env=environment, capture_output=True, text=True, check=False
+    return subprocess.run(
+        [MANIFESTS / "uninstall.sh", folder], env=environment | variables, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def changes(before: dict[Name, str], after: dict[Name, str]) -> dict[Name, str]:
@@ -192,6 +199,22 @@ def test_every_overlay_is_taken_starts_and_goes(plane: ControlPlane, everything:
     # Pods, so admitted under the namespace's `restricted`, and not only a Deployment that asks for them.
     until(lambda: len(running(plane)) == wanted, "all of its pods", 60)
     plane.kubectl("delete", "-k", str(folder))
+    until(lambda: not changes(before, inventory(plane)), "the cluster as it was", 60)
+
+
+@pytest.mark.timeout(200, func_only=True)
+def test_what_the_clusters_own_scheduler_asks_is_not_taken_out_before_its_extender(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    folder, before = MANIFESTS / "overlays/shared-scheduler", settled(plane)
+    plane.kubectl("apply", "-k", str(folder))
+    until(lambda: len(running(plane)) == 2, "both pods", 60)
+    there = inventory(plane).keys()
+    refused = try_uninstall(plane, folder, tmp_path / "bin")
+    assert (refused.returncode, "EXTENDER_REMOVED=yes" in refused.stderr) == (1, True), refused
+    assert inventory(plane).keys() >= there, "nothing is taken out"
+    done = try_uninstall(plane, folder, tmp_path / "bin", EXTENDER_REMOVED="yes")
+    assert done.returncode == 0, done.stdout + done.stderr
     until(lambda: not changes(before, inventory(plane)), "the cluster as it was", 60)
 
 

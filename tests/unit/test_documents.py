@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from extender.clock import Clock
 from extender.control import story, vocabulary
 from extender.kube import jobkinds
+from extender.kube.training import read_training
 from extender.observe.health import Heartbeat, extender_readiness
 from policy.cluster.snapshot import Snapshot
-from tests.documents.blocks import ANNOTATIONS, EVENTS, table
+from tests.documents.blocks import ANNOTATIONS, EVENTS, TRAINING_EXAMPLE, table
 from tests.documents.pages import BLOCKS, DOCS, made
 
 MADE: Mapping[Path, str] = made()
@@ -32,6 +34,11 @@ def test_every_block_is_used() -> None:
 def test_every_name_of_ours_is_explained() -> None:
     named = {value for value in vars(jobkinds).values() if isinstance(value, str) and value.startswith("kohort.dev/")}
     assert named - ANNOTATIONS.keys() == set()
+
+
+def test_the_example_of_a_training_is_read() -> None:
+    block = TRAINING_EXAMPLE.partition("|\n")[2].removesuffix("```")
+    assert read_training(textwrap.dedent(block)).is_timed
 
 
 def test_every_event_is_explained() -> None:

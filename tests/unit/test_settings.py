@@ -350,7 +350,17 @@ BAD_ENVIRONMENT = {
     "unknown setting": ("KOHORT_WINDOW", "8", "KOHORT_WINDOW: an unknown setting"),
     "unknown key below": ("KOHORT_BARRIER__WINDOW", "8", "barrier.window: an unknown setting"),
     "value": ("KOHORT_GATE", "open", "gate: 'open' is not allowed; allowed: 'when-queued', 'always' or 'never'"),
-    "section that is no JSON": ("KOHORT_BARRIER", "{x", "barrier"),
+    "section that is no JSON": ("KOHORT_BARRIER", "{x", "KOHORT_BARRIER: '{x' is not allowed; allowed: JSON, as"),
+    "list that is no JSON": (
+        "KOHORT_API__AUDIENCES",
+        "kohort.dev",
+        "KOHORT_API__AUDIENCES: 'kohort.dev' is not allowed",
+    ),
+    "list that is text": (
+        "KOHORT_API__AUDIENCES",
+        '"kohort.dev"',
+        "api.audiences: 'kohort.dev' is not allowed; allowed: a list",
+    ),
     "lower case counts": ("kohort_gate", "open", "gate: 'open' is not allowed"),
 }
 

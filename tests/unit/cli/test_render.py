@@ -36,6 +36,26 @@ def test_unless_told_images_are_those_of_this_version(kohort: Run) -> None:
     assert {found["extender"], found["controller"]} == {"kohort:0.1.0"}
 
 
+@pytest.mark.parametrize("overlay", ["base", "shared-scheduler", "development"])
+def test_an_older_cluster_gets_nothing_that_it_does_not_have(kohort: Run, overlay: str) -> None:
+    newer, older = (
+        list(yaml.safe_load_all(kohort("render", overlay, "--kubernetes-version", version).stdout))
+        for version in ("1.36.0", "1.35.4")
+    )
+    gone = [one["kind"] for one in newer if name_of(one) not in set(map(name_of, older))]
+    assert sorted(gone) == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
+    assert [settings(found)["gate"] for found in (newer, older)] == ["when-queued", "never"]
+
+
+def name_of(item: dict[str, Any]) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
+
+
+def settings(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = (one for one in objects if name_of(one) == ("ConfigMap", "kohort-settings"))
+    return dict(yaml.safe_load(found["data"]["kohort.yaml"]))
+
+
 def test_a_component_is_added(kohort: Run) -> None:
     found = list(yaml.safe_load_all(kohort("render", "--component", "progress").stdout))
     assert ("Service", "kohort-progress") in {(one["kind"], one["metadata"]["name"]) for one in found}

@@ -351,7 +351,7 @@ WRONG = {
     "oasis, jobs": (("--trace", "oasis,jobs=0"), "kohort: --trace oasis,jobs=0: jobs: 0 is not allowed; allowed: a w"),
     "oasis, servers": (("--trace", "oasis,servers=0"), "kohort: --trace oasis,servers=0: servers: 0 is not allowed; "),
     "oasis, slots": (("--trace", "oasis,slots=0"), "kohort: --trace oasis,slots=0: slots: 0 is not allowed; allowed:"),
-    "specon, jobs": (("--trace", "specon-mixed,jobs=7"), "kohort: jobs: 7 is not allowed; allowed: 20 or 30 or 50"),
+    "specon, jobs": (("--trace", "specon-mixed,jobs=7"), "kohort: --trace specon-mixed,jobs=7: jobs: 7 is not"),
     "who may be moved": (
         ("--trace", "kod2,migratable=3"),
         "kohort: --trace kod2,migratable=3: migratable: 3 is not al",
