@@ -104,6 +104,7 @@ class Live:
             settings.scheduler_name,
             self.metrics.observe_verb,
             self.lease.asked,
+            elects=settings.lease.elect,
         )
 
     @property

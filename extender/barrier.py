@@ -31,6 +31,14 @@ SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A bind call that waits for its answer, and the node that it names."""
+
+    node: str
+    answer: asyncio.Future[str]
+
+
 @dataclass(slots=True)
 class Lost:
     """Bindings of one pod whose answers were lost. at: the last one's time (monotonic). asking: finds out about it."""
@@ -65,7 +73,7 @@ class Barrier:
         self._observe_hold = observe_hold
         self._leads = leads
         self._leader = leader
-        self._held: dict[str, asyncio.Future[str]] = {}
+        self._held: dict[str, Held] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
         self._lost: dict[str, Lost] = {}  # by uid of the pod
         self._closed = False
@@ -95,7 +103,7 @@ class Barrier:
         if not self._places.enter():
             return Reason.BARRIER_FULL.text
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._held[uid] = answer
+        self._held[uid] = Held(node, answer)
         try:
             # Many come at once, and none is in a hurry: one step for all that come within a moment.
             self._ledger.post(BindHeld(uid, node))
@@ -117,7 +125,7 @@ class Barrier:
         if waiting is None:
             return
         self._places.leave()
-        waiting.set_result(text)
+        waiting.answer.set_result(text)
 
     def carry(self, effects: tuple[Effect, ...]) -> None:
         """Start what a step asks for."""
@@ -143,7 +151,10 @@ class Barrier:
         self._landed(asyncio.current_task())
         match outcome:
             case Done():
-                self._answer(bind.uid, BOUND)
+                waiting = self._held.get(bind.uid)
+                # A call of another node may have taken the place of the one for which this binding was made.
+                same = waiting is None or waiting.node == bind.node
+                self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {_why(outcome)}")

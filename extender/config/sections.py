@@ -87,7 +87,9 @@ class Barrier(Section):
     binding_seconds: Seconds = Field(default=4, description="Time allowed for creating all bindings of a gang.")
     api_deadline_seconds: Seconds = Field(default=4, description="Deadline of a single call to the API server.")
     repair_seconds: Seconds = Field(
-        default=20, description="A plan that is not bound, or a gang that lacks members, is given up after this long."
+        default=20,
+        description="A plan that is not bound, or a gang that lacks members of which none is still stopping, is "
+        "given up after this long.",
     )
     freeing_seconds: Seconds = Field(
         default=120,

@@ -122,8 +122,16 @@ def _tell_pod(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Event]
     yield PodSeen(pod)
 
 
+def _is_of_a_former_one(family: Family, kin: Kin, job: Job) -> bool:
+    """Whether the pod is older than the JobSet that it names: one of that name was deleted, and its pods not yet.
+
+    A Deployment may have been given pods that are older (``--cascade=orphan``), and a group's pods come before it.
+    """
+    return family.least is None and not family.allots and kin.pod.since < job.arrival
+
+
 def _as_member(family: Family, uid: str, kin: Kin, job: Job | None, waiting: Mapping[str, Slot]) -> Pod:
-    if job is None:
+    if job is None or _is_of_a_former_one(family, kin, job):
         return kin.pod
     slot = family.places.get(uid) or kin.slot
     if family.least is not None and slot is None and kin.lone is not None:

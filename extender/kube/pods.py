@@ -10,7 +10,7 @@ from extender.kube.groups import GroupKind, role_in
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
 from extender.kube.membership import NOBODY, Membership, controller
-from extender.kube.podspec import constraints_of, requests_of, unsupported_in
+from extender.kube.podspec import constraints_of, foreign_gate, places_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
 
@@ -24,6 +24,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
     namespace = text(meta, "namespace")
     job = of.owner_uid or (text(meta, "uid") if of.lone else "")
     scheduled = condition(status, "PodScheduled")
+    opted_in = text(spec, "schedulerName") == scheduler_name
     return Pod(
         uid=text(meta, "uid"),
         namespace=namespace,
@@ -34,9 +35,11 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         job_uid=identity(namespace, job) if job else "",
         slot=of.slot if job else None,
         owner=of.owner,
-        opted_in=text(spec, "schedulerName") == scheduler_name,
+        opted_in=opted_in,
         terminating=bool(meta.get("deletionTimestamp")),
         gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
+        held_by=foreign_gate(spec) if opted_in else "",
+        places=places_of(spec) if opted_in else None,
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
         refusal=text(scheduled, "message")[:LONGEST_REFUSAL],
         woken=text(annotations, WAKE),

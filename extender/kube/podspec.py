@@ -6,6 +6,7 @@ Reads plain dicts. Whatever is malformed raises ObjectError with the field's pat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from extender.kube.fields import (
@@ -23,12 +24,14 @@ from extender.kube.fields import (
     text,
 )
 from extender.kube.jobkinds import GATE
-from policy.cluster.model import Constraints, Requirement, Term, Toleration
+from policy.cluster.model import ANYWHERE, Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
-__all__ = ["ObjectError", "constraints_of", "requests_of", "unsupported_in"]
+__all__ = ["ObjectError", "constraints_of", "foreign_gate", "places_of", "requests_of", "unsupported_in"]
 
 Ask = Callable[[Json, str], Resources]  # a container and its path -> what it asks for
+BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
@@ -41,7 +44,7 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
     if status is not None and listed(status, "containerStatuses"):
         whole = _resizing(spec, field, status, whole)
     if spec.get("resources") is not None:
-        whole = _pod_level(spec, f"{field}.resources", whole)
+        whole = _pod_level(spec, f"{field}.resources", whole, status or {})
     if spec.get("overhead") is not None:
         whole = whole + _amounts(spec["overhead"], f"{field}.overhead")
     return Resources({**whole.amounts, "pods": whole["pods"] + 1, **_host_ports(spec, field)})
@@ -73,7 +76,7 @@ def _resizing(spec: Json, field: str, status: Mapping[str, Any], asked: Resource
     """The largest of what is asked for, allocated by the kubelet, and in force (in-place resize)."""
     statuses = [*listed(status, "containerStatuses"), *listed(status, "initContainerStatuses")]
     known = {text(found, "name"): found for found in statuses if isinstance(found, dict)}
-    infeasible = condition(status, "PodResizePending").get("reason") == "Infeasible"
+    infeasible = _is_infeasible(status)
 
     def allocated(container: Json, path: str) -> Resources:
         found = known.get(text(container, "name"), {})
@@ -89,10 +92,24 @@ def _resizing(spec: Json, field: str, status: Mapping[str, Any], asked: Resource
     return granted if infeasible else asked.or_more(granted)
 
 
-def _pod_level(spec: Json, field: str, containers: Resources) -> Resources:
-    """Requests of the pod as a whole take the containers' place; limits only where nobody requests that resource."""
+def _is_infeasible(status: Mapping[str, Any]) -> bool:
+    return condition(status, "PodResizePending").get("reason") == "Infeasible"
+
+
+def _pod_level(spec: Json, field: str, containers: Resources, status: Mapping[str, Any]) -> Resources:
+    """Requests of the pod as a whole take the containers' place; limits only where nobody requests that resource.
+
+    While they are resized in place, the largest of what is asked for, allocated and in force (from Kubernetes 1.36 on).
+    """
     resources = mapping(spec.get("resources"), field)
     asked = _amounts(resources.get("requests"), f"{field}.requests").amounts
+    if isinstance(status.get("allocatedResources"), dict) and isinstance(
+        part(status, "resources").get("requests"), dict
+    ):
+        granted = _amounts(status["allocatedResources"], "status.allocatedResources")
+        granted = granted.or_more(_amounts(part(status, "resources")["requests"], "status.resources.requests"))
+        now = granted if _is_infeasible(status) else granted.or_more(Resources(asked))
+        asked = {name: now[name] for name in asked}
     limits = _amounts(resources.get("limits"), f"{field}.limits").amounts
     fallback = {n: v for n, v in limits.items() if n not in containers.amounts or n.startswith("hugepages-")}
     pod_level = {name: value for name, value in {**fallback, **asked}.items() if _is_pod_level(name)}
@@ -150,6 +167,36 @@ def constraints_of(spec: Json, field: str) -> Constraints:
     )
 
 
+def places_of(spec: Json) -> Constraints | None:
+    """The same of a pod that is there, to which admission may have added some; None where it cannot be read."""
+    added = [found for found in listed(spec, "tolerations") if not _is_by_default(found)]
+    if not (added or spec.get("nodeSelector") or spec.get("affinity")):
+        return ANYWHERE
+    try:
+        return _one_of(constraints_of({**spec, "tolerations": added}, "spec"))
+    except ObjectError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _one_of(constraints: Constraints) -> Constraints:
+    """One object for all pods that have the same."""
+    return constraints
+
+
+def _is_by_default(toleration: object) -> bool:
+    """Whether every pod gets it (the admission plugin DefaultTolerationSeconds); it opens no node for a new one."""
+    return (
+        isinstance(toleration, dict) and toleration.get("key") in BY_DEFAULT and toleration.get("effect") == "NoExecute"
+    )
+
+
+def foreign_gate(spec: Json) -> str:
+    """The first scheduling gate of somebody else; empty where there is none."""
+    names = (text(gate, "name") for gate in listed(spec, "schedulingGates"))
+    return next((name for name in names if name != GATE), "")
+
+
 def _term(term: Json, field: str) -> Term:
     labels, fields = (tuple(_requirements(term, key, field)) for key in ("matchExpressions", "matchFields"))
     return Term(labels, fields)
@@ -184,6 +231,8 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
         name
         for name, asked in (
             ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
+            # Room of a device class, which no node has among its own.
+            ("a device class", any(name.startswith(DEVICE_CLASS) for name in _containers(spec, field, _asked))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),

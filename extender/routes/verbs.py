@@ -88,6 +88,8 @@ class Verbs:
     """The four endpoints. ``observe`` is told the verb, its seconds, and the reason code of a refusal (or nothing).
 
     ``asked``: awaited before a filter call is answered while the ledger does not lead; it may have led since.
+    ``elects``: whether replicas elect their leader behind one address: who does not lead closes each connection with
+    its answer, or kube-scheduler would keep the one to a former leader for as long as it asks.
     """
 
     def __init__(
@@ -99,6 +101,8 @@ class Verbs:
         name: str,
         observe: Observe,
         asked: Callable[[], Awaitable[None]] = _nobody,
+        *,
+        elects: bool = False,
     ) -> None:
         self._ledger = ledger
         self._barrier = barrier
@@ -107,6 +111,7 @@ class Verbs:
         self._scheduler_name = name
         self._observe = observe
         self._asked = asked
+        self._elects = elects
         self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
 
     async def filter(self, request: Request) -> Response:
@@ -135,7 +140,8 @@ class Verbs:
             _log.exception("%s failed", verb)
             body, reason = refusal(verb, INTERNAL_ERROR), "InternalError"
         self._observe(verb, perf_counter() - started, reason)
-        return Response(body, media_type="application/json")
+        astray = self._elects and not self._ledger.snapshot.leading
+        return Response(body, media_type="application/json", headers={"connection": "close"} if astray else None)
 
     async def _filter(self, request: Request) -> Answered:
         args = wire.decode_filter(await request.body())

@@ -11,7 +11,7 @@ from policy.cluster.reasons import Reason
 from policy.placement.holes import is_there
 from policy.transitions.arrivals import end_waiting
 from policy.transitions.freeing import end_freeing
-from policy.transitions.gangs import forget, give_up, job_of, refuse_held, rules_of
+from policy.transitions.gangs import any_goes, forget, give_up, job_of, refuse_held, rules_of
 from policy.transitions.migrate import end_migration
 
 
@@ -60,6 +60,10 @@ def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list
         return []
     if gang.waits_for and gang.state is State.PLANNED:
         return end_freeing(draft, gang, now)
+    if gang.state is State.REPAIRING and any_goes(draft, gang.job_uid):
+        # Its successor cannot come before it is gone, or has no room before; then it has the whole time.
+        draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+        return []
     return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)
 
 

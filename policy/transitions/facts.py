@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
+from operator import itemgetter
 
 from policy.cluster import events
 from policy.cluster.actions import Edited, Effect, RefuseBind
@@ -94,6 +95,8 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     if old is not None and old.version > job.version:
         return []
     draft.put_job(job)
+    for role in job.roles if draft.read("members").get(job.uid) else ():
+        _learn_places(draft, job.uid, role.name)
     if old is None:
         _strike_forged(draft, job)
         return []
@@ -195,7 +198,25 @@ def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
         pod = replace(pod, slot=None)
     effects = _leave_slot(draft, old, pod) if old is not None else []
     draft.put_pod(pod)
+    if job is not None and pod.slot is not None and pod.places is not None:
+        role = job.role(pod.slot.role)
+        if role is not None and pod.places != role.constraints:
+            _learn_places(draft, job.uid, role.name)
     return effects + (_learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else [])
+
+
+def _learn_places(draft: Draft, uid: str, name: str) -> None:
+    """Where members of the role may go, as the first of its pods says: admission may have added to its template.
+
+    Webhooks do, and plugins for taints of GPU nodes, for a RuntimeClass, and for a namespace's own selector.
+    """
+    job, members = draft.read("jobs")[uid], draft.read("members").get(uid, {})
+    role = job.role(name)
+    told = ((slot, draft.read("pods")[pod].places) for slot, pod in members.items() if slot.role == name)
+    places = min(((slot, found) for slot, found in told if found is not None), default=None, key=itemgetter(0))
+    if role is not None and places is not None and places[1] != role.constraints:
+        roles = (replace(one, constraints=places[1]) if one is role else one for one in job.roles)
+        draft.put_job(replace(job, roles=tuple(roles)))
 
 
 def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
@@ -246,6 +267,10 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     gang = draft.gang(pod.job_uid)
     if uid in gang.in_flight:
         gang = land(draft, gang, uid)
+    if gang.state is State.REPAIRING and pod.node and pod.terminating:
+        # From now on its successor can come, however long it took to stop.
+        gang = replace(gang, deadline=now + rules_of(draft).repair_seconds)
+        draft.put_gang(gang)
     if uid not in gang.held:
         return []
     let_go(draft, gang, uid)

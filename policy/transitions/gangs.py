@@ -67,6 +67,14 @@ def any_bound(draft: Draft, job_uid: str) -> bool:
     return any(pod.holds_room and not pod.terminating for pod in pods_of(draft, job_uid))
 
 
+def any_goes(draft: Draft, job_uid: str) -> bool:
+    """Whether a member is on its way out of a node that can still tell that it is gone."""
+    pods, nodes = draft.read("pods"), draft.read("nodes")
+    members = (pods[uid] for uid in draft.read("members").get(job_uid, {}).values())
+    going = (pod for pod in members if pod.terminating and pod.holds_room)
+    return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
+
+
 def none_made(draft: Draft, gang: Gang) -> bool:
     """Whether not one of a gang's bindings was made: the next ones are made together again, or not at all."""
     return gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_bound(draft, gang.job_uid)

@@ -14,7 +14,17 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.lifecycle import Move
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.transitions.arrivals import await_rest
-from policy.transitions.gangs import bound_slots, complete, least_workers, move, plan_name, pod_of, rules_of, stays
+from policy.transitions.gangs import (
+    any_goes,
+    bound_slots,
+    complete,
+    least_workers,
+    move,
+    plan_name,
+    pod_of,
+    rules_of,
+    stays,
+)
 
 
 def migrate(draft: Draft, action: Migrate, now: float) -> None:
@@ -66,18 +76,10 @@ def end_migration(draft: Draft, job: Job, gang: Gang, now: float) -> None:
     """The time to save, or to move, is over. Who has been evicted may take as long as its training needs to end."""
     if gang.saving:
         leave(draft, gang, now)
-    elif _any_goes(draft, gang):
+    elif any_goes(draft, gang.job_uid):
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).freeing_seconds))
     else:
         stay(draft, job, gang, now)
-
-
-def _any_goes(draft: Draft, gang: Gang) -> bool:
-    """Whether a member is on its way out of a node that can still tell that it is gone."""
-    pods, nodes = draft.read("pods"), draft.read("nodes")
-    members = (pods[uid] for uid in draft.read("members").get(gang.job_uid, {}).values())
-    going = (pod for pod in members if pod.terminating and pod.holds_room)
-    return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
 
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:

@@ -16,6 +16,7 @@ from policy.transitions.arrivals import await_rest, follow_arrivals
 from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.gangs import (
     LOST_BINDING_SECONDS,
+    any_bound,
     any_holds_room,
     any_stays,
     bound_slots,
@@ -63,7 +64,7 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
     effects = _obey_bounds(draft, job, gang, now)
     gang = draft.gang(job.uid)
     if gang.state is State.REPAIRING and not _anything(draft, gang):
-        return effects + _gone(draft, gang)
+        return effects + _lose_all(draft, gang)
     return effects + _follow_pods(draft, job, gang, now)
 
 
@@ -81,6 +82,16 @@ def _anything(draft: Draft, gang: Gang) -> bool:
 
 def _gone(draft: Draft, gang: Gang) -> list[Effect]:
     if not any_holds_room(draft, gang.job_uid) and not gang.in_flight:
+        move(draft, cleared(gang), Move.GONE)
+    return []
+
+
+def _lose_all(draft: Draft, gang: Gang) -> list[Effect]:
+    """Of a gang nobody is left but members on their way out: it queues again, and begins at its barrier.
+
+    Those whose node is gone may come back with it.
+    """
+    if not any_bound(draft, gang.job_uid):
         move(draft, cleared(gang), Move.GONE)
     return []
 
@@ -129,7 +140,7 @@ def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]
 def _migrating(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     gang = follow_migration(draft, job, gang, now)
     lost = gang.state is State.REPAIRING and not _anything(draft, gang)
-    return _gone(draft, gang) if lost else []
+    return _lose_all(draft, gang) if lost else []
 
 
 def _keep_to_job(draft: Draft, job: Job, gang: Gang) -> tuple[Gang, list[Effect]]:
@@ -187,7 +198,7 @@ def _reached(job: Job, gang: Gang, bound: set[Slot]) -> int:
 def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     if not whole and gang.whole:
         gang = move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
-        return [] if _anything(draft, gang) else _gone(draft, gang)
+        return [] if _anything(draft, gang) else _lose_all(draft, gang)
     gang = follow_arrivals(draft, job, gang, now)
     if whole and gang.least != (least := _reached(job, gang, bound)):
         draft.put_gang(replace(gang, least=least))

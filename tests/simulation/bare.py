@@ -228,7 +228,8 @@ class BarePods:
         witness, now, nodes = self._sim.witness, loop_time(), self._world.store.nodes
         holding = sum(1 for pod in pods if pod.holds_room and pod.node in nodes)
         partial = 0 < holding < bare.least and not any(pod.phase is Phase.SUCCEEDED for pod in pods)
-        bare.partial_since = (bare.partial_since or now) if partial else None
+        began = now if witness.any_goes(pods) else bare.partial_since or now
+        bare.partial_since = began if partial else None
         if bare.partial_since is None or witness.calm_since is None:
             return
         if now - max(bare.partial_since, witness.calm_since) > PARTIAL_CALM:

@@ -18,6 +18,7 @@ class Past:
         self.minimums: list[tuple[float, int]] = []  # since when the minimum was that
         self.least: int | None = None  # the minimum that the gang once reached
         self.partial_since: float | None = None
+        self.holds = self.going = False  # whether a member holds room; whether one is on its way out
         self.held_until = -1e9  # when a member was last bound, going or not
         self.lost_at = -1e9
         self.whole_since: float | None = None

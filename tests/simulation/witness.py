@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -164,8 +164,10 @@ class Witness(Watcher):
 
     def _check_gang(self, uid: str) -> None:
         past, job, now = self._past[uid], self.world.store.jobs.get(uid), loop_time()
-        if holds := self._holds_room(uid):
+        holds = self._holds_room(uid)
+        if holds or past.holds:
             past.held_until = now
+        past.holds = holds
         if job is None or job.phase.ended or job.stopped or broken(job):
             past.partial_since = past.whole_since = past.unnumbered_since = None
             return
@@ -181,11 +183,21 @@ class Witness(Watcher):
         # By the minimum of now: that a lower one was reached once is forgotten at a restart.
         past.whole_since = (past.whole_since or now) if reached else None
         # Where all that is left is a member that has succeeded, nobody waits in vain on room that others need.
-        past.partial_since = (past.partial_since or now) if slots and holds and not whole else None
+        partial = slots and holds and not whole
+        # A member that is on its way out is waited for, however long it takes: then its successor has the whole time.
+        going = self.any_goes(self.world.store.pods_of(uid))
+        began = now if going or past.going else past.partial_since or now
+        past.partial_since, past.going = began if partial else None, going
 
     def _holds_room(self, uid: str) -> bool:
         """Whether a member does, going or not."""
         return any(pod.holds_room for pod in self.world.store.pods_of(uid))
+
+    def any_goes(self, pods: Iterable[PodObject]) -> bool:
+        """Whether one of them stops on a node that tells when it has."""
+        nodes = self.world.store.nodes
+        going = (pod for pod in pods if pod.holds_room and pod.deleted is not None)
+        return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
     def look(self) -> None:
         """Look at what time alone makes wrong; to be called every second or so."""
@@ -195,6 +207,10 @@ class Witness(Watcher):
             job = self.world.store.jobs.get(uid)
             self.numbers.check(job, past, self.calm_since, now)
             if past.partial_since is None or job is None:
+                continue
+            going = self.any_goes(self.world.store.pods_of(uid))
+            if going or past.going:
+                past.partial_since, past.going = now, going
                 continue
             since = past.partial_since
             longest = PARTIAL_STORM

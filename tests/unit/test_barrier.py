@@ -380,6 +380,19 @@ async def test_a_repeated_call_during_the_binding_is_answered_too() -> None:
 
 
 @virtual
+async def test_a_call_for_another_node_is_not_told_that_its_pod_is_bound() -> None:
+    """Simulation seed 108721: it took the place of the call for which the binding was under way."""
+    stage = Stage()
+    stage.api.slow_seconds = 1.0
+    pods, calls = await whole_gang(stage)
+    elsewhere = next(name for name in ("n1", "n2") if name != stage.planned(pods[0]))
+    other = call(stage, pods[0], elsewhere)
+    await later(3)
+    assert [task.result() for task in calls] == [SUPERSEDED, "", ""]
+    assert (other.result(), stage.gang(A).state) == (Reason.PLAN_CHANGED.text, State.RUNNING)
+
+
+@virtual
 async def test_no_more_calls_are_held_than_there_are_places() -> None:
     stage = Stage(places=2)
     _, calls = await whole_gang(stage)

@@ -193,6 +193,7 @@ def test_a_slot_is_what_the_controller_names(item: Json, slot: Slot | None) -> N
 
 
 SETS = "jobset.sigs.k8s.io"
+LATER = "2026-11-21T09:30:00Z"
 
 
 def child(name: str, index: int, role: str = "workers", at: int = 1) -> Json:
@@ -211,6 +212,22 @@ def test_a_jobsets_pod_belongs_to_it_through_the_job_between_them_whichever_is_s
     assert (late.uid, late.job_uid, late.slot) == (early.uid, found.uid, Slot("workers-1", 2))
     _, (forged,) = of(ours.pod_events(child("another-2-abcde", 2)))
     assert (forged.job_uid, forged.slot) == (found.uid, None)
+
+
+def test_a_jobset_that_is_made_again_under_its_name_has_none_of_the_former_ones_pods() -> None:
+    ours = Translator("kohort")
+    ours.events(JOBSETS, {"type": "ADDED", "object": jobset()})
+    _, (old,) = of(ours.pod_events(child("train-workers-1-2-abcde", 2)))
+    assert old.job_uid
+    ours.events(JOBSETS, {"type": "DELETED", "object": jobset()})
+    again = jobset()
+    again["metadata"] |= {"uid": "s2", "creationTimestamp": LATER}
+    (found,), told = of(ours.events(JOBSETS, {"type": "ADDED", "object": again}))
+    assert [pod for pod in told if pod.job_uid] == []
+    made = child("train-workers-1-2-vwxyz", 2)
+    made["metadata"] |= {"uid": "new", "creationTimestamp": LATER}
+    _, (new,) = of(ours.pod_events(made))
+    assert (new.job_uid, new.slot) == (found.uid, Slot("workers-1", 2))
 
 
 # -- pods without a number -----------------------------------------------------------------------

@@ -112,6 +112,29 @@ def test_requests_during_a_resize(found: Json, want: int) -> None:
     assert requests_of(pod(c(cpu="2")), "spec", found)["cpu"] == want
 
 
+def as_a_whole(allocated: str, actual: str, condition: Json | None = None) -> Json:
+    found = {"allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actual}}}
+    return found | {"conditions": [condition] if condition else []}
+
+
+RESIZES_OF_THE_POD: dict[str, tuple[Json, int]] = {
+    "no word of the kubelet yet": ({}, 2000),
+    "as asked": (as_a_whole("2", "2"), 2000),
+    "shrinking: still holds the old room": (as_a_whole("8", "8"), 8000),
+    "allocated less, still in force": (as_a_whole("1", "4"), 4000),
+    "growing": (as_a_whole("1", "1"), 2000),
+    "growing, infeasible: holds what it has": (as_a_whole("1", "1", INFEASIBLE), 1000),
+    "one of both only": ({"allocatedResources": {"cpu": "9"}}, 2000),
+}
+
+
+@pytest.mark.parametrize(("found", "want"), RESIZES_OF_THE_POD.values(), ids=RESIZES_OF_THE_POD.keys())
+def test_requests_during_a_resize_of_the_pod_as_a_whole(found: Json, want: int) -> None:
+    """As component-helpers of Kubernetes 1.37 has it: its PodRequests, effectivePodLevelResources."""
+    asked = requests_of(pod(c(cpu="1"), resources={"requests": {"cpu": "2"}}), "spec", found)
+    assert asked == Resources({"cpu": want, "pods": 1})
+
+
 AMOUNTS: dict[str, tuple[str, Any, int]] = {
     "cores": ("cpu", "2", 2000),
     "millicores": ("cpu", "1500m", 1500),
@@ -281,6 +304,7 @@ UNSUPPORTED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "our gate": ({"schedulingGates": [{"name": "kohort.dev/admission"}]}, ()),
     "a gang of kube-scheduler's own": ({"schedulingGroup": {"podGroupName": "g"}}, ("schedulingGroup",)),
     "volumes are learned from what is offered": ({"volumes": [{"ephemeral": {}}, {"persistentVolumeClaim": {}}]}, ()),
+    "a device class": (pod(asks({"deviceclass.resource.kubernetes.io/gpu.example.com": "1"})), ("a device class",)),
     "several": ({"nodeName": "n", "resourceClaims": [{}]}, ("resourceClaims", "nodeName")),
 }  # fmt: skip
 

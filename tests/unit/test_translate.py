@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, Resource
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Role, Slot, Taint
+from policy.cluster.model import ANYWHERE, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint, Toleration
 from policy.cluster.resources import BANDWIDTH, Resources
 
 Json = dict[str, Any]
@@ -382,7 +382,7 @@ def member(name: str = "mnist-worker-2", role: Any = "worker", index: Any = "2",
 
 MEMBER = Pod(
     uid="p1", namespace="team-a", name="mnist-worker-2", requests=asked(1000), job_uid="team-a/j1",
-    slot=Slot(WORKER, 2), owner="mnist", opted_in=True, since=BORN_AT, version=7,
+    slot=Slot(WORKER, 2), owner="mnist", opted_in=True, places=ANYWHERE, since=BORN_AT, version=7,
 )  # fmt: skip
 
 
@@ -451,6 +451,7 @@ def scheduled(status: str, reason: str = "", message: str = "") -> Json:
     return {"conditions": [{"type": "PodScheduled", "status": status, "reason": reason, "message": message}]}
 
 
+EXISTS = {"operator": "Exists"}
 PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "bound": (changed(spec={"nodeName": "n1"}), {"node": "n1"}),
     "running": (changed(status={"phase": "Running"}), {"phase": Phase.RUNNING}),
@@ -461,7 +462,19 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "status null": (member() | {"status": None}, {}),
     "being deleted": (changed(deletionTimestamp=BORN), {"terminating": True}),
     "gated": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}]}), {"gated": True}),
-    "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}), {}),
+    "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}),
+                        {"held_by": "x"}),
+    "gated by both": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}, {"name": "x"}]}),
+                      {"gated": True, "held_by": "x"}),
+    "a toleration that admission has added": (
+        changed(spec={"tolerations": [EXISTS | {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}),
+        {"places": Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),))}),
+    "a selector that admission has added": (
+        changed(spec={"nodeSelector": {"pool": "gpu"}}), {"places": Constraints(node_selector=(("pool", "gpu"),))}),
+    "those that every pod gets": (changed(spec={"tolerations": [
+        EXISTS | {"key": f"node.kubernetes.io/{key}", "effect": "NoExecute", "tolerationSeconds": 300}
+        for key in ("not-ready", "unreachable")]}), {}),
+    "places that cannot be read": (changed(spec={"nodeSelector": [1]}), {"places": None}),
     "refused": (changed(status=scheduled("False", "Unschedulable", "0/3")), {"refused": True, "refusal": "0/3"}),
     "gated is not refused": (changed(status=scheduled("False", "SchedulingGated")), {}),
     "a long refusal is cut": (changed(status=scheduled("False", "Unschedulable", "x" * 9999)),

@@ -34,13 +34,14 @@ BODY_LIMIT = 200_000
 class Scheduler(Stage):
     """kube-scheduler's side of the protocol."""
 
-    def __init__(self, *nodes: str, places: int = 100, **rules: Any) -> None:
+    def __init__(self, *nodes: str, places: int = 100, elects: bool = False, **rules: Any) -> None:
         super().__init__(*nodes, places=places, **rules)
         self.observed: list[tuple[str, str]] = []
         self.looks, self.lease_is_ours = 0, False
         self.verbs = Verbs(
             self.ledger, self.barrier, self.api, Translator("kohort"), "kohort",
             lambda verb, seconds, reason: self.observed.append((verb, reason)), self._look,
+            elects=elects,
         )  # fmt: skip
         app = VerbsFirst(self.verbs, "/scheduler/v1", Starlette())
         transport = httpx.ASGITransport(app=BodyLimit(app, BODY_LIMIT, too_long))
@@ -137,6 +138,21 @@ async def test_a_replica_that_does_not_lead_refuses_after_its_look() -> None:
     stage.ledger.step(Led(False))
     assert await stage.filter(pods[0]) == refused(Reason.NOT_LEADING)
     assert stage.looks == 1
+
+
+@virtual
+async def test_who_does_not_lead_behind_one_address_lets_the_connection_go() -> None:
+    """A Service keeps an open connection on the replica that it was made to, whoever is ready since."""
+    for elects in (False, True):
+        stage = Scheduler(elects=elects)
+        pods = stage.submit(A)
+        closes = []
+        for leads in (True, False):
+            stage.ledger.step(Led(leads))
+            body = json.dumps(args(body_of(pods[0]), ["n1"])).encode()
+            answer = await stage.http.post("/scheduler/v1/filter", content=body)
+            closes.append(answer.headers.get("connection") == "close")
+        assert closes == [False, elects]
 
 
 @virtual

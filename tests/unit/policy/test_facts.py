@@ -6,7 +6,7 @@ import pytest
 
 from policy.cluster.events import Event
 from policy.cluster.gang import State
-from policy.cluster.model import Phase
+from policy.cluster.model import Constraints, Phase, Toleration
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
@@ -31,6 +31,7 @@ from tests.builders import (
     node,
     pod,
     res,
+    taint,
     w,
 )  # fmt: skip
 
@@ -45,6 +46,44 @@ def test_an_older_version_never_replaces_a_newer_one() -> None:
     assert not world.snapshot.jobs["job-a"].finished
     world.do(PodSeen(pod("p", node="n1", version=5)), PodSeen(pod("p", version=4)))
     assert world.pod("p").node == "n1"
+
+
+TAINTED = Constraints(tolerations=(Toleration("gpu", "Exists", "", "NoSchedule"),))
+SELECTED = Constraints(node_selector=(("pool", "a"),))
+
+
+def test_members_go_where_their_pods_say_and_not_their_template() -> None:
+    """Admission has given them a toleration: the template's alone would find no node at all."""
+    world = World().nodes(node("n1", taints=(taint("gpu"),)))
+    world.do(JobSeen(GANG.done()))
+    pods = [replace(p, places=TAINTED) for p in members(GANG.done())]
+    world.do(*map(PodSeen, pods))
+    assert world.plan("a").items() >= {str(p.slot): "n1" for p in pods}.items()
+    world.do(JobSeen(GANG.with_(version=2).done()))  # its status has changed
+    assert {role.constraints for role in world.snapshot.jobs["job-a"].roles} == {TAINTED}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_where_pods_of_a_role_differ_the_first_of_them_counts_whoever_is_seen_first(turned: bool) -> None:
+    world = World().nodes("n1")
+    world.do(JobSeen(GANG.done()))
+    first, second = (pod(f"w{n}", GANG.done(), w(n), places=there) for n, there in enumerate((TAINTED, SELECTED)))
+    world.do(*map(PodSeen, (second, first) if turned else (first, second)))
+    worker = world.snapshot.jobs["job-a"].worker
+    assert worker is not None
+    assert worker.constraints == TAINTED
+
+
+def test_a_gang_whose_pods_somebody_else_holds_takes_no_room() -> None:
+    world = World().nodes("n1")
+    pods = members(GANG.done())
+    world.do(JobSeen(GANG.done()), *(PodSeen(replace(p, held_by="kueue.x-k8s.io/admission")) for p in pods))
+    assert world.plan("a") == {}
+    verdict = world.snapshot.verdicts["job-a"]
+    held = "ps 0 of 1, worker 0 of 1; held by the scheduling gate kueue.x-k8s.io/admission"
+    assert (verdict.reason, verdict.detail) == (Reason.WAITING_FOR_PODS, held)
+    world.do(*(PodSeen(replace(p, version=2)) for p in pods))
+    assert world.state("a") is State.PLANNED
 
 
 def test_a_node_that_was_made_anew_counts_from_its_first_version() -> None:

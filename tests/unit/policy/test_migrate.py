@@ -242,7 +242,7 @@ def test_pods_that_end_on_a_node_that_is_silent_are_not() -> None:
     world = moved(running(), "n2")
     world.see(*(replace(pod, terminating=True) for pod in world.snapshot.pods_of("job-a")), node("n1", ready=False))
     world.pass_time(world.snapshot.rules.freeing_seconds + 1)
-    assert world.state("a") is State.REPAIRING
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
 
 
 def test_past_the_deadline_a_gang_without_pods_queues_again() -> None:

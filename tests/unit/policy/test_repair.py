@@ -68,6 +68,41 @@ def test_a_lost_member_is_restarted_in_its_place_without_a_barrier() -> None:
     assert world.state("a") is State.RUNNING
 
 
+@pytest.mark.parametrize("seconds", [5, 30, 90])
+def test_a_member_that_takes_its_time_to_stop_is_waited_for(seconds: int) -> None:
+    """A drained pod has 30 s of grace, and its successor has its name, or its room, only then."""
+    world = World().nodes("n1").start(GANG)
+    lost = world.pod("a-worker-1")
+    world.see(replace(lost, terminating=True))
+    for _ in range(seconds):
+        world.pass_time(1)
+    world.do(PodGone(lost.uid))
+    world.pass_time(world.snapshot.rules.repair_seconds - 1)
+    assert world.state("a") is State.REPAIRING
+    world.see(world.fresh(replace(lost, node="")))
+    world.bind(GANG)
+    assert world.state("a") is State.RUNNING
+
+
+def test_a_member_that_stops_on_a_node_that_is_silent_is_not() -> None:
+    world = World().nodes("n1", "n2").start(GANG)
+    world.see(replace(world.pod("a-worker-1"), terminating=True), node("n1", ready=False))
+    world.pass_time(world.snapshot.rules.repair_seconds + 1)
+    assert world.state("a") is State.RELEASING
+
+
+def test_a_gang_of_which_all_that_is_left_is_on_its_way_out_begins_at_its_barrier() -> None:
+    """Simulation seed 111843: a member that had waited for its node was bound before its partner had come again."""
+    world = World().nodes("n1").start(GANG)
+    world.do(PodGone("uid-a-worker-1"))
+    late = world.fresh(replace(members(GANG.done())[2], version=9))
+    world.see(late)
+    assert world.state("a") is State.REPAIRING
+    world.see(*(replace(world.pod(name), terminating=True) for name in ("a-ps-0", "a-worker-0")))
+    assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
+    assert not [effect for effect in world.hold(late.uid, "n1") if isinstance(effect, Bind)]
+
+
 def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_first_arrival() -> None:
     world = World(Kod2(starve_limit=20)).nodes("n1").start(GANG)
     world.do(PodGone("uid-a-worker-1"))
