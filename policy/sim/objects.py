@@ -296,6 +296,7 @@ def pod_fact(pod: PodObject, scheduler: str = KOHORT) -> Pod:
         slot=pod.slot if ours else None,
         owner=pod.job if ours else "",
         opted_in=ours,
+        places=pod.constraints if ours else None,
         terminating=pod.deleted is not None,
         gated=GATE in pod.gates,
         refused=refused,
