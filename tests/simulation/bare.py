@@ -23,7 +23,7 @@ from policy.sim.objects import PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time
-from tests.simulation.past import STALE
+from tests.simulation.past import STALE, any_goes
 from tests.simulation.witness import PARTIAL_CALM
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class BarePods:
         witness, now, nodes = self._sim.witness, loop_time(), self._world.store.nodes
         holding = sum(1 for pod in pods if pod.holds_room and pod.node in nodes)
         partial = 0 < holding < bare.least and not any(pod.phase is Phase.SUCCEEDED for pod in pods)
-        began = now if witness.any_goes(pods) else bare.partial_since or now
+        began = now if any_goes(pods, nodes) else bare.partial_since or now
         bare.partial_since = began if partial else None
         if bare.partial_since is None or witness.calm_since is None:
             return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from extender.kube.jobkinds import MAX_WORKERS, MEMORY, MIN_WORKERS
-from policy.cluster.model import WORKER, Slot
-from policy.sim.objects import JobObject
+from policy.cluster.model import WORKER, Node, Slot
+from policy.sim.objects import JobObject, PodObject
 
 STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
 
@@ -35,6 +36,12 @@ def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
     """Whether these slots hold every rigid member and so many workers."""
     rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
+
+
+def any_goes(pods: Iterable[PodObject], nodes: Mapping[str, Node]) -> bool:
+    """Whether one of them stops on a node that tells when it has."""
+    going = (pod for pod in pods if pod.holds_room and pod.deleted is not None)
+    return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
 
 def over(job: JobObject | None) -> set[Slot]:

@@ -28,15 +28,26 @@ POD = PodObject("u-1", "bare", "group-1-0", node="n1", phase=Phase.RUNNING)
         ([replace(POD, node="gone")], True, 0),
         ([replace(POD, phase=Phase.FAILED)], True, 0),
         ([POD, replace(POD, uid="u-2", phase=Phase.SUCCEEDED)], True, 0),
+        ([replace(POD, deleted=1.0)], True, 0),
+        ([replace(POD, node="silent", deleted=1.0)], True, 1),
     ],
-    ids=["partly bound", "in the storm", "whole", "its node is gone", "it holds no room", "it has trained"],
+    ids=[
+        "partly bound",
+        "in the storm",
+        "whole",
+        "its node is gone",
+        "it holds no room",
+        "it has trained",
+        "it stops",
+        "it stops where nobody tells",
+    ],
 )
 def test_a_group_that_is_partly_bound_for_long_is_found(pods: list[PodObject], calm: bool, faults: int) -> None:
     told = list[str]()
 
     async def judge() -> None:
         witness = SimpleNamespace(calm_since=0.0 if calm else None, violated=lambda rule, what: told.append(what))
-        store = SimpleNamespace(nodes={"n1": object()})
+        store = SimpleNamespace(nodes={"n1": SimpleNamespace(ready=True), "silent": SimpleNamespace(ready=False)})
         sim: Any = SimpleNamespace(
             world=SimpleNamespace(store=store), witness=witness, faults=SimpleNamespace(chance=None)
         )

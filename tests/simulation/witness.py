@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
 from tests.simulation.numbers import Numbers, slot_of
-from tests.simulation.past import STALE, Past, broken, complete, over, refused
+from tests.simulation.past import STALE, Past, any_goes, broken, complete, over, refused
 from tests.simulation.writes import Writes, unsigned
 
 if TYPE_CHECKING:
@@ -185,19 +185,13 @@ class Witness(Watcher):
         # Where all that is left is a member that has succeeded, nobody waits in vain on room that others need.
         partial = slots and holds and not whole
         # A member that is on its way out is waited for, however long it takes: then its successor has the whole time.
-        going = self.any_goes(self.world.store.pods_of(uid))
+        going = any_goes(self.world.store.pods_of(uid), self.world.store.nodes)
         began = now if going or past.going else past.partial_since or now
         past.partial_since, past.going = began if partial else None, going
 
     def _holds_room(self, uid: str) -> bool:
         """Whether a member does, going or not."""
         return any(pod.holds_room for pod in self.world.store.pods_of(uid))
-
-    def any_goes(self, pods: Iterable[PodObject]) -> bool:
-        """Whether one of them stops on a node that tells when it has."""
-        nodes = self.world.store.nodes
-        going = (pod for pod in pods if pod.holds_room and pod.deleted is not None)
-        return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
     def look(self) -> None:
         """Look at what time alone makes wrong; to be called every second or so."""
@@ -208,7 +202,7 @@ class Witness(Watcher):
             self.numbers.check(job, past, self.calm_since, now)
             if past.partial_since is None or job is None:
                 continue
-            going = self.any_goes(self.world.store.pods_of(uid))
+            going = any_goes(self.world.store.pods_of(uid), self.world.store.nodes)
             if going or past.going:
                 past.partial_since, past.going = now, going
                 continue
