@@ -20,6 +20,7 @@ Json = dict[str, Any]
 REPAIR = 10.0
 IN_TIME = 60.0  # a new pod is created, planned, scheduled and started; nothing here is about how soon
 OTHERS = "node-2"
+STOP_SECONDS = "demo.kohort.dev/stop-seconds"  # of the kit's nodes
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def heavy_template() -> Json:
     """The pods of two: each on a node of its own."""
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "6", "memory": "1Gi"}}}
     return {
-        "metadata": {"labels": {"app": "heavy"}, "annotations": {"demo.kohort.dev/stop-seconds": "1"}},
+        "metadata": {"labels": {"app": "heavy"}, "annotations": {STOP_SECONDS: "1"}},
         "spec": {"schedulerName": "kohort", "containers": [container]},
     }
 
@@ -154,6 +155,33 @@ def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
                 assert not failed(plane, TFJob(space, "heavy"))
         assert not failed(plane, light)
         assert observer.deleted("light", "ps") == 0
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])  # a successor has the name of the lost one
+def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
+    live_plane: ControlPlane, kohort: Kohort, space: str, kind: str
+) -> None:
+    """As in a drain: a process that does not heed its signal has the whole grace period, 30 s unless stated."""
+    plane, (make, count) = live_plane, HEAVY[kind]
+    make(plane, space)
+    until(lambda: len(members(plane, space)) == count, "the job running", IN_TIME)
+    before = members(plane, space)
+    name = next(
+        pod["metadata"]["name"] for pod in pods(plane, space) if pod["metadata"]["uid"] == before["worker-1"][1]
+    )
+    slow = {"metadata": {"annotations": {STOP_SECONDS: str(round(2.5 * REPAIR))}}}
+    plane.api.patch(f"/api/v1/namespaces/{space}/pods/{name}", slow)
+    plane.api.delete(f"/api/v1/namespaces/{space}/pods/{name}?gracePeriodSeconds=60")
+    took = until(lambda: is_another(members(plane, space), before, "worker-1"), "a successor running", 2 * IN_TIME,
+                 lambda: explained(kohort, space))  # fmt: skip
+    assert took > 2 * REPAIR, "it stopped too soon to show anything"
+    assert members(plane, space)["worker-0"] == before["worker-0"]
+    assert told(plane, space, "Released") == []
+
+
+def is_another(now: dict[str, tuple[str, str]], before: dict[str, tuple[str, str]], slot: str) -> bool:
+    """Whether another pod runs in that slot than before."""
+    return slot in now and now[slot][1] != before[slot][1]
 
 
 def explained(kohort: Kohort, space: str) -> str:
