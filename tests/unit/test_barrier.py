@@ -395,6 +395,7 @@ async def test_a_call_for_another_node_is_not_told_that_its_pod_is_bound() -> No
             other = call(stage, pods[0], elsewhere)
             await later(3)
             assert other.result() == Reason.PLAN_CHANGED.text
+        await later(3)
         assert stage.gang(A).state is State.RUNNING
 
 
