@@ -10,7 +10,7 @@ from extender.kube.groups import GroupKind, role_in
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
 from extender.kube.membership import NOBODY, Membership, controller
-from extender.kube.podspec import constraints_of, foreign_gate, places_of, requests_of, unsupported_in
+from extender.kube.podspec import constraints_of, places_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
 
@@ -38,7 +38,6 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         opted_in=opted_in,
         terminating=bool(meta.get("deletionTimestamp")),
         gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
-        held_by=foreign_gate(spec) if opted_in else "",
         places=places_of(spec) if opted_in else None,
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
         refusal=text(scheduled, "message")[:LONGEST_REFUSAL],

@@ -27,7 +27,7 @@ from extender.kube.jobkinds import GATE
 from policy.cluster.model import ANYWHERE, Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
-__all__ = ["ObjectError", "constraints_of", "foreign_gate", "places_of", "requests_of", "unsupported_in"]
+__all__ = ["ObjectError", "constraints_of", "places_of", "requests_of", "unsupported_in"]
 
 Ask = Callable[[Json, str], Resources]  # a container and its path -> what it asks for
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -189,12 +189,6 @@ def _is_by_default(toleration: object) -> bool:
     return (
         isinstance(toleration, dict) and toleration.get("key") in BY_DEFAULT and toleration.get("effect") == "NoExecute"
     )
-
-
-def foreign_gate(spec: Json) -> str:
-    """The first scheduling gate of somebody else; empty where there is none."""
-    names = (text(gate, "name") for gate in listed(spec, "schedulingGates"))
-    return next((name for name in names if name != GATE), "")
 
 
 def _term(term: Json, field: str) -> Term:

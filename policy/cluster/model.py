@@ -274,7 +274,6 @@ class Pod:
     ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
     ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
     ``numbered``: the slot that is written on it, where its kind gives it none and who goes first follows from that.
-    ``held_by``: a scheduling gate of somebody else, under which it cannot be bound yet.
     ``places``: where it may go, as it is since its admission; None where that is not known, as of others' pods.
     """
 
@@ -290,7 +289,6 @@ class Pod:
     opted_in: bool = False
     terminating: bool = False
     gated: bool = False
-    held_by: str = ""
     places: Constraints | None = None
     refused: bool = False
     refusal: str = ""

@@ -176,13 +176,11 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
     servers = snapshot.gang(job.uid).ps
     wanted |= {PS: servers} if servers is not None else {}
     there = {name: living.count(name) for name in wanted}
-    lacking = ", ".join(f"{name} {there[name]} of {least}" for name, least in wanted.items() if there[name] < least)
-    held = sorted({pods[uid].held_by for uid in snapshot.members.get(job.uid, {}).values()} - {""}) if lacking else []
-    return f"{lacking}; held by the scheduling gate {', '.join(held)}" if held else lacking
+    return ", ".join(f"{name} {there[name]} of {least}" for name, least in wanted.items() if there[name] < least)
 
 
 def _living(pod: Pod) -> bool:
-    return not pod.terminating and pod.phase is not Phase.FAILED and not pod.held_by
+    return not pod.terminating and pod.phase is not Phase.FAILED
 
 
 def reason_of(snapshot: Snapshot, job: Job) -> Verdict:

@@ -74,18 +74,6 @@ def test_where_pods_of_a_role_differ_the_first_of_them_counts_whoever_is_seen_fi
     assert worker.constraints == TAINTED
 
 
-def test_a_gang_whose_pods_somebody_else_holds_takes_no_room() -> None:
-    world = World().nodes("n1")
-    pods = members(GANG.done())
-    world.do(JobSeen(GANG.done()), *(PodSeen(replace(p, held_by="kueue.x-k8s.io/admission")) for p in pods))
-    assert world.plan("a") == {}
-    verdict = world.snapshot.verdicts["job-a"]
-    held = "ps 0 of 1, worker 0 of 1; held by the scheduling gate kueue.x-k8s.io/admission"
-    assert (verdict.reason, verdict.detail) == (Reason.WAITING_FOR_PODS, held)
-    world.do(*(PodSeen(replace(p, version=2)) for p in pods))
-    assert world.state("a") is State.PLANNED
-
-
 def test_a_node_that_was_made_anew_counts_from_its_first_version() -> None:
     world = World().nodes(node("n1", version=9))
     world.do(NodeSeen(node("n1", cpu=2, uid="other", version=1)))
