@@ -65,10 +65,8 @@ def _from_file(path: str | Path) -> dict[str, Any]:
 def _from_environment() -> dict[str, Any]:
     """Read KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>; a name that is no setting is an error, not ignored."""
     known = tuple(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
-    for name in sorted(os.environ):
+    for name in _variables():
         spelled = name.upper()
-        if not spelled.startswith(PREFIX) or NOT_A_SETTING.fullmatch(spelled):
-            continue
         if spelled.split(DELIMITER)[0] not in known:
             raise SettingsError(
                 f"{name}: an unknown setting in the environment{_nearest(spelled.split(DELIMITER)[0], known)}"
@@ -79,21 +77,27 @@ def _from_environment() -> dict[str, Any]:
         raise SettingsError(f"{_not_json()}: {error}") from None
 
 
+def _variables() -> list[str]:
+    """Those of the environment that are meant as settings."""
+    ours = (name for name in sorted(os.environ) if name.upper().startswith(PREFIX))
+    return [name for name in ours if not NOT_A_SETTING.fullmatch(name.upper())]
+
+
 def _not_json() -> str:
     """Which variable of a section or of a list is no JSON: the library names neither it nor its value."""
-    for name, value in sorted(os.environ.items()):
-        if name.upper().startswith(PREFIX) and not NOT_A_SETTING.fullmatch(name.upper()) and _holds_many(name.upper()):
-            try:
-                json.loads(value)
-            except ValueError:
-                return f'{name}: {_short(value)} is not allowed; allowed: JSON, as ["one", "two"] or {{"setting": 1}}'
+    for name in filter(_holds_many, _variables()):
+        try:
+            json.loads(os.environ[name])
+        except ValueError:
+            shown = _short(os.environ[name])
+            return f'{name}: {shown} is not allowed; allowed: JSON, as ["one", "two"] or {{"setting": 1}}'
     return "an environment variable of a whole section or of a list must be JSON"
 
 
 def _holds_many(variable: str) -> bool:
     """Whether that setting is a section, or a list."""
     kind: Any = Settings
-    for part in variable.removeprefix(PREFIX).split(DELIMITER):
+    for part in variable.upper().removeprefix(PREFIX).split(DELIMITER):
         fields = getattr(kind, "model_fields", {})
         if part.lower() not in fields:
             return False

@@ -37,6 +37,7 @@ def rendered(
     overlay: str = "base", components: Iterable[str] = (), image: str | None = None, kubernetes: str | None = None
 ) -> list[Json]:
     """The objects of the overlay. ``image``: of Kohort; ``kubernetes``: X.Y.Z of the cluster. Raises ManifestError."""
+    wanted = _checked(kubernetes) if kubernetes is not None else None
     added = [_component(name) for name in components]
     objects = build(_overlay(overlay), added)
     own = image or f"kohort:{version('kohort')}"
@@ -45,11 +46,11 @@ def rendered(
     for container in _containers(objects):
         name = str(container["image"])
         if name.partition("@")[0].rpartition(":")[0].rpartition("/")[2] == SCHEDULER:
-            if kubernetes is not None:
-                container["image"] = f"{name.rpartition(':')[0]}:v{_checked(kubernetes).removeprefix('v')}"
+            if wanted is not None:
+                container["image"] = f"{name.rpartition(':')[0]}:v{wanted}"
         elif name.partition(":")[0] == "kohort":
             container["image"] = own
-    return objects if kubernetes is None or _minor(kubernetes) >= GATE_MINOR else _without_gate(objects)
+    return objects if wanted is None or _minor(wanted) >= GATE_MINOR else _without_gate(objects)
 
 
 def _without_gate(objects: list[Json]) -> list[Json]:
@@ -100,7 +101,7 @@ def _checked(text: str) -> str:
             f"--kubernetes-version: {text!r} is not allowed; allowed: 1.{OLDEST_MINOR}.Z or newer, as "
             "`kubectl version` tells it"
         )
-    return text
+    return text.removeprefix("v")
 
 
 def _minor(text: str) -> int:

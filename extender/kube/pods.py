@@ -10,8 +10,8 @@ from extender.kube.groups import GroupKind, role_in
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
 from extender.kube.membership import NOBODY, Membership, controller
-from extender.kube.podspec import constraints_of, places_of, requests_of, unsupported_in
-from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
+from extender.kube.podspec import places_of, requests_of, unsupported_in
+from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
 
 LONGEST_REFUSAL = 1024  # characters
@@ -38,7 +38,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         opted_in=opted_in,
         terminating=bool(meta.get("deletionTimestamp")),
         gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
-        places=places_of(spec) if opted_in else None,
+        places=_places(spec) if opted_in else None,
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
         refusal=text(scheduled, "message")[:LONGEST_REFUSAL],
         woken=text(annotations, WAKE),
@@ -85,7 +85,7 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
     spec = part(item, "spec")
     try:
         unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
-        return Role(name, 1, requests_of(spec, "spec"), constraints_of(spec, "spec"), unsupported), ""
+        return Role(name, 1, requests_of(spec, "spec"), places_of(spec), unsupported), ""
     except ObjectError as error:
         return Role(name, 1, pod.requests), str(error)
 
@@ -102,6 +102,13 @@ def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:
         return requests_of(spec, "spec", status)
     except ObjectError:
         return Resources({"pods": 1})
+
+
+def _places(spec: dict[str, Any]) -> Constraints | None:
+    try:
+        return places_of(spec)
+    except ObjectError:
+        return None
 
 
 def _phase(phase: str) -> Phase:

@@ -103,11 +103,9 @@ def _pod_level(spec: Json, field: str, containers: Resources, status: Mapping[st
     """
     resources = mapping(spec.get("resources"), field)
     asked = _amounts(resources.get("requests"), f"{field}.requests").amounts
-    if isinstance(status.get("allocatedResources"), dict) and isinstance(
-        part(status, "resources").get("requests"), dict
-    ):
-        granted = _amounts(status["allocatedResources"], "status.allocatedResources")
-        granted = granted.or_more(_amounts(part(status, "resources")["requests"], "status.resources.requests"))
+    allocated, in_force = status.get("allocatedResources"), part(status, "resources").get("requests")
+    if isinstance(allocated, dict) and isinstance(in_force, dict):
+        granted = _amounts(allocated, "status.allocatedResources").or_more(_amounts(in_force, "status.resources"))
         now = granted if _is_infeasible(status) else granted.or_more(Resources(asked))
         asked = {name: now[name] for name in asked}
     limits = _amounts(resources.get("limits"), f"{field}.limits").amounts
@@ -167,15 +165,13 @@ def constraints_of(spec: Json, field: str) -> Constraints:
     )
 
 
-def places_of(spec: Json) -> Constraints | None:
-    """The same of a pod that is there, to which admission may have added some; None where it cannot be read."""
-    added = [found for found in listed(spec, "tolerations") if not _is_by_default(found)]
-    if not (added or spec.get("nodeSelector") or spec.get("affinity")):
+def places_of(spec: Json) -> Constraints:
+    """The same of a pod that is there, less what every pod is given."""
+    told = spec.get("tolerations", [])
+    own = [found for found in told if not _is_by_default(found)] if isinstance(told, list) else told
+    if own == [] and spec.keys().isdisjoint(("nodeSelector", "affinity")):
         return ANYWHERE
-    try:
-        return _one_of(constraints_of({**spec, "tolerations": added}, "spec"))
-    except ObjectError:
-        return None
+    return _one_of(constraints_of({**spec, "tolerations": own}, "spec"))
 
 
 @lru_cache(maxsize=4096)
@@ -226,7 +222,7 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
         for name, asked in (
             ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
             # Room of a device class, which no node has among its own.
-            ("a device class", any(name.startswith(DEVICE_CLASS) for name in _containers(spec, field, _asked))),
+            ("a device class", any(name.startswith(DEVICE_CLASS) for name in _names(spec, field))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),
@@ -238,6 +234,15 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
         )
         if asked
     )
+
+
+def _names(spec: Json, field: str) -> Iterator[str]:
+    """Of the resources that containers ask for."""
+    for kind in ("containers", "initContainers"):
+        for path, container in each(spec, field, kind):
+            resources = mapping(container.get("resources"), f"{path}.resources")
+            for key in ("requests", "limits"):
+                yield from map(str, mapping(resources.get(key), f"{path}.resources.{key}"))
 
 
 def _hard_spread(spec: Json, field: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
-from operator import itemgetter
 
 from policy.cluster import events
 from policy.cluster.actions import Edited, Effect, RefuseBind
@@ -12,7 +11,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.lifecycle import Move
-from policy.cluster.model import Job, Node, Pod
+from policy.cluster.model import Constraints, Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.gangs import (
@@ -94,9 +93,7 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     old = job_of(draft, job.uid)
     if old is not None and old.version > job.version:
         return []
-    draft.put_job(job)
-    for role in job.roles if draft.read("members").get(job.uid) else ():
-        _learn_places(draft, job.uid, role.name)
+    draft.put_job(_as_its_pods_go(draft, job))
     if old is None:
         _strike_forged(draft, job)
         return []
@@ -201,22 +198,23 @@ def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
     if job is not None and pod.slot is not None and pod.places is not None:
         role = job.role(pod.slot.role)
         if role is not None and pod.places != role.constraints:
-            _learn_places(draft, job.uid, role.name)
+            draft.put_job(_as_its_pods_go(draft, job))
     return effects + (_learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else [])
 
 
-def _learn_places(draft: Draft, uid: str, name: str) -> None:
-    """Where members of the role may go, as the first of its pods says: admission may have added to its template.
+def _as_its_pods_go(draft: Draft, job: Job) -> Job:
+    """Each role's members may go where the first of its pods says: admission may have added to its template.
 
     Webhooks do, and plugins for taints of GPU nodes, for a RuntimeClass, and for a namespace's own selector.
     """
-    job, members = draft.read("jobs")[uid], draft.read("members").get(uid, {})
-    role = job.role(name)
-    told = ((slot, draft.read("pods")[pod].places) for slot, pod in members.items() if slot.role == name)
-    places = min(((slot, found) for slot, found in told if found is not None), default=None, key=itemgetter(0))
-    if role is not None and places is not None and places[1] != role.constraints:
-        roles = (replace(one, constraints=places[1]) if one is role else one for one in job.roles)
-        draft.put_job(replace(job, roles=tuple(roles)))
+    pods, first = draft.read("pods"), dict[str, Constraints]()
+    for slot, uid in sorted(draft.read("members").get(job.uid, {}).items()):
+        if pods[uid].places is not None:
+            first.setdefault(slot.role, pods[uid].places)
+    if all(first.get(role.name, role.constraints) == role.constraints for role in job.roles):
+        return job
+    roles = (replace(role, constraints=first.get(role.name, role.constraints)) for role in job.roles)
+    return replace(job, roles=tuple(roles))
 
 
 def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:

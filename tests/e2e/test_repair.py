@@ -13,6 +13,7 @@ from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of, pods
 from tests.e2e.gangs import failed, fresh_kohort, on_node, own_namespace, submit, until
+from tests.e2e.manifests import STOP
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 
@@ -20,7 +21,6 @@ Json = dict[str, Any]
 REPAIR = 10.0
 IN_TIME = 60.0  # a new pod is created, planned, scheduled and started; nothing here is about how soon
 OTHERS = "node-2"
-STOP_SECONDS = "demo.kohort.dev/stop-seconds"  # of the kit's nodes
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def heavy_template() -> Json:
     """The pods of two: each on a node of its own."""
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "6", "memory": "1Gi"}}}
     return {
-        "metadata": {"labels": {"app": "heavy"}, "annotations": {STOP_SECONDS: "1"}},
+        "metadata": {"labels": {"app": "heavy"}, "annotations": {STOP: "1"}},
         "spec": {"schedulerName": "kohort", "containers": [container]},
     }
 
@@ -169,7 +169,7 @@ def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
     name = next(
         pod["metadata"]["name"] for pod in pods(plane, space) if pod["metadata"]["uid"] == before["worker-1"][1]
     )
-    slow = {"metadata": {"annotations": {STOP_SECONDS: str(round(2.5 * REPAIR))}}}
+    slow = {"metadata": {"annotations": {STOP: str(round(2.5 * REPAIR))}}}
     plane.api.patch(f"/api/v1/namespaces/{space}/pods/{name}", slow)
     plane.api.delete(f"/api/v1/namespaces/{space}/pods/{name}?gracePeriodSeconds=60")
     took = until(lambda: is_another(members(plane, space), before, "worker-1"), "a successor running", 2 * IN_TIME,

@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import replace
 
-from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.model import PS, WORKER, Node, Role
 from policy.sim.fluid.link import SharedLinks
 from policy.sim.fluid.run import simulate
 from policy.sim.fluid.settings import FluidSettings
@@ -73,6 +73,16 @@ def table_1() -> Trace:
     return Trace(tuple(node(f"node-{index}", 16, 64, 4) for index in range(2)), tuple(jobs))
 
 
+def steps_in(model: str, seconds: float, workers: int) -> int:
+    """Of a job that takes so long with so many workers, all beside their ps."""
+    return round(seconds * SPEEDS.models[model].throughput(workers) / SPEEDS.batch)
+
+
+def four_nodes() -> tuple[Node, ...]:
+    """Of 8 GPUs each."""
+    return tuple(node(f"node-{index}", 32, 128, 8) for index in range(4))
+
+
 def hundred_jobs(seed: int, gap: float) -> Trace:
     """Section 4.3: a hundred jobs with Poisson arrivals, every ``gap`` seconds in the mean, on 4 nodes of 8 GPUs.
 
@@ -85,9 +95,9 @@ def hundred_jobs(seed: int, gap: float) -> Trace:
         least, asked, most = sorted(draw.randint(2, 8) for _ in range(3))
         model = draw.choice(sorted(SPEEDS.models))
         seconds = draw.uniform(0.5, 1.5) * MEAN_SECONDS
-        steps = round(seconds * SPEEDS.models[model].throughput(asked) / SPEEDS.batch)
-        jobs.append(job(f"job-{number:03d}", model, (least, asked, most), steps, round(at, 3)))
-    return Trace(tuple(node(f"node-{index}", 32, 128, 8) for index in range(4)), tuple(jobs))
+        bounds = (least, asked, most)
+        jobs.append(job(f"job-{number:03d}", model, bounds, steps_in(model, seconds, asked), round(at, 3)))
+    return Trace(four_nodes(), tuple(jobs))
 
 
 def rigid_jobs(count: int, workers: int) -> Trace:

@@ -16,7 +16,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 from policy.sim.objects import JobSpec
 from policy.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, share
-from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, table_1
+from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, steps_in, table_1
 from policy.sim.papers.drsfigures import draw_classes
 from policy.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
 from policy.sim.traces.base import Trace
@@ -67,7 +67,7 @@ def late_large_job(seed: int) -> Trace:
     """E3: Table 1 at utility 1, and a job of 4 workers (3 at least) of utility 3 that comes while the GPUs are full."""
     draw, trace = random.Random(seed), table_1()
     model = draw.choice(sorted(SPEEDS.models))
-    steps = round(draw.uniform(600.0, 1200.0) * SPEEDS.models[model].throughput(MAXIMUM) / SPEEDS.batch)
+    steps = steps_in(model, draw.uniform(600.0, 1200.0), MAXIMUM)
     late = job("job-13", model, (3, MAXIMUM, MAXIMUM), steps, round(draw.uniform(8.0, 12.0) * 60.0, 1))
     jobs = (*trace.jobs, replace(late, utility=HIGH))
     return replace(trace, jobs=tuple(sorted(jobs, key=lambda one: (one.arrival, one.name))))

@@ -14,10 +14,10 @@ from statistics import fmean
 
 from policy.sim.objects import JobSpec
 from policy.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, worst
-from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, job, row_of
+from policy.sim.papers.dragonworld import MAXIMUM, SPEEDS, four_nodes, job, row_of, steps_in
 from policy.sim.papers.newcomersfigure import draw_newcomers
 from policy.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
-from policy.sim.traces.base import Trace, node
+from policy.sim.traces.base import Trace
 from policy.systems.base import Policy
 from policy.systems.baselines import LocalityOnly
 from policy.systems.dragon import Dragon
@@ -42,28 +42,23 @@ def newcomers(seed: int) -> Trace:
         at += draw.expovariate(1.0 / GAP)
         heavy.append(_newcomer(draw, number, at))
     jobs = sorted((*long_ones, *heavy), key=lambda one: (one.arrival, one.name))
-    return Trace(tuple(node(f"node-{index}", 32, 128, 8) for index in range(4)), tuple(jobs))
+    return Trace(four_nodes(), tuple(jobs))
 
 
 def _long(draw: random.Random, number: int) -> JobSpec:
     model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
     bounds = (LONG_MINIMUM, LONG_MINIMUM, LONG_MAXIMUM)
-    return job(f"long-{number}", model, bounds, _steps(model, seconds, LONG_MAXIMUM), round(draw.uniform(0, 60), 1))
+    return job(f"long-{number}", model, bounds, steps_in(model, seconds, LONG_MAXIMUM), round(draw.uniform(0, 60), 1))
 
 
 def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
     model, workers, seconds = _model(draw), draw.randint(2, MAXIMUM), draw.uniform(*SHORT_MINUTES) * 60.0
-    found = job(f"new-{number}", model, (workers,) * 3, _steps(model, seconds, workers), round(at, 1))
+    found = job(f"new-{number}", model, (workers,) * 3, steps_in(model, seconds, workers), round(at, 1))
     return replace(found, utility=UTILITY)
 
 
 def _model(draw: random.Random) -> str:
     return draw.choice(sorted(SPEEDS.models))
-
-
-def _steps(model: str, seconds: float, workers: int) -> int:
-    """Of a job that takes so long with so many workers, all beside their ps."""
-    return round(seconds * SPEEDS.models[model].throughput(workers) / SPEEDS.batch)
 
 
 @dataclass(frozen=True, slots=True)

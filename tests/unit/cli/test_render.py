@@ -85,6 +85,10 @@ WRONG = {
     "an unknown overlay": (("render", "other"), "allowed: base, "),
     "an unknown component": (("render", "--component", "other"), "allowed: "),
     "no version": (("render", "--kubernetes-version", "latest"), "allowed: 1.34.Z or newer"),
+    "no version for an overlay without a kube-scheduler": (
+        ("render", "shared-scheduler", "--kubernetes-version", "latest"),
+        "allowed: 1.34.Z or newer",
+    ),
     "an image of two words": (("render", "--image", "a b"), "allowed: NAME:TAG"),
     "an address for an overlay without one": (("render", "--scheduler-address", "x"), "allowed: shared-scheduler"),
     "an address that is none": (("render", "shared-scheduler", "--scheduler-address", "a/b"), "a host name or an IP"),
