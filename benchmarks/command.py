@@ -24,7 +24,9 @@ def parser(
     name: str, doc: str | None, nodes: Sequence[int], rounds: int, *, several: bool = True
 ) -> argparse.ArgumentParser:
     """The options of all benchmarks. ``several``: whether one run can do several numbers of nodes."""
-    made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=(doc or "").split("\n", 1)[0])
+    made = argparse.ArgumentParser(
+        allow_abbrev=False, prog=f"python -m benchmarks.{name}", description=(doc or "").split("\n", 1)[0]
+    )
     if several:
         made.add_argument("--nodes", type=positive, nargs="+", default=list(nodes), help="numbers of nodes")
     else:

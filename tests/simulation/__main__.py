@@ -15,7 +15,7 @@ from tests.simulation.scenario import POLICIES
 
 def main() -> int:
     """Run the seeds that the command line asks for; 1 where one of them fails."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many seeds")
     parser.add_argument("--first-seed", type=int, default=1, help="the first of them")
     parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one per core")

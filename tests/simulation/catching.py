@@ -80,7 +80,9 @@ class State:
 
 def main() -> int:
     """Catch those that are named, or all; 1 where one of them was not caught."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.catching", description=__doc__)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m tests.simulation.catching", description=__doc__
+    )
     parser.add_argument("--mutant", action="append", choices=list(MUTANTS), help="only this one; may be repeated")
     parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one per core")
     parser.add_argument("--state", type=Path, help="file for those that are done: the next call goes on from there")
