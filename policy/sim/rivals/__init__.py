@@ -1,4 +1,4 @@
-"""Rivals that need a solver with a time limit, and so cannot be policies of the service: they are only simulated."""
+"""Rivals that need a solver for each decision, and so cannot be policies of the service: they are only simulated."""
 
 from policy.sim.rivals.dorm import Dorm
 

@@ -1,0 +1,130 @@
+"""Dorm's MILP.
+
+Its variables, each by job: n (workers), x (runs at all), l (distance from its fair share), r (is changed).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array, diags_array, hstack
+
+from policy.cluster.model import PS, WORKER, Job
+from policy.cluster.snapshot import Snapshot
+from policy.placement.fit import accepts
+from policy.systems.shares import Pools
+
+Column = NDArray[np.float64]  # one number for each job
+VARIABLES = ("n", "x", "l", "r")
+
+
+class Program:
+    """How many workers each of these jobs gets; ``fair``: as many as dominant resource fairness gives it, by uid."""
+
+    def __init__(self, snapshot: Snapshot, jobs: Sequence[Job], fair: Mapping[str, int]) -> None:
+        pools = Pools(snapshot)
+        gangs = [snapshot.gang(job.uid) for job in jobs]
+        self._use = np.array([_use(pools, job) for job in jobs])
+        self._rooms = _rooms(snapshot, jobs)
+        self._share = np.array([pools.share(job, 1) for job in jobs])
+        self._fair = self._share * np.array([float(fair[job.uid]) for job in jobs])
+        self._least = np.array([float(max(1, job.min_workers)) for job in jobs])
+        self._most = np.array([float(job.max_workers) for job in jobs])
+        self._now = np.array([float(gang.workers if gang.admitted else 0) for gang in gangs])
+        self._one, self._none = np.ones(len(jobs)), np.zeros(len(jobs))
+
+    def rules(self) -> list[LinearConstraint]:
+        """There is room for all; a job that runs has least to most; l and r are what they are said to be."""
+        one, most, share = self._one, self._most, self._share
+        return [
+            *(self._sum(1.0, n=row) for row in self._rooms),
+            self._each(-math.inf, self._none, n=one, x=-most),
+            self._each(self._none, math.inf, n=one, x=-self._least),
+            self._each(-math.inf, self._fair, n=share, l=-one),
+            self._each(self._fair, math.inf, n=share, l=one),
+            self._each(-math.inf, self._now, n=one, r=-most),
+            self._each(self._now, math.inf, n=one, r=most),
+        ]
+
+    def unfairness(self, most: float) -> LinearConstraint:
+        """All distances from fair shares are at most this part of what they could be, two dominant shares a job."""
+        return self._sum(most * 2 * len(self._one) * float(self._share.max()), l=self._one)
+
+    def changes(self, most: float) -> LinearConstraint:
+        """At most this part of the running jobs is changed."""
+        runs = (self._now > 0).astype(float)
+        return self._sum(math.ceil(most * runs.sum()), r=runs)
+
+    def solve(self, rules: Sequence[LinearConstraint], *, nodes: int, gap: float) -> list[int] | None:
+        """The workers of each job that use most of the cluster; None where none obey the rules, or none are found.
+
+        nodes: of the search tree, at most. A limit by the clock would make a run depend on the machine.
+        """
+        one, none = self._one, self._none
+        found = milp(
+            np.concatenate([-self._use, none, none, none]),
+            constraints=rules,
+            integrality=np.concatenate([one, one, none, one]),
+            bounds=Bounds(0.0, np.concatenate([self._most, one, one * math.inf, one])),
+            options={"node_limit": nodes, "mip_rel_gap": gap},
+        )
+        return None if found.x is None else [round(float(count)) for count in found.x[: len(one)]]
+
+    def _sum(self, most: float, **parts: Column) -> LinearConstraint:
+        """These parts of the variables, summed over the jobs."""
+        return LinearConstraint(np.concatenate([parts.get(v, self._none) for v in VARIABLES])[None], -math.inf, most)
+
+    def _each(self, low: Column | float, high: Column | float, **parts: Column) -> LinearConstraint:
+        """These parts of the variables, for each job."""
+        blocks = [diags_array(parts[v]) if v in parts else csr_array((len(self._one),) * 2) for v in VARIABLES]
+        return LinearConstraint(hstack(blocks, format="csr"), low, high)
+
+
+def _use(pools: Pools, job: Job) -> float:
+    """What one worker (with its part of a ps) adds to the sum of all resources' utilisation."""
+    return sum(
+        role.requests[name] * _per_worker(job, role.name) / pools.all[name]
+        for role in job.roles
+        for name in role.requests
+        if name != "pods" and pools.all[name] > 0
+    )
+
+
+def _per_worker(job: Job, role: str) -> float:
+    if role == WORKER:
+        return 1.0
+    if role == PS and job.ps_elastic and job.training is not None:
+        return 1.0 / job.training.workers_per_ps
+    return 0.0
+
+
+def _rooms(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Column]:
+    """For each pool and resource: the part of it that one worker of each job takes.
+
+    A ps counts in parts; the orders round it up, and give what then fits.
+    """
+    nodes = {name: node for name, node in snapshot.nodes.items() if node.ready and not node.unschedulable}
+    pool_of = {
+        (job.uid, role.name): frozenset(name for name, node in nodes.items() if accepts(node, role.constraints))
+        for job in jobs
+        for role in job.roles
+    }
+    rows = []
+    for names in dict.fromkeys(pool_of.values()):
+        for resource in sorted({name for node in names for name in nodes[node].allocatable}):
+            taken = [
+                sum(
+                    role.requests[resource] * _per_worker(job, role.name)
+                    for role in job.roles
+                    if pool_of[job.uid, role.name] == names
+                )
+                for job in jobs
+            ]
+            room = float(sum(nodes[node].allocatable[resource] for node in names))
+            if any(taken) and room > 0:
+                rows.append(np.array(taken) / room)
+    return rows
