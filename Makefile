@@ -98,8 +98,8 @@ bench: $(DEV) ## run every benchmark and compare with its bounds; to the end, on
 dev: $(DEV) ## set up .venv with everything that tests and checks need
 	@echo "ready: $(BIN)"
 
-# Its banner about successors is no finding.
-MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(VENV)/site
+# Its banner about successors is no finding. Not --quiet: --strict does not count what is not said.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir $(VENV)/site
 
 .PHONY: docs
 docs: $(DEV) ## write docs/reference anew from the code and build the site into .venv/site

@@ -1,4 +1,4 @@
-"""``python -m tests.simulation.catching``: the seeds that each seeded defect takes, as rows for docs/reliability.md."""
+"""``python -m tests.simulation.catching``: how many seeds each seeded defect takes (docs/reliability/defects.md)."""
 
 from __future__ import annotations
 

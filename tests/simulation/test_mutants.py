@@ -13,11 +13,11 @@ from tests.simulation.catching import Caught, catch, stands_for
 from tests.simulation.many import run_seed
 from tests.simulation.mutants import MUTANTS, switched_on
 
-RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCS = Path(__file__).parents[2] / "docs"
 RULE = re.compile(r"[SL]\d+[ab]?")
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (\d+) \| ", re.MULTILINE)
 SOON = 10  # seeds: those that are caught within so many are played by every run of the tests, each at its own
-ROWS = ROW.findall(RELIABILITY.read_text())
+ROWS = ROW.findall((DOCS / "reliability" / "defects.md").read_text())
 QUICK = {name: int(seed) for name, _, seed in ROWS if int(seed) <= SOON}
 
 
@@ -35,7 +35,7 @@ def test_a_mutant_is_caught_at_its_recorded_seed(mutant: str) -> None:
     """A witness that has gone blind shows at once. Where decisions have changed, the seed may be another by now."""
     seed = QUICK[mutant]
     found = run_seed(seed, mutant).violations
-    told = f"`python -m tests.simulation.catching --mutant {mutant}` makes its row of docs/reliability.md anew"
+    told = f"`python -m tests.simulation.catching --mutant {mutant}` makes its row of docs/reliability/defects.md anew"
     assert found, f"seed {seed} does not catch it any more; {told}"
     assert RULE.match(found[0]), found
     print(Caught(mutant, seed, found[0]).row)
@@ -72,6 +72,6 @@ def test_the_table_of_defects_has_them_all_and_what_they_stand_for() -> None:
 def test_the_documentation_says_what_each_rule_is() -> None:
     sources = (file.read_text() for file in Path(__file__).parent.glob("*.py"))
     known = {rule for source in sources for rule in re.findall(r'violated\(\s*"([SL]\d+[ab]?)"', source)}
-    told = re.findall(r"^\| ([SL][\w, ]+) \| ", RELIABILITY.read_text(), re.MULTILINE)
+    told = re.findall(r"^\| ([SL][\w, ]+) \| ", (DOCS / "reliability.md").read_text(), re.MULTILINE)
     assert len(known) > 15
     assert known <= {rule for row in told for rule in RULE.findall(row)}
