@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender.hindsight.tape import Tape
 from extender.present.views.comparison import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
@@ -20,7 +20,7 @@ from policy.systems.base import Policy
 MOMENTS: Final = 240  # at which each course is looked at; more would not be seen in a chart
 MOST_DIFFERENCES: Final = 200
 LOOK_SECONDS: Final = 1.0  # what jobs ran for is counted so often
-SHARES: Final = (0.2, 0.5, 0.75)  # of the time: when reading, the way along the record and the first rerun are over
+SHARES: Final = (0.2, 0.5)  # of the time: when reading, and the way along the record, are over
 
 In = Callable[[float], bool]
 """Whether that share of the time has not passed yet."""
@@ -33,11 +33,11 @@ class NothingRecordedError(Exception):
 
 
 def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
-    """The record beside ``other``; of as many hours as there is time for.
+    """The record beside ``other``; of as many hours as there is time for, and all courses of the same hours.
 
     Raises NothingRecordedError, RecordError, OSError.
     """
-    reading, walking, first = SHARES
+    reading, walking = SHARES
     steps = list(takewhile(lambda _: in_time(reading), tape.steps()))
     if not steps:
         raise NothingRecordedError("nothing is recorded yet")
@@ -45,21 +45,32 @@ def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
     along = _Along(tape, other, steps[0].at)
     hours = along.go(_hours(steps), lambda: in_time(walking))
     mine = tape.beginning.policy
-    again = along.anew(mine, hours, lambda: in_time(first))
-    otherwise = along.anew(other, hours, lambda: in_time(1.0))
+    again, otherwise = along.anew((mine, other), hours, lambda: in_time(1.0))
     return ComparisonView(
         recorded=mine.name,
         other=other.name,
         begin=steps[0].at,
         end=hours[-1][0],
-        whole=read_whole and len(again.moments) == len(otherwise.moments) == MOMENTS,
+        whole=read_whole and len(again) == MOMENTS,
         steps=sum(len(batch) for _, batch in hours),
         asked=along.beside.asked,
         differing=along.differing,
         counts={whose: dict(sorted(verbs.items())) for whose, verbs in along.beside.counts.items()},
         differences=tuple(_difference(one) for one in reversed(along.differences)),
-        courses={"as_recorded": along.course(), "recorded": again, "other": otherwise},
+        courses={
+            "as_recorded": _course(mine.name, along.looks[: len(again)]),
+            "recorded": _course(mine.name, again),
+            "other": _course(other.name, otherwise),
+        },
     )
+
+
+class _Look(NamedTuple):
+    """A course at one moment; ``started`` and ``ended``: jobs, from its beginning on."""
+
+    load: LoadView
+    started: int
+    ended: int
 
 
 def _hours(steps: Sequence[Step]) -> Hours:
@@ -81,7 +92,7 @@ class _Along:
         self.differing = 0
         self.differences: deque[Difference] = deque(maxlen=MOST_DIFFERENCES)
         self._works, self._looked = Works(begin), begin
-        self._loads: list[LoadView] = []
+        self.looks: list[_Look] = []
         self._started = 0
 
     def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
@@ -89,7 +100,7 @@ class _Along:
         for number, (moment, batch) in enumerate(hours, 1):
             for recorded in batch:
                 self._take(recorded)
-            self._loads.append(_load(moment, load(self._snapshot)))
+            self.looks.append(_Look(_load(moment, load(self._snapshot)), self._started, len(self._works.done)))
             if not in_time():
                 return hours[:number]
         return hours
@@ -106,19 +117,21 @@ class _Along:
         self.differing += len(found)
         self.differences.extend(found)
 
-    def course(self) -> CourseView:
-        """What was."""
-        return _course(self._begun.policy.name, self._started, len(self._works.done), self._loads)
-
-    def anew(self, policy: Policy, hours: Hours, in_time: Callable[[], bool]) -> CourseView:
-        """The same hours once more under that policy."""
-        same = policy == self._begun.policy
-        rerun, loads = Rerun(self._begun.snapshot, policy, self._works.done, self._begin, same=same), list[LoadView]()
+    def anew(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
+        """The same hours once more under each of these policies, side by side, as far as there is time."""
+        reruns = [self._rerun(policy) for policy in policies]
+        looks = [list[_Look]() for _ in reruns]
         for moment, batch in hours:
-            loads.append(_load(moment, rerun.to(moment, [event for one in batch for event in one.events])))
+            events = [event for one in batch for event in one.events]
+            for rerun, seen in zip(reruns, looks, strict=True):
+                seen.append(_Look(_load(moment, rerun.to(moment, events)), rerun.started, rerun.ended))
             if not in_time():
                 break
-        return _course(policy.name, rerun.started, rerun.ended, loads)
+        return looks
+
+    def _rerun(self, policy: Policy) -> Rerun:
+        same = policy == self._begun.policy
+        return Rerun(self._begun.snapshot, policy, self._works.done, self._begin, same=same)
 
 
 def _load(at: float, found: Load) -> LoadView:
@@ -126,12 +139,13 @@ def _load(at: float, found: Load) -> LoadView:
     return LoadView(at=at, waiting=found.waiting, running=found.running, used=used)
 
 
-def _course(policy: str, started: int, ended: int, moments: Sequence[LoadView]) -> CourseView:
+def _course(policy: str, looks: Sequence[_Look]) -> CourseView:
+    moments = [look.load for look in looks]
     names = sorted({name for one in moments for name in one.used})
     return CourseView(
         policy=policy,
-        started=started,
-        ended=ended,
+        started=looks[-1].started,
+        ended=looks[-1].ended,
         mean_waiting=fmean(one.waiting for one in moments),
         most_waiting=max(one.waiting for one in moments),
         mean_used={name: fmean(one.used.get(name, 0.0) for one in moments) for name in names},

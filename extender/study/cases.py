@@ -26,6 +26,8 @@ from policy.systems import built, make_policy
 from policy.systems.base import Policy, draws
 
 PODS_HEED = frozenset({"patience", "horizon"})  # settings that the pod-level world has, too
+# What the pod-level world does not measure.
+UNMEASURED = frozenset({"rejected", "mean_scaling_seconds", "moves", "total_utility", "fairness", "fragmentation"})
 PLAIN = frozenset({"fifo-pod"})  # runs every replica that is asked for, or nothing is computed
 
 
@@ -80,7 +82,7 @@ def follows_seed(spec: Spec) -> bool:
 def run_one(run: Run) -> Row:
     """The measures of that run, and its jobs where asked."""
     found = result_of(run, scene(run.trace, run.seed, run.simulator))
-    row: Row = dict(measures(found))
+    row: Row = dict(measures(found, pods=run.pods))
     if run.jobs:
         row["jobs_table"] = [job_row(job) for job in found.jobs]
     return row
@@ -92,7 +94,9 @@ def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
         return simulate(trace, policy, at.settings, faults=at.faults, on_step=on_step)
-    horizon = HORIZON if math.isinf(at.settings.horizon) else at.settings.horizon
+    horizon = at.settings.horizon
+    if math.isinf(horizon):
+        horizon = HORIZON + max((job.arrival for job in trace.jobs), default=0.0)
     look = (lambda step, _: on_step(step)) if on_step is not None else None
     return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
 
@@ -108,8 +112,11 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
         raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
 
 
-def measures(result: Result) -> dict[str, float]:
-    """What is compared; times in seconds, shares of 1. Lateness only where a finished job has a target."""
+def measures(result: Result, *, pods: bool = False) -> dict[str, float]:
+    """What is compared; times in seconds, shares of 1. Lateness only where a finished job has a target.
+
+    pods: of the pod-level world, which measures less.
+    """
     found: dict[str, float] = {
         "jobs": len(result.jobs),
         "finished": result.finished,
@@ -130,12 +137,13 @@ def measures(result: Result) -> dict[str, float]:
     }
     if (late := result.mean_lateness_slots) is not None:
         found["mean_lateness_slots"] = late
-    return found | {f"utilisation_{name}": use.computing for name, use in sorted(result.use.items())}
+    found |= {f"utilisation_{name}": use.computing for name, use in sorted(result.use.items())}
+    return {name: value for name, value in found.items() if not (pods and name in UNMEASURED)}
 
 
 def measures_of(at: Scene, pods: bool) -> list[str]:
     """The names of ``measures`` of a run there, before it is run; the pod-level world tells no use by resource."""
-    plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0)))
+    plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
     if pods:
         return plain
     had = {name for node in at.trace.nodes for name, amount in node.allocatable.amounts.items() if amount} - {"pods"}

@@ -20,17 +20,23 @@ WHICH: Final = "name a journal (setting journal.folder, or simulate --journal)"
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A step whose decisions are not those that were recorded."""
+    """A step whose decisions are not those that were recorded. recorded: JSON; now: JSON, or an error in words."""
 
     line: int
     at: float
     recorded: str
     now: str
 
+    @classmethod
+    def of(cls, recorded: Step, now: str) -> Departure:
+        """From that step; one that ended with an error is told with it."""
+        was = json.dumps({"error": recorded.error}) if recorded.error else recorded.effects.decode()
+        return cls(recorded.line, recorded.at, was, now)
+
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """departures: empty where every byte is the same. stopped: the error with which the recorded process ended."""
+    """departures: empty where every byte is the same. stopped: the error with which both ended, the record and this."""
 
     steps: int
     decisions: int
@@ -52,12 +58,14 @@ class Otherwise:
 class Compared:
     """decided: steps at which a decision was asked for. differences: those at which the other policy departs.
 
-    counts: how often each does what. stopped: the error with which the recorded process ended.
+    counts: how often each does what. departures: steps at which the recording policy decides otherwise than recorded.
+    stopped: the error with which the recorded process ended.
     """
 
     decided: int
     differences: tuple[Otherwise, ...]
     counts: dict[str, Counter[str]]
+    departures: int = 0
     stopped: str = ""
 
 
@@ -70,14 +78,15 @@ def again(path: Path) -> Replayed:
         try:
             snapshot, effects = step_on(snapshot, recorded.events, beginning.policy, recorded.at)
         except Exception as error:
-            stopped = _named(error)
-            if not recorded.error:
-                departures.append(Departure(recorded.line, recorded.at, recorded.effects.decode(), stopped))
+            if _named(error) == recorded.error:
+                stopped = recorded.error
+            else:
+                departures.append(Departure.of(recorded, _named(error)))
             break
         decisions += len(effects)
         made = effects_of(effects)
         if made != recorded.effects or recorded.error:
-            departures.append(Departure(recorded.line, recorded.at, recorded.effects.decode(), made.decode()))
+            departures.append(Departure.of(recorded, made.decode()))
     return Replayed(count, decisions, tuple(departures), stopped)
 
 
@@ -88,20 +97,22 @@ def beside(path: Path, other: Policy) -> Compared:
     """
     beginning, steps = _open(path)
     asked, snapshot, found, stopped = Beside(beginning.policy, other), beginning.snapshot, list[Otherwise](), ""
+    departures = 0
     for recorded in _read(steps):
         try:
-            snapshot, _ = step_on(snapshot, recorded.events, asked, recorded.at)
+            snapshot, effects = step_on(snapshot, recorded.events, asked, recorded.at)
         except Exception as error:
             stopped = _named(error)
             if stopped != recorded.error:
                 died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
                 raise StudyError(f"{died}; choose another policy, and report this one") from error
             break
+        departures += effects_of(effects) != recorded.effects
         found += [
             Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
             for differs in asked.taken()
         ]
-    return Compared(asked.asked, tuple(found), asked.counts, stopped)
+    return Compared(asked.asked, tuple(found), asked.counts, departures, stopped)
 
 
 def _named(error: Exception) -> str:

@@ -30,7 +30,10 @@ def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
     """Ask another policy at every step, and show where it differs. Raises StudyError."""
     found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]
-    told.write({"decided": found.decided, "counts": found.counts, "steps": steps, "stopped": found.stopped})
+    told.write({
+        "decided": found.decided, "counts": found.counts, "steps": steps, "departures": found.departures,
+        "stopped": found.stopped,
+    })  # fmt: skip
     if not told.people:
         return
     to = out()
@@ -43,6 +46,11 @@ def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
         to.print(f"and {len(found.differences) - most} more; see --most")
     if found.stopped:
         to.print(f"the recorded process ended with an error, and so does the comparison: {found.stopped}")
+    if found.departures:
+        to.print(
+            f"{found.departures} steps are decided otherwise by this version than they were recorded, and - is what it "
+            f"decides: kohort replay {path} shows them"
+        )
     to.print(f"asked {found.decided} times: {policy} differs {len(found.differences)} times")
     for whose, verbs in found.counts.items():
         to.print(f"{whose}: {', '.join(f'{verb} {count}' for verb, count in sorted(verbs.items())) or 'nothing'}")

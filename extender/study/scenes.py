@@ -48,7 +48,17 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     settings = _changed(settings, dict(simulator), "--set")
     if settings.slot_seconds is None:
         settings = replace(settings, slot_seconds=found.trace.slot_seconds)
+    _check_horizon(settings.horizon, found.trace, spec)
     return replace(found, settings=settings)
+
+
+def _check_horizon(horizon: float, trace: Trace, spec: Spec) -> None:
+    """Raises StudyError where jobs would come after the end: the result would be without them."""
+    last = max((job.arrival for job in trace.jobs), default=0.0)
+    if horizon < last:
+        late = sum(1 for job in trace.jobs if job.arrival > horizon)
+        more = f"{last:g} or more, for {late} of {len(trace.jobs)} jobs come later; or a trace without them"
+        raise refuse(f"--trace {spec.text or spec.name}: sim.horizon", horizon, more)
 
 
 def stamped(spec: Spec) -> Spec:

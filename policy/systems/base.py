@@ -74,6 +74,22 @@ def next_moment(policy: Policy, now: float) -> float:
 
 
 @runtime_checkable
+class PlansAhead(Protocol):
+    """A system under which everybody may pause until a time that it has planned for."""
+
+    @property
+    def ahead_seconds(self) -> float:
+        """How far ahead it plans."""
+        ...
+
+
+def ahead_seconds(policy: object) -> float:
+    """How far ahead that system plans, or the one that decides beneath a rebalancer; 0 where it does not."""
+    deciding = getattr(policy, "base", policy)
+    return deciding.ahead_seconds if isinstance(deciding, PlansAhead) else 0.0
+
+
+@runtime_checkable
 class Prepares(Protocol):
     """A system with answers that take long the first time: they can be worked out while nothing happens."""
 

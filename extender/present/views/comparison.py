@@ -59,5 +59,6 @@ class ComparisonView(View):
     differences: tuple[DifferenceView, ...] = Field(description="The newest of them, newest first.")
     courses: dict[str, CourseView] = Field(
         description="as_recorded: what was; recorded, other: the same arrivals once more under each policy, in a "
-        "cluster where pods come and go at once. These two can be compared with one another."
+        "cluster where pods come and go at once. These two can be compared with one another. All are of the same time, "
+        "which ends before ``end`` where time did not suffice."
     )

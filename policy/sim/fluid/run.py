@@ -28,7 +28,7 @@ from policy.sim.report import Result
 from policy.sim.slots import slot_of
 from policy.sim.traces import Trace
 from policy.step import step
-from policy.systems.base import Foresees, Policy, next_moment
+from policy.systems.base import Foresees, Policy, ahead_seconds, next_moment
 
 EARLY = 1e-6  # seconds: a moment that the policy names may have been rounded up
 ROUNDS = 1000  # steps of one instant: a policy that wants more will never be content
@@ -64,6 +64,7 @@ class Run:
     ) -> None:
         self._policy, self._settings, self._on_step = policy, settings, on_step
         self._now = START
+        self._quiet_seconds = max(settings.quiet_seconds, ahead_seconds(policy))
         self._snapshot = Snapshot(rules=settings.rules)
         self._cluster = Cluster(trace)
         self._events: Engine[Do] = Engine()  # what happens by itself
@@ -106,7 +107,7 @@ class Run:
             self._settle()
         if self._done():
             return self._result(self._now)
-        stuck = self._happened + self._settings.quiet_seconds if self._events.next_time() is None else math.inf
+        stuck = self._happened + self._quiet_seconds if self._events.next_time() is None else math.inf
         return self._result(min(stop, stuck))
 
     def _done(self) -> bool:
@@ -115,7 +116,7 @@ class Run:
     def _next_time(self) -> float | None:
         """The next instant; None where for long only the clock would go on."""
         happens, looks = self._events.next_time(), self._clock.next_time()
-        if happens is None and (looks is None or looks > self._happened + self._settings.quiet_seconds):
+        if happens is None and (looks is None or looks > self._happened + self._quiet_seconds):
             return None
         return min(at for at in (happens, looks) if at is not None)
 

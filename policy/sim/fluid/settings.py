@@ -19,7 +19,8 @@ class FluidSettings:
     tick_seconds: a step is made at the latest so long after the last one.
     report_seconds: all gangs that compute report their loss and their share of work at each multiple; None: no reports.
     patience: a job that holds pods for so long without computing is ended, and counts with that time; None: never.
-    horizon: when the run ends. quiet_seconds: a run ends early when for so long nothing happened but ticks.
+    horizon: when the run ends. quiet_seconds: a run ends early when for so long nothing happened but ticks,
+    and for no shorter than the policy plans ahead.
     slot_seconds: the slot in which utility curves count a job's delay; None: the trace's own, else the policy's.
     """
 

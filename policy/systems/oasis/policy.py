@@ -99,6 +99,11 @@ class Oasis:
         at = (slot + 1) * self.slot_seconds
         return at if math.floor(at / self.slot_seconds) > slot else math.nextafter(at, math.inf)
 
+    @property
+    def ahead_seconds(self) -> float:
+        """To the end of the last slot that may be planned."""
+        return self.horizon * self.slot_seconds
+
     def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
         """What one unit of each resource costs in this slot, as the mean over the nodes."""
         book = snapshot.memory.get(MEMORY)

@@ -16,7 +16,7 @@ from policy.sim.pods import run as pods
 from policy.sim.pods.run import START
 from policy.sim.pods.service import Delays, ServiceSettings, Step
 from policy.sim.traces import Trace, node, pod_requests
-from policy.systems.base import next_moment
+from policy.systems.base import Policy, next_moment
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY, Book
@@ -93,6 +93,17 @@ def test_the_pod_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
     settings = ServiceSettings(delays=replace(Delays(), tick_seconds=LONG))
     pods.simulate(crowded(), Oasis(slot_seconds=SLOT), settings, horizon=8 * SLOT, on_step=watch)
     assert watch.beside_plan() == []
+
+
+@pytest.mark.parametrize("policy", [Oasis(slot_seconds=SLOT), Rebalanced(Oasis(slot_seconds=SLOT), SpeCon())])
+def test_a_run_does_not_end_before_the_slots_that_are_planned(policy: Policy) -> None:
+    """The first job says that it needs twenty slots, and is done in a fifth of one: nothing happens until the other's."""
+    first = replace(trains("a", 20, 1, 50.0), work_seconds=100.0)
+    trace = Trace((node("n1", 3, 32),), (first, trains("b", 2, 1, 50.0, arrival=1.0)))
+    result = fluid.simulate(trace, policy, FluidSettings(speeds=Linear(), start_seconds=0.0, quiet_seconds=SLOT))
+    assert result.finished == 2
+    assert result.jobs[1].started is not None
+    assert result.jobs[1].started > 10 * SLOT
 
 
 @pytest.mark.parametrize("slot_seconds", [600.0, 0.7, 1 / 3, 4000.1])

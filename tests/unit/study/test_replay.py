@@ -66,6 +66,10 @@ def test_a_decision_that_is_not_the_recorded_one_is_shown_with_its_line(journal:
     assert "decisions: " in result.output
     found = json.loads(kohort("replay", str(tmp_path / "changed.jsonl"), "--json", "-").output)
     assert line + 1 in [departure["line"] for departure in found["departures"]]
+    beside = kohort("replay", str(tmp_path / "changed.jsonl"), "--policy", "dragon")
+    assert " steps are decided otherwise by this version than they were recorded" in beside.output
+    told = json.loads(kohort("replay", str(tmp_path / "changed.jsonl"), "--policy", "dragon", "--json", "-").output)
+    assert told["departures"] == len(found["departures"])
 
 
 def test_another_policy_is_asked_about_the_same_state(journal: Path) -> None:
@@ -107,6 +111,31 @@ def test_a_journal_that_ends_with_an_error_is_followed_to_it_by_either_way(broke
         assert (result.exit_code, result.exception) == (0, None)
         assert "the recorded process ended with an error" in result.output
         assert "ValueError: boom" in result.output
+
+
+def test_another_error_than_the_recorded_one_is_a_departure(broken: Path) -> None:
+    broken.write_bytes(broken.read_bytes().replace(b"ValueError: boom", b"KeyError: 'a'"))
+    result = kohort("replay", str(broken))
+    assert result.exit_code == 1
+    assert """recorded {"error": "KeyError: 'a'"}, now ValueError: boom""" in result.output
+    assert "and so did the replay" not in result.output
+
+
+def test_an_error_where_none_was_recorded_is_a_departure(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policy.systems.kod2.Kod2.decide", dies)
+    result = kohort("replay", str(journal))
+    assert result.exit_code == 1
+    assert "now ValueError: boom" in result.output
+    assert "the recorded process ended" not in result.output
+    found = json.loads(kohort("replay", str(journal), "--json", "-").output)
+    assert (found["same"], found["stopped"]) == (False, "")
+
+
+def test_an_error_that_does_not_come_again_is_shown(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policy.systems.kod2.Kod2.decide", lambda *_: Decision())
+    result = kohort("replay", str(broken))
+    assert result.exit_code == 1
+    assert """recorded {"error": "ValueError: boom"}, now []""" in result.output
 
 
 def test_another_policy_that_fails_is_named(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
