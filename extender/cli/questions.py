@@ -224,8 +224,8 @@ def what_if(
     workers: Annotated[int | None, typer.Option(help="In place of a file: a job of so many workers.")] = None,
     ps: Annotated[int, typer.Option(help="With so many ps.")] = 0,
     requests: Annotated[
-        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each of its members asks for.")
-    ] = "cpu=1",
+        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each of its members asks for; default: cpu=1.")
+    ] = "",
     least: Annotated[int | None, typer.Option("--min", help="The fewest workers that are worth running.")] = None,
     most: Annotated[int | None, typer.Option("--max", help="The most workers.")] = None,
     cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If this node were cordoned.")] = None,
@@ -251,14 +251,15 @@ def what_if(
 
     if file is not None and workers is not None:
         raise CliError("-f and --workers exclude one another; give one of them", 2)
-    if workers is None and (ps or least is not None or most is not None):
-        raise CliError("--ps, --min and --max shape a job that --workers asks for; give that, too", 2)
+    if workers is None and (ps or requests or least is not None or most is not None):
+        raise CliError("--ps, --requests, --min and --max shape a job that --workers asks for; give that, too", 2)
     asks = (cordon, uncordon, remove_node, add_nodes, policy)
     if file is None and workers is None and not any(asks):
         raise CliError(NOTHING_ASKED, 2)
     if asked.namespace and file is None and workers is None:
         raise CliError("-n is the namespace of a job that is asked about; give -f or --workers, or leave it out", 2)
-    shape = {"workers": workers, "ps": ps, "requests": amounts_of(requests), "min_workers": least, "max_workers": most}
+    each = amounts_of(requests or "cpu=1")
+    shape = {"workers": workers, "ps": ps, "requests": each, "min_workers": least, "max_workers": most}
     question = {
         "job": asked.placed(manifest(file)) if file is not None else None,
         "cordon": cordon or [],

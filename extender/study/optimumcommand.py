@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from extender.study import files, show
 from extender.study.consoles import out
 from extender.study.errors import StudyError
-
-Row = dict[str, int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +21,50 @@ class Asked:
     seeds: range
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """best: the best schedule that is known, the solver's or OASiS's own; none is better than ``bound``."""
+
+    seed: int
+    best: float
+    bound: float
+    proved: bool
+    oasis: float
+    variables: int
+
+    def to_dict(self) -> dict[str, int | float | bool | None]:
+        """For a file. bound: None where the solver has none yet."""
+        bound = self.bound if math.isfinite(self.bound) else None
+        return {
+            "seed": self.seed, "optimum": self.best, "bound": bound, "proved": self.proved, "oasis": self.oasis,
+            "variables": self.variables,
+        }  # fmt: skip
+
+
 def run(asked: Asked, told: files.Told) -> None:
     """Solve, run, show."""
     rows = [_row(asked, seed) for seed in asked.seeds]
-    told.write(rows)
+    told.write([row.to_dict() for row in rows])
     if not told.people:
         return
     names = ("SEED", "OPTIMUM", "BOUND", "PROVED", "OASIS", "RATIO", "VARIABLES")
     show.table(out(), names, [_cells(row) for row in rows], 7)
-    earned = sum(row["oasis"] for row in rows)
-    if earned > 0:
-        out().print(f"optimum over OASiS, sums: {sum(row['optimum'] for row in rows) / earned:.3f}")
+    if (earned := sum(row.oasis for row in rows)) > 0:
+        ratio = sum(row.best for row in rows) / earned
+        unproved = sum(1 for row in rows if not row.proved)
+        least = f"; at least, as {unproved} of {len(rows)} are not proved: give more --seconds" if unproved else ""
+        out().print(f"optimum over OASiS, sums: {ratio:.3f}{least}")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    ratio = f"{row['optimum'] / row['oasis']:.3f}" if row["oasis"] else "-"
+def _cells(row: _Row) -> tuple[str, ...]:
+    ratio = f"{row.best / row.oasis:.3f}" if row.oasis else "-"
     return (
-        str(row["seed"]), f"{row['optimum']:.2f}", f"{row['bound']:.2f}", "yes" if row["proved"] else "no",
-        f"{row['oasis']:.2f}", ratio, str(row["variables"]),
+        str(row.seed), f"{row.best:.2f}", f"{row.bound:.2f}", "yes" if row.proved else "no", f"{row.oasis:.2f}", ratio,
+        str(row.variables),
     )  # fmt: skip
 
 
-def _row(asked: Asked, seed: int) -> Row:
+def _row(asked: Asked, seed: int) -> _Row:
     from policy.sim.optimum import TooLargeError, optimum
     from policy.sim.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
     from policy.sim.papers.oasis_world import oasis
@@ -51,11 +72,8 @@ def _row(asked: Asked, seed: int) -> Row:
 
     drawn = trace(tiny(asked.jobs, asked.servers, asked.slots), seed)
     try:
-        best = optimum(drawn, SLOT_SECONDS, asked.slots, limit=asked.seconds)
+        found = optimum(drawn, SLOT_SECONDS, asked.slots, limit=asked.seconds)
     except TooLargeError as error:
         raise StudyError(str(error)) from None
     ours = earn(drawn, oasis(asked.slots), asked.slots).utility
-    return {
-        "seed": seed, "optimum": best.utility, "bound": best.bound, "proved": best.proved, "oasis": ours,
-        "variables": best.variables,
-    }  # fmt: skip
+    return _Row(seed, max(found.utility, ours), found.bound, found.proved, ours, found.variables)

@@ -15,12 +15,14 @@ from extender.study.parameters import check
 from extender.study.specs import SEED, Spec, Value
 from policy.cluster.model import Node
 from policy.sim.traces import Trace, TraceError, node
+from policy.sim.traces.base import GPU
 from policy.sim.traces.openb import openb
 from policy.sim.traces.philly import philly
 from policy.sim.traces.pollux import pollux
 from policy.sim.traces.reading import FieldError, Line, Table, numbered
 from policy.sim.traces.reading import read as read_lines
 from policy.sim.traces.rows import nodes_of, trace_of
+from policy.sim.traces.scale import offered
 
 # The columns by which a format is known: those that no other has.
 MARKS = {
@@ -33,6 +35,8 @@ MARKS = {
 
 MORE = "values beyond the last column"
 SLOT = "slot_seconds"
+SAMPLES = frozenset({"sample", "node_sample"})  # what a seed draws
+INSIDE = ("nodes", "jobs", SLOT)  # what a JSON file may have beside one another
 
 
 def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
@@ -48,14 +52,19 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
         raise refuse(f"{path}: format", kind, ", ".join(MARKS))
     reader, read = READERS[kind]
     check(reader, spec, parameters)
+    if SEED in parameters and not SAMPLES & parameters.keys():
+        raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed beside {' or '.join(sorted(SAMPLES))}")
     told = {"seed": seed, "models": models}
     ours = {name: told[name] for name in told.keys() & signature(reader).parameters.keys()}
     try:
-        return read(rows, path, **(ours | parameters))
+        found = read(rows, path, **(ours | parameters))
     except TraceError as error:
         raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None
     except (TypeError, ValueError) as error:
         raise StudyError(f"{spec.text or spec.name}: {_said(error)}; see docs/simulator.md") from None
+    if parameters.get("load") is not None and not offered(found, GPU):
+        raise refuse(f"{path}: load", parameters["load"], "none: the jobs come at one moment, or ask for no GPU")
+    return found
 
 
 def files_of(spec: Spec) -> list[Path]:
@@ -77,7 +86,7 @@ def files_of(spec: Spec) -> list[Path]:
 def seeded(spec: Spec) -> bool:
     """Whether another seed of the study draws another trace from the file."""
     given = dict(spec.parameters)
-    return SEED not in given and any(name in given for name in ("sample", "node_sample"))
+    return SEED not in given and not SAMPLES.isdisjoint(given)
 
 
 def _kohort(
@@ -176,7 +185,11 @@ def _whole(line: Line) -> tuple[str, Mapping[str, object]]:
 
 def _json_rows(path: Path) -> Table:
     inside = _json(path)
-    return _objects(path, inside["jobs"] if isinstance(inside, dict) and "jobs" in inside else inside)
+    if not isinstance(inside, dict) or "jobs" not in inside:
+        return _objects(path, inside)
+    if other := sorted(inside.keys() - INSIDE):
+        raise refuse(f"{path}: key", other[0], ", ".join(INSIDE))
+    return _objects(path, inside["jobs"])
 
 
 def _objects(path: Path, found: object, name: str = "") -> Table:

@@ -56,7 +56,8 @@ class JobSpec:
 
     work_seconds: how long one worker beside its ps would take. contention: ``a`` of the speed model.
     arrival: seconds after the start of the trace. restarts: a failed pod is replaced; else it fails the job.
-    model: which curve of the speed model is its own. decay: ``k`` of its loss exp(-k p), p the share of work done.
+    model: which curve of the speed model is its own. local_batch: samples a worker takes in a step, where that is
+    measured; None: not said. decay: ``k`` of its loss exp(-k p), p the share of work done.
     kind: one that does not end has workers only. manifest: an opaque original, handed back as it came.
     """
 
@@ -73,6 +74,7 @@ class JobSpec:
     restarts: bool = True
     utility: float = 1.0
     model: str = ""
+    local_batch: float | None = None
     decay: float = 5.2
     training: Training | None = None
     migratable: bool = False

@@ -99,12 +99,12 @@ class KubeflowSpread:
     """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
 
     ``backfill``: the first job that fits is started, as DRAGON's code does; else nobody passes the oldest one.
-    ``seed``: kube-scheduler draws among equal nodes; 0: the first by name. ``order``: which nodes are equal;
+    ``seed``: kube-scheduler draws among equal nodes; below 0: the first by name. ``order``: which nodes are equal;
     ``chance``: all, as nearly all were to kube-schedulers with whole-numbered scores; ``turn``: each has its turn.
     """
 
     backfill: bool = True
-    seed: int = 0
+    seed: int = -1
     order: Order = Order.APART
 
     @property
@@ -142,7 +142,7 @@ class KubeflowSpread:
         return replace(found, actions=(*found.actions, *remember))
 
     def _spread(self, room: Room, ask: Ask, job: Job) -> dict[Slot, str] | None:
-        return spread(room, ask, f"{self.seed}/{job.uid}" if self.seed else "", self.order)
+        return spread(room, ask, f"{self.seed}/{job.uid}" if self.seed >= 0 else "", self.order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class Flow:
         self._settings, self._engine, self._finished = settings, engine, finished
         self.works: dict[str, Work] = {}
         self.changed: set[str] = set()
+        self._moving: set[str] = set()
         self._computing: dict[str, Running] = {}
 
     def enter(self, uid: str, spec: JobSpec, now: float) -> None:
@@ -78,11 +79,16 @@ class Flow:
     def leave(self, uid: str, now: float) -> Work:
         """The job has ended, however it did."""
         work = self.works.pop(uid)
+        self._moving.discard(uid)
         work.advance(now)
         self._engine.cancel(work.ticket)
         self._computing.pop(uid, None)
         self.changed.add(uid)
         return work
+
+    def move(self, uid: str) -> None:
+        """The job is being migrated: that all of its members are others next is no loss of them."""
+        self._moving.add(uid)
 
     def lay_out(self, uid: str, running: Running | None, members: frozenset[str], now: float) -> None:
         """The gang is now placed so, with these pods; None: it cannot compute. A change of what is up costs a pause."""
@@ -102,7 +108,8 @@ class Flow:
     def _change(self, uid: str, work: Work, before: frozenset[str], now: float) -> None:
         """A gang that is up has grown, shrunk, moved, or had members replaced, which start anew."""
         kept, settings = before & work.members, self._settings
-        if not kept:
+        if not kept and uid in self._moving:
+            self._moving.discard(uid)
             self._do(uid, work, Doing.SCALING, now, settings.migrate_seconds)
         elif kept == before:
             self._do(uid, work, Doing.SCALING, now, settings.grow_seconds)

@@ -248,6 +248,7 @@ class Run:
                 return uid
             case Migrate(job_uid=uid):
                 self._meter.moved(uid)
+                self._flow.move(uid)
                 return uid
             case Released(job_uid=uid):
                 return uid

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
@@ -62,10 +62,9 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Rates from step times; a job's ``model`` names its table, ``batches`` its local batch (else the middle one)."""
+    """Rates from step times; a job's ``model`` names its table, and counts at its local batch, else the middle one."""
 
     tables: Mapping[str, StepTimes]
-    batches: Mapping[str, float] = field(default_factory=dict)
     coupled: bool = False
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
@@ -77,7 +76,7 @@ class Measured:
         table = self.tables.get(gang.spec.model)
         if table is None:
             raise ValueError(f"model is {gang.spec.model!r}, must be one of {', '.join(sorted(self.tables))}")
-        batch = self.batches.get(gang.spec.model, table.middle_batch)
+        batch = gang.spec.local_batch or table.middle_batch
         placement = tuple(sorted(Counter(gang.workers).values(), reverse=True))
         return len(gang.workers) * table.step((1,), batch) / table.step(placement, batch)
 

@@ -21,27 +21,30 @@ def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
     found = list(jobs)
     if not found:
         raise TraceError(["there is no job; allowed: one row or more"])
-    faults = [*_twice([node.name for node in nodes], "nodes"), *_repeated(found), *_too_large(nodes, found)]
+    faults = [*_repeated([(where, job.name) for where, job in found], "name", "job"), *_too_large(nodes, found)]
     if faults:
         raise TraceError(faults)
     return Trace(tuple(nodes), tuple(sorted((job for _, job in found), key=lambda job: (job.arrival, job.name))))
 
 
-def _twice(names: Sequence[str], what: str) -> list[str]:
-    seen: set[str] = set()
-    again = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
-    return [f"{what}: name: {name!r} is not allowed; allowed: a name that no other one has" for name in again]
+def checked_nodes(nodes: Iterable[tuple[str, Node]], column: str) -> tuple[Node, ...]:
+    """The nodes, each where it is written. column: of their names. Raises TraceError for one that is there twice."""
+    found = list(nodes)
+    if faults := _repeated([(where, node.name) for where, node in found], column, "node"):
+        raise TraceError(faults)
+    return tuple(node for _, node in found)
 
 
-def _repeated(jobs: Sequence[Placed]) -> list[str]:
+def _repeated(names: Iterable[tuple[str, str]], column: str, what: str) -> list[str]:
+    """Names, each where it is written."""
     first: dict[str, str] = {}
     faults = []
-    for where, job in jobs:
-        if job.name in first:
-            allowed = f"a name that no other job has ({first[job.name]} has it)"
-            faults.append(str(FieldError(where, "name", job.name, allowed)))
+    for where, name in names:
+        if name in first:
+            allowed = f"a name that no other {what} has ({first[name]} has it)"
+            faults.append(str(FieldError(where, column, name, allowed)))
         else:
-            first[job.name] = where
+            first[name] = where
     return faults
 
 

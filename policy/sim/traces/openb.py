@@ -11,7 +11,7 @@ from policy.cluster.model import WORKER, Constraints, Node, Requirement, Role, T
 from policy.cluster.resources import Resources
 from policy.sim.objects import JobSpec
 from policy.sim.traces.base import GPU, PODS_PER_NODE, Trace
-from policy.sim.traces.checks import checked
+from policy.sim.traces.checks import checked, checked_nodes
 from policy.sim.traces.reading import FieldError, Line, Table, read
 from policy.sim.traces.scale import sampled, to_load
 
@@ -34,7 +34,8 @@ def openb(
     sample, node_sample: so many of each, drawn with the seed. stretch: GPU pods may have so many workers (the trace
     knows only one). Raises TraceError, ValueError.
     """
-    cluster = read(sampled(nodes, node_sample, seed), _node)
+    chosen = sampled(nodes, node_sample, seed, "node_sample")
+    cluster = checked_nodes(read(chosen, lambda line: (line.where, _node(line))), "sn")
     jobs = read(sampled(pods, sample, seed), lambda line: (line.where, _job(line, stretch)))
     return to_load(checked(cluster, jobs), load, GPU)
 

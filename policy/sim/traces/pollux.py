@@ -54,8 +54,7 @@ def pollux(
 def _job(line: Line, known: Mapping[str, Application]) -> JobSpec:
     model = line.text("application")
     application = line.choice("application", known)
-    line.count("batch_size", least=1)  # the authors' systems tune it; ours do not
-    workers = line.count("num_replicas", least=1)
+    batch, workers = line.count("batch_size", least=1), line.count("num_replicas", least=1)
     least, most = elastic(workers)
     return JobSpec(
         name=line.text("name"),
@@ -66,4 +65,5 @@ def _job(line: Line, known: Mapping[str, Application]) -> JobSpec:
         contention=application.contention,
         arrival=line.number("time"),
         model=model,
+        local_batch=batch / workers,  # the authors' systems tune it; here it stays, whatever the workers
     )

@@ -12,7 +12,7 @@ from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Goal, Training, Utility
 from policy.sim.objects import CleanPods, JobSpec
 from policy.sim.traces.base import GPU, PODS_PER_NODE, Trace
-from policy.sim.traces.checks import checked
+from policy.sim.traces.checks import checked, checked_nodes
 from policy.sim.traces.reading import FieldError, Line, Table, TraceError, read
 
 REQUIRED = (
@@ -26,8 +26,8 @@ TRAINING = (
 )  # fmt: skip
 WORKER_SELECTOR, PS_SELECTOR = SELECTORS = ("worker_node_selector", "ps_node_selector")
 OPTIONAL = (
-    "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model", "decay",
-    "migratable", "ps_elastic", *SELECTORS, *TRAINING,
+    "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
+    "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
 NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods", "gbps", "labels")
 
@@ -58,6 +58,7 @@ def _row(job: JobSpec) -> dict[str, object]:
         "clean_pods": job.clean_pods.value,
         "utility": job.utility,
         "model": job.model,
+        **({} if job.local_batch is None else {"local_batch": job.local_batch}),
         "decay": job.decay,
         "migratable": job.migratable,
         "ps_elastic": job.ps_elastic,
@@ -107,7 +108,7 @@ def jobs_of(table: Table) -> tuple[JobSpec, ...]:
 
 def nodes_of(table: Table) -> tuple[Node, ...]:
     """The nodes of such rows. Raises TraceError."""
-    return tuple(read(table, _node))
+    return checked_nodes(read(table, lambda line: (line.where, _node(line))), "name")
 
 
 def _node(line: Line) -> Node:
@@ -145,6 +146,7 @@ def _job(line: Line, models: Collection[str] | None) -> JobSpec:
         clean_pods=line.member("clean_pods", CleanPods) if line.has("clean_pods") else blank.clean_pods,
         utility=line.number("utility", above=0) if line.has("utility") else blank.utility,
         model=_model(line, models),
+        local_batch=line.number("local_batch", above=0) if line.has("local_batch") else None,
         decay=line.number("decay") if line.has("decay") else blank.decay,
         training=_training(line) if any(line.has(name) for name in TRAINING) else None,
         migratable=line.truth("migratable") if line.has("migratable") else blank.migratable,

@@ -15,12 +15,15 @@ from policy.sim.traces.base import Trace
 T = TypeVar("T")
 
 
-def sampled(rows: Sequence[T], count: int | None, seed: int) -> list[T]:
-    """So many of them in their order, each as likely; all without a count. Raises ValueError where there are fewer."""
+def sampled(rows: Sequence[T], count: int | None, seed: int, name: str = "sample") -> list[T]:
+    """So many of them in their order, each as likely; all without a count. Raises ValueError where there are fewer.
+
+    name: of the parameter that the count was given by.
+    """
     if count is None:
         return list(rows)
     if not 1 <= count <= len(rows):
-        raise ValueError(f"sample: {count} is not allowed; allowed: 1 to {len(rows)}, the rows that there are")
+        raise ValueError(f"{name}: {count} is not allowed; allowed: 1 to {len(rows)}, the rows that there are")
     chosen = sorted(random.Random(seed).sample(range(len(rows)), count))
     return [rows[index] for index in chosen]
 

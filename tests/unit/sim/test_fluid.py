@@ -121,6 +121,16 @@ def test_an_evicted_ps_is_replaced_and_the_job_starts_again() -> None:
     assert evicted.jct_seconds == pytest.approx(only(run(trace, settings)).jct_seconds + 5.0)
 
 
+def test_a_gang_that_loses_all_its_pods_at_once_starts_again_too() -> None:
+    """They have places elsewhere in the same instant; that is no migration, which is planned and here costs nothing."""
+    trace, settings = cluster(fixed("a", 1, ps=0, work=600.0), nodes=2), FluidSettings(start_seconds=5.0)
+    undisturbed = only(run(trace, settings)).jct_seconds
+    for fault in (faults.PodEvicted("a", Slot(WORKER, 0)), faults.NodeLost("n1")):
+        lost = only(run(trace, settings, befalls=[(60.0, fault)]))
+        assert lost.jct_seconds == pytest.approx(undisturbed + 5.0)
+        assert lost.scaling_seconds == 0.0
+
+
 def test_a_cordoned_node_keeps_what_it_has_and_gets_nothing_new() -> None:
     jobs = fixed("a", 4, work=600.0), fixed("b", 4, work=60.0, arrival=30.0)
     a, b = run(cluster(*jobs, nodes=1, cores=12), befalls=[(20.0, faults.NodeCordoned("n1"))]).jobs

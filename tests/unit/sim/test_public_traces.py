@@ -119,6 +119,7 @@ def test_pollux_jobs_have_the_applications_work_and_speed() -> None:
     cifar, bert = trace.jobs
     assert (cifar.min_workers, cifar.workers, cifar.max_workers) == (4, 8, 16)
     assert (bert.min_workers, bert.workers, bert.max_workers) == (1, 3, 6)
+    assert (cifar.local_batch, bert.local_batch) == (256, 128)
     assert training_rate(["n"] * 4, (), cifar.contention) == pytest.approx(3.56, abs=0.01)  # what Pollux measured
 
 

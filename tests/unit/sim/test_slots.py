@@ -97,7 +97,7 @@ def test_the_pod_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
 
 @pytest.mark.parametrize("policy", [Oasis(slot_seconds=SLOT), Rebalanced(Oasis(slot_seconds=SLOT), SpeCon())])
 def test_a_run_does_not_end_before_the_slots_that_are_planned(policy: Policy) -> None:
-    """The first job says that it needs twenty slots, and is done in a fifth of one: nothing happens until the other's."""
+    """The first job says that it needs twenty slots, and is done in a fifth of one: nothing happens until they end."""
     first = replace(trains("a", 20, 1, 50.0), work_seconds=100.0)
     trace = Trace((node("n1", 3, 32),), (first, trains("b", 2, 1, 50.0, arrival=1.0)))
     result = fluid.simulate(trace, policy, FluidSettings(speeds=Linear(), start_seconds=0.0, quiet_seconds=SLOT))

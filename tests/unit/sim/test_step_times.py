@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,22 @@ def table(rows: list[tuple[str, float, float]] | None = None) -> StepTimes:
 
 
 def rate(*nodes: str, batch: float = 20.0) -> float:
-    speeds = Measured({"m": table()}, {"m": batch})
-    return speeds.rates({"j": Running(spec(model="m"), nodes, ())}, {})["j"]
+    job = replace(spec(model="m"), local_batch=batch)
+    return Measured({"m": table()}).rates({"j": Running(job, nodes, ())}, {})["j"]
 
 
 def test_a_measured_placement_is_as_measured() -> None:
     assert rate("a") == 1.0
     assert rate("a", "a") == pytest.approx(2 * 1.5 / 1.6)
     assert rate("a", "b") == pytest.approx(2 * 1.5 / 3.0)
+
+
+def test_a_job_is_read_off_at_its_own_batch() -> None:
+    rows = [("1", 10, 1.0), ("1", 20, 1.5), ("2", 10, 2.0), ("2", 20, 1.6)]
+    table_of = Measured({"m": table(rows)})
+    jobs = {f"{batch}": Running(replace(spec(model="m"), local_batch=batch), ("a", "a"), ()) for batch in (10, 15, 20)}
+    found = table_of.rates(jobs, {})
+    assert found == pytest.approx({"10": 2 * 1.0 / 2.0, "15": 2 * 1.25 / 1.8, "20": 2 * 1.5 / 1.6})
 
 
 def test_placements_that_differ_in_order_are_averaged() -> None:

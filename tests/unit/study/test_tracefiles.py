@@ -142,6 +142,8 @@ WRONG = {
     "philly, sample": (PHILLY, ",sample=x", "sample: 'x' is not allowed; allowed: a whole number of at least 1"),
     "pollux, nodes": (WORKLOAD, ",nodes=0", "nodes: 0 is not allowed; allowed: a whole number of at least 1"),
     "openb, stretch": (PODS, ",stretch=0", "stretch: 0 is not allowed; allowed: a whole number of at least 1"),
+    "pollux, one moment": (WORKLOAD, ",load=0.5", "jobs.csv: load: 0.5 is not allowed; allowed: none: the jobs come"),
+    "philly, a seed of nothing": (PHILLY, ",seed=3", "jobs.csv: seed: 3 is not allowed; allowed: a seed beside"),
     "a parameter's value": (PHILLY, ",load=0", "load: 0 is not allowed; allowed: a number above 0"),
 }
 
@@ -153,12 +155,22 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, paramet
     assert said in str(error.value)
 
 
+def test_what_is_wrong_with_openbs_nodes_is_said_of_them(tmp_path: Path) -> None:
+    nodes = "sn,cpu_milli,memory_mib,gpu,model\na,9000,999,1,\na,9000,999,1,\n"
+    (tmp_path / "nodes.csv").write_text(nodes)
+    with pytest.raises(StudyError, match=r"nodes.csv, line 3: sn: 'a' is not allowed"):
+        read(tmp_path, PODS)
+    with pytest.raises(StudyError, match="node_sample: 9 is not allowed; allowed: 1 to 2"):
+        read(tmp_path, PODS, ",node_sample=9")
+
+
 def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
     for text, said in (
         ("{", "Expecting"),
         ("3", "t.json: 3 is not allowed"),
         ('{"jobs": 3}', "a list of objects"),
         ('{"jobs": [{}, 7]}', "t.json, row 2: 7 is not allowed; allowed: an object"),
+        ('{"jobs": [], "slot_second": 60}', "key: 'slot_second' is not allowed; allowed: nodes, jobs, slot_seconds"),
         ('[{"name": "a", "name": "b"}]', "a key stands twice in one object: 'name'"),
     ):
         with pytest.raises(StudyError, match=said):
