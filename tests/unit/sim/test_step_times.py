@@ -47,7 +47,7 @@ def test_a_measured_placement_is_as_measured() -> None:
 
 
 def test_a_job_is_read_off_at_its_own_batch() -> None:
-    rows = [("1", 10, 1.0), ("1", 20, 1.5), ("2", 10, 2.0), ("2", 20, 1.6)]
+    rows = [("1", 10.0, 1.0), ("1", 20.0, 1.5), ("2", 10.0, 2.0), ("2", 20.0, 1.6)]
     table_of = Measured({"m": table(rows)})
     jobs = {f"{batch}": Running(replace(spec(model="m"), local_batch=batch), ("a", "a"), ()) for batch in (10, 15, 20)}
     found = table_of.rates(jobs, {})
