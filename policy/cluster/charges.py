@@ -6,7 +6,7 @@ from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.index import Facts
 from policy.cluster.model import Job, Phase, Pod, Slot
 from policy.cluster.resources import Resources
-from policy.cluster.snapshot import Charge, demand
+from policy.cluster.snapshot import Charge, demand, is_over
 
 NO_CHARGE: Charge = {}
 
@@ -36,8 +36,7 @@ def _slots_charge(facts: Facts, job: Job, gang: Gang) -> dict[object, tuple[str,
     for slot, node in gang.nodes.items():
         uid = members.get(slot)
         pod = pods[uid] if uid is not None else None
-        over = pod is None and slot in job.over
-        if not (over or _takes_itself(pod, node) or (slot, node) in handed_on):
+        if not (is_over(job, slot, pod) or _takes_itself(pod, node) or (slot, node) in handed_on):
             charge[slot] = (node, demand(job, slot, pod))
     return charge
 

@@ -93,8 +93,8 @@ NOWHERE = Capacity({}, {}, {})
 class Index:
     """Job uids in order, by what is to be done about them; a job may be under several.
 
-    waiting: in the queue. admitted: have been given room. growing: admitted, elastic and below their maximum;
-    yielding: admitted, elastic and above their minimum.
+    waiting: in the queue. admitted: have been given room. growing: admitted, elastic, below their maximum and
+    not ending; yielding: admitted, elastic and above their minimum.
     lacking: admitted, with a member that has no node that can be used. repairing: in that state.
     freeing: their plans wait for pods to go. held: have binds at the barrier.
     leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.

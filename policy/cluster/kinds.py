@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Node, Pod, queued, releasing
+from policy.cluster.model import WORKER, Job, Node, Phase, Pod, queued, releasing
 
 
 class Case(NamedTuple):
@@ -60,9 +60,10 @@ def heads(case: Case) -> Iterator[str]:
         yield "waiting"
     if job is not None and gang.state in ADMITTED:
         yield "admitted"
-        if job.elastic and gang.workers < job.max_workers:
+        ends = _ends(job, case.pods)
+        if job.elastic and gang.workers < job.max_workers and not ends:
             yield "growing"
-        if job.elastic and gang.workers > job.min_workers:
+        if job.elastic and gang.workers > job.min_workers and not (ends and job.keeps_ended):
             yield "yielding"
         if gang.whole and queued(job) and _lacks(job, gang, case.nodes):
             yield "lacking"
@@ -78,6 +79,19 @@ def heads(case: Case) -> Iterator[str]:
         yield "keeping"
     if _unsettled(case):
         yield "unsettled"
+
+
+def _ends(job: Job, pods: list[Pod]) -> bool:
+    """Whether workers are done already: another one would come too late.
+
+    Where each of them has work of its own (``keeps_ended``: batch/v1 and what is made of it), one that is taken now
+    would leave its part undone, and the job would count as complete.
+    """
+    return bool(job.over) or any(pod.phase is Phase.SUCCEEDED and _is_worker(pod) for pod in pods)
+
+
+def _is_worker(pod: Pod) -> bool:
+    return pod.slot is not None and pod.slot.role == WORKER
 
 
 def _lacks(job: Job, gang: Gang, nodes: Mapping[str, Node]) -> bool:

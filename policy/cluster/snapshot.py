@@ -6,6 +6,7 @@ one, or ``volatile``, and then why losing it is harmless. A test holds a live an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,14 +170,19 @@ def utility_of(snapshot: Snapshot, job: Job) -> float:
 
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
     """Which of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
-    pods = snapshot.pods
-    living = [slot.role for slot, uid in snapshot.members.get(job.uid, {}).items() if _living(pods[uid])]
-    living += [slot.role for slot in job.over if slot not in snapshot.members.get(job.uid, {})]
+    pods, members = snapshot.pods, snapshot.members.get(job.uid, {})
+    there = {slot for slot, uid in members.items() if _living(pods[uid])}
+    there |= {slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot))}
     wanted = {role.name: role.replicas for role in job.rigid} | ({WORKER: job.min_workers} if job.worker else {})
     servers = snapshot.gang(job.uid).ps
     wanted |= {PS: servers} if servers is not None else {}
-    there = {name: living.count(name) for name in wanted}
-    return ", ".join(f"{name} {there[name]} of {least}" for name, least in wanted.items() if there[name] < least)
+    living = Counter(slot.role for slot in there)
+    return ", ".join(f"{name} {living[name]} of {least}" for name, least in wanted.items() if living[name] < least)
+
+
+def is_over(job: Job, slot: Slot, pod: Pod | None) -> bool:
+    """Whether nobody will come for the slot again: its controller has said so, and what is left there has ended."""
+    return slot in job.over and (pod is None or pod.ended)
 
 
 def _living(pod: Pod) -> bool:

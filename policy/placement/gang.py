@@ -18,7 +18,7 @@ from operator import itemgetter
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Slot, worker_slots
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources, total
-from policy.cluster.snapshot import Snapshot, demand
+from policy.cluster.snapshot import Snapshot, demand, is_over
 from policy.cluster.words import in_words
 from policy.placement.fit import accepts
 from policy.placement.room import Alike, Room, idlest
@@ -111,7 +111,7 @@ def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, wor
 def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
     """Members that have succeeded, and those for which no pod will come again."""
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
-    over = (slot for slot in job.over if slot not in members)
+    over = (slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot)))
     return frozenset((*over, *(slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED)))
 
 

@@ -12,7 +12,7 @@ from policy.cluster.gang import Gang
 from policy.cluster.kinds import leaves
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Phase, Slot, worker_slots
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Snapshot, demand
+from policy.cluster.snapshot import Snapshot, demand, is_over
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, barred, takes_all, worker_demand
 from policy.placement.room import Room, idlest
@@ -49,7 +49,7 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
     for slot in reversed(worker_slots(gang.workers)[job.min_workers :]):
         pod = pods.get(members.get(slot, ""))
         if pod is None or not pod.holds_room:
-            gone = pod.phase is Phase.SUCCEEDED if pod is not None else slot in job.over
+            gone = is_over(job, slot, pod) or (pod is not None and pod.phase is Phase.SUCCEEDED)
             yield Shed(gang.nodes.get(slot, ""), NOTHING if gone else demand(job, slot, pod))
         else:
             yield Shed(pod.node, pod.requests, pod.uid)

@@ -12,6 +12,7 @@ from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, STATEFULSETS,
 from extender.kube.groups import COSCHEDULING
 from extender.kube.translate import Translator
 from policy.cluster.actions import Bind, Edited
+from policy.cluster.charges import planned_charge
 from policy.cluster.events import BindDone, BindHeld, Event, Synced, Tick
 from policy.cluster.gang import State
 from policy.cluster.orders import Desired
@@ -171,6 +172,24 @@ def test_an_index_for_which_no_pod_comes_again_is_lacked_by_nobody(status: Json)
     cluster.see(PODS, again)
     cluster.start(again)
     assert cluster.state(JOB) is State.RUNNING, "it starts with the one that is left"
+
+
+def test_an_index_that_failed_for_good_is_not_waited_for_beside_its_failed_pod() -> None:
+    """The Job controller keeps that pod, also while the job is suspended."""
+    cluster, made, pods = running_job(4)
+    cluster.end(pods[2], "Failed")
+    made["status"] = {"failedIndexes": "2"}
+    cluster.see(BATCHJOBS, made)
+    assert planned_charge(cluster.snapshot, JOB) == {}
+    made["spec"]["suspend"] = True
+    cluster.see(BATCHJOBS, made)
+    cluster.lose(PODS, *(one for one in pods if one is not pods[2]))
+    made["spec"]["suspend"] = False
+    cluster.see(BATCHJOBS, made)
+    again = [indexed(index, "zzzzz") for index in (0, 1, 3)]
+    cluster.see(PODS, *again)
+    cluster.start(*again)
+    assert cluster.state(JOB) is State.RUNNING
 
 
 @pytest.mark.parametrize(("owner", "suspends"), [(CRON_JOB, True), (TRAIN_JOB, False)], ids=["CronJob", "TrainJob"])
