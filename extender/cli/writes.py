@@ -162,13 +162,17 @@ def suspension(found: Found, *, on: bool) -> Change:
             f"jobs of kind {kind.kind} cannot be suspended; delete {found.key}, or take all of its replicas away with "
             "kubectl scale"
         )
-    if not on and RELEASED in part(part(found.item, "metadata"), "annotations"):
+    ours = RELEASED in part(part(found.item, "metadata"), "annotations")
+    if not on and ours:
         raise CliError(
             f"{found.key} is suspended by Kohort itself, until the pods of its released gang are gone; it goes on by "
             f"itself. `kohort explain {found.key}` tells more"
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
+    if on and ours:  # without the mark it is the user's, and nobody lets the job go on
+        written = _written(found, kind.suspended_by, "by Kohort", on)
+        return written, {**kind.suspend_patch(on), "metadata": {"annotations": {RELEASED: None}}}
     written = _written(found, kind.suspended_by, before, on)
     return written, None if before == on else kind.suspend_patch(on)
 

@@ -268,7 +268,7 @@ async def test_no_page_is_asked_for_before_the_last_one_is_taken() -> None:
 
 async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> None:
     missing: Script = [ClusterError(404, "NotFound")]
-    run = Run([missing, missing, [([pod("j", 1)], "3")]], [], TFJOBS)
+    run = Run([missing, missing, [([pod("j", 1)], "3")]], [], TFJOBS, optional=True)
     await run.until_stopped()
     assert run.told == [("end", [], ""), ("page", [event("ADDED", pod("j", 1))], "3"), ("end", [], "3")]
     assert (run.reflector.synced, run.reflector.restarts, run.reflector.last_error) == (True, 0, "")
@@ -277,8 +277,17 @@ async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> No
 
 async def test_a_resource_that_is_removed_empties() -> None:
     missing: Script = [ClusterError(404, "NotFound")]
-    run = await Run([[([pod("j", 1)], "3")], missing], [missing], TFJOBS).until_stopped()
+    run = await Run([[([pod("j", 1)], "3")], missing], [missing], TFJOBS, optional=True).until_stopped()
     assert run.told[2:] == [("end", [gone("j")], "")]
+
+
+async def test_pods_are_not_gone_because_somebody_does_not_find_their_api() -> None:
+    """A load balancer without a backend, say: all that is known stays, and we ask again."""
+    missing: Script = [ClusterError(404, "NotFound")]
+    run = await Run([[([pod("a", 1)], "3")], missing, [([pod("a", 1)], "4")]], [missing]).until_stopped()
+    assert [item for kind, events, _ in run.told for item in events if item["type"] == "DELETED"] == []
+    assert run.told[-1] == ("end", [], "4")
+    assert run.reflector.restarts == 2
 
 
 async def test_not_synced_before_the_first_list_or_while_it_is_forbidden() -> None:
@@ -371,8 +380,8 @@ async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> 
 async def test_what_does_not_exist_is_read_and_what_may_not_be_read_is_left_out() -> None:
     """Nobody waits for a list of it."""
     missing: Script = [ClusterError(404, "NotFound")]
-    for scripts, optional in (([missing], False), ([FORBIDDEN] * 20, True)):
-        run = Run(scripts, [], TFJOBS, optional=optional)
+    for scripts in ([missing], [FORBIDDEN] * 20):
+        run = Run(scripts, [], TFJOBS, optional=True)
         run.reflector.refresh()
         fresh: list[bool] = []
         await run.until_stopped(lambda batch, run=run, fresh=fresh: fresh.append(run.reflector.fresh))  # type: ignore[misc]

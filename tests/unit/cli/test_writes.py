@@ -45,6 +45,17 @@ def test_suspend_and_resume(by_kubeconfig: Run, server: Server) -> None:
     ]
 
 
+def test_a_suspension_that_is_kohorts_becomes_the_users(by_kubeconfig: Run, server: Server) -> None:
+    """Without our mark nobody lets the job go on when the pods of its released gang are gone."""
+    server.job["metadata"]["annotations"]["kohort.dev/released"] = "true"
+    server.job["spec"]["runPolicy"] = {"suspend": True}
+    found = by_kubeconfig("suspend", "mnist")
+    assert found.stdout.startswith('TFJob team/mnist: spec.runPolicy.suspend "by Kohort" -> true'), found.output
+    (change,) = written(server)
+    assert change["spec"] == {"runPolicy": {"suspend": True}}
+    assert change["metadata"] == {**UNCHANGED, "annotations": {"kohort.dev/released": None}}
+
+
 SUSPENDED: dict[str, Any] = {
     **{kind: {"runPolicy": {"suspend": True}} for kind in ("TFJob", "PyTorchJob", "MPIJob")},
     **{kind: {"suspend": True} for kind in ("Job", "JobSet")},
