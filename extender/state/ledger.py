@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from extender.clock import Clock
 from extender.state.journal import Journal
+from extender.state.record import named
 from policy.answers.inputs import inputs_of
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, PolicyChanged, Tick
@@ -81,9 +82,9 @@ class Ledger:
 
     def obey(self, policy: Policy) -> None:
         """Decide by another policy, or by other parameters, from now on, and at once; what has been decided stands."""
-        changed = policy.name != self.policy.name
+        before, after = (one.name.split("+") for one in (self.policy, policy))
         self.policy = policy
-        self.step(PolicyChanged() if changed else Tick())
+        self.step(PolicyChanged(tuple(name for name in after if name in before)) if before != after else Tick())
 
     @property
     def dirty(self) -> bool:
@@ -147,7 +148,7 @@ class Ledger:
             self.snapshot, effects = step(self.snapshot, batch, self.policy, now)
         except Exception as error:
             self._failure = error
-            self._write_down(now, batch, (), repr(error))
+            self._write_down(now, batch, (), named(error))
             self._wake()
             raise
         self.took, self._stepped_at = self.clock.monotonic() - began, now

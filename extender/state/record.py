@@ -67,6 +67,11 @@ class Beginning:
     snapshot: Snapshot
 
 
+def named(error: Exception) -> str:
+    """The error that a process died of, as a line has it."""
+    return f"{type(error).__name__}: {error}"
+
+
 def head(policy: Policy, snapshot: Snapshot) -> bytes:
     """The first line of a file. Raises CodecError for a policy or a memory that is not made of policy's values."""
     facts = {name: list(getattr(snapshot, name).items()) for name in FACTS}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from extender.state.record import Beginning, RecordError, Step, effects_of, read
+from extender.state.record import Beginning, RecordError, Step, effects_of, named, read
 from extender.study.errors import StudyError
 from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
@@ -78,10 +78,10 @@ def again(path: Path) -> Replayed:
         try:
             snapshot, effects = step_on(snapshot, recorded.events, beginning.policy, recorded.at)
         except Exception as error:
-            if _named(error) == recorded.error:
+            if named(error) == recorded.error:
                 stopped = recorded.error
             else:
-                departures.append(Departure.of(recorded, _named(error)))
+                departures.append(Departure.of(recorded, named(error)))
             break
         decisions += len(effects)
         made = effects_of(effects)
@@ -102,7 +102,7 @@ def beside(path: Path, other: Policy) -> Compared:
         try:
             snapshot, effects = step_on(snapshot, recorded.events, asked, recorded.at)
         except Exception as error:
-            stopped = _named(error)
+            stopped = named(error)
             if stopped != recorded.error:
                 died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
                 raise StudyError(f"{died}; choose another policy, and report this one") from error
@@ -113,11 +113,6 @@ def beside(path: Path, other: Policy) -> Compared:
             for differs in asked.taken()
         ]
     return Compared(asked.asked, tuple(found), asked.counts, departures, stopped)
-
-
-def _named(error: Exception) -> str:
-    """As the journal has it."""
-    return f"{type(error).__name__}: {error}"
 
 
 def _words(actions: Iterable[Told]) -> tuple[str, ...]:

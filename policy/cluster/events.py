@@ -66,7 +66,12 @@ class Led:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChanged:
-    """Another policy decides from now on. What was remembered is forgotten: the other one would find it out of date."""
+    """Another policy decides from now on. What was remembered is forgotten: the other one would find it out of date.
+
+    stays: systems of the old policy that are part of the new one (``oasis`` of ``oasis+specon``), which forget nothing.
+    """
+
+    stays: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

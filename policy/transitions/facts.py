@@ -52,9 +52,11 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             draft.touch_all()
         case events.Led(leading):
             return lead(draft, leading, now)
-        case events.PolicyChanged():
-            draft.set("memory", {})
-            draft.set("texts", {})
+        case events.PolicyChanged(stays):
+            kept = {key: value for key, value in draft.read("memory").items() if key.partition("/")[0] in stays}
+            draft.set("memory", kept)
+            if not kept:
+                draft.set("texts", {})
         case events.Reported(uid, report):
             take_report(draft, uid, report, now)
         case events.UsageSeen(usage):

@@ -97,6 +97,7 @@ EVENTS: tuple[Event, ...] = (
     Synced(),
     Led(False),
     PolicyChanged(),
+    PolicyChanged(("oasis",)),
     BindHeld("p", "n"),
     BindDropped("p"),
     BindDone("p", "n"),

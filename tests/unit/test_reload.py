@@ -18,7 +18,7 @@ from extender.config.settingsfile import load_settings
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder, read
-from policy.cluster.events import JobSeen, Led, NodeSeen, PodSeen, PolicyChanged, Synced, Tick
+from policy.cluster.events import Event, JobSeen, Led, NodeSeen, PodSeen, PolicyChanged, Synced, Tick
 from policy.cluster.gang import State
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
@@ -147,6 +147,23 @@ def test_a_change_of_policy_leaves_what_runs(first: str, other: str) -> None:
     assert {uid: gang.state for uid, gang in after.items()} == dict.fromkeys(before, State.RUNNING)
     for uid, (_, nodes) in before.items():
         assert nodes.items() <= after[uid].nodes.items() or len(after[uid].nodes) >= 2
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "told"),
+    [
+        ("oasis", "oasis+specon", PolicyChanged(("oasis",))),
+        ("specon", "kod2+specon", PolicyChanged(("specon",))),
+        ("kod2+specon", "drs", PolicyChanged()),
+        ("kod2", "kod2", Tick()),
+    ],
+)
+def test_what_stays_of_a_policy_forgets_nothing(first: str, other: str, told: Event) -> None:
+    heard: list[Event] = []
+    ledger = Ledger(make_policy(first), Rules(), Clock(), Journal())
+    ledger.record_with(lambda _, events, *__: heard.extend(events))
+    ledger.obey(make_policy(other))
+    assert heard == [told]
 
 
 def test_the_journal_says_which_policy_decided(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from policy.cluster.training import Training, Utility
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY, Book
+from policy.systems.rebalanced import Rebalanced
+from policy.systems.specon import SpeCon
 from tests.builders import START, JobBuilder, State, World, job, members, node
 
 SLOT = 1000.0
@@ -82,6 +84,17 @@ def test_a_policy_that_comes_back_has_forgotten_its_old_schedule() -> None:
     assert world.snapshot.memory[MEMORY] != old
     assert world.gang("a").state is State.RUNNING
     assert resized(world) == []
+
+
+def test_a_policy_that_stays_beneath_or_without_another_forgets_nothing() -> None:
+    world = World(OASIS).nodes(node("n1", cpu=5))
+    world.submit(trains("a", epochs=3))
+    world.submit(job("worthless", training=Training(utility=Utility(1e-9, 9.0, -99.0))).workers(1, cpu=1))
+    old, texts = world.snapshot.memory[MEMORY], world.snapshot.texts
+    world.policy = Rebalanced(OASIS, SpeCon())
+    world.do(PolicyChanged(("oasis",)))
+    assert (world.snapshot.memory[MEMORY], world.snapshot.texts) == (old, texts)
+    assert world.reason("worthless") == "JobRejected"
 
 
 def test_who_was_paused_or_refused_is_judged_anew() -> None:
