@@ -218,9 +218,7 @@ class Reflector:
 
     async def _recover(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
         """Decide where to go on after a failure, and wait."""
-        if (
-            error.status == 404 and self._optional
-        ):  # nodes and pods are always served: who says otherwise is not the API
+        if error.status == 404 and self._optional:  # who does not find nodes or pods is not the API
             await self._await_resource(deliver)
             return
         self.restarts += 1

@@ -1,4 +1,4 @@
-"""Workers beyond the minimum that a running gang was given: awaited, reported when they are late, then given back.
+"""Workers beyond the minimum that a running gang was given or has lost: awaited, reported when late, then given back.
 
 Their room is charged from the moment that they are given. Where nobody creates their pods (an operator that is down, a
 quota) it would be nobody's for ever. The job keeps what is there, which is its minimum at least, and grows again only
@@ -20,7 +20,7 @@ MOST_DOUBLINGS: Final = 4  # of the rest after a growth that was given back
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:
-    """Of the workers that it was given beyond its minimum, the last ones that are not there, nor on their way."""
+    """Of the workers that it was given beyond its minimum, the last ones: neither there nor on their way, nor done."""
     pods = draft.read("pods")
     members = draft.read("members").get(job.uid, {})
     there: list[int] = [
@@ -28,12 +28,13 @@ def absent(draft: Draft, job: Job, gang: Gang) -> int:
         for slot, uid in members.items()
         if slot.role == WORKER and (pods[uid].holds_room or pods[uid].phase is Phase.SUCCEEDED or uid in gang.in_flight)
     ]
-    kept: int = max(job.min_workers, *there, 0)
+    done = (slot.index + 1 for slot in job.over if slot.role == WORKER)
+    kept: int = max(job.min_workers, *there, *done, 0)
     return max(0, gang.workers - kept)
 
 
 def await_rest(draft: Draft, job: Job, now: float) -> None:
-    """Its minimum runs: the others that have a node are given their time to come, too."""
+    """Its minimum runs: the others that have a node are given their time to come, too, or to come again."""
     gang = draft.gang(job.uid)
     last = range(gang.workers - absent(draft, job, gang), gang.workers)
     left = sum(1 for index in last if Slot(WORKER, index) in gang.nodes)

@@ -202,6 +202,8 @@ def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: boo
     gang = follow_arrivals(draft, job, gang, now)
     if whole and gang.least != (least := _reached(job, gang, bound)):
         draft.put_gang(replace(gang, least=least))
+    if whole and not gang.awaited:
+        await_rest(draft, job, now)  # one that was there is lost
     return []
 
 

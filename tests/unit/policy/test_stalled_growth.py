@@ -1,5 +1,7 @@
 """Workers that a running job is given and that never come: reported, tried once more, given back, and rested."""
 
+from dataclasses import replace
+
 import pytest
 
 from policy.answers.explain import explain
@@ -96,6 +98,40 @@ def test_it_is_grown_again_after_a_rest_that_doubles(policy: str) -> None:
             assert world.now - began < 20 * SECONDS
         rests.append(world.now - began)
     assert [rest // SECONDS for rest in rests] == [2, 4, 8]
+
+
+@pytest.mark.parametrize("policy", GROWING)
+def test_a_worker_that_is_lost_and_does_not_come_again_is_given_back_too(policy: str) -> None:
+    """An operator that is down, a quota that was lowered: its room would be nobody's."""
+    world = grown(policy)
+    come(world, 1, 2, 3)
+    world.do(*(PodGone(pod.uid) for pod in world.snapshot.pods_of("job-a") if pod.slot == w(3)))
+    world.pass_time(SECONDS)
+    assert stalled(world) == [Stalled("job-a", 4, 1, given_back=False)]
+    assert world.snapshot.free("n1")["cpu"] == 0
+    world.pass_time(SECONDS)
+    assert stalled(world)[-1] == Stalled("job-a", 4, 1, given_back=True)
+    assert (world.gang("a").workers, world.snapshot.free("n1")["cpu"]) == (3, 1000)
+
+
+def test_one_that_comes_again_is_waited_for_no_more() -> None:
+    world = grown()
+    come(world, 1, 2, 3)
+    world.do(*(PodGone(pod.uid) for pod in world.snapshot.pods_of("job-a") if pod.slot == w(3)))
+    world.pass_time(SECONDS - 1)
+    come(world, 3)
+    world.pass_time(10 * SECONDS)
+    assert (stalled(world), world.gang("a").workers) == ([], 4)
+
+
+def test_workers_that_are_done_are_not_waited_for() -> None:
+    """The highest indices of an Indexed Job, whose pods are removed by and by."""
+    world = grown()
+    come(world, 1, 2, 3)
+    world.see(replace(world.snapshot.jobs["job-a"], over=(w(2), w(3))))
+    world.do(*(PodGone(pod.uid) for pod in world.snapshot.pods_of("job-a") if pod.slot in (w(2), w(3))))
+    world.pass_time(10 * SECONDS)
+    assert (stalled(world), world.gang("a").workers) == ([], 4)
 
 
 def test_each_one_that_comes_gives_the_others_their_time_anew() -> None:
