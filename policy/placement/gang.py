@@ -15,7 +15,8 @@ from functools import cached_property, reduce
 from itertools import islice
 from operator import itemgetter
 
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Slot, worker_slots
+from policy.cluster.frozen import replace
+from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Role, Slot, worker_slots
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand, is_over
@@ -128,11 +129,21 @@ def worker_demand(snapshot: Snapshot, job: Job) -> Resources:
 
 def _worker_demand(snapshot: Snapshot, job: Job) -> Resources:
     role = job.worker
-    if role is None:
-        return NOTHING
+    return NOTHING if role is None else _role_demand(snapshot, job, role)
+
+
+def _role_demand(snapshot: Snapshot, job: Job, role: Role) -> Resources:
     pods, asked = snapshot.pods, role.requests
-    real = (pods[uid].requests for slot, uid in snapshot.members.get(job.uid, {}).items() if slot.role == WORKER)
+    real = (pods[uid].requests for slot, uid in snapshot.members.get(job.uid, {}).items() if slot.role == role.name)
     return reduce(Resources.or_more, (requests for requests in real if requests.amounts != asked.amounts), asked)
+
+
+def as_its_pods(snapshot: Snapshot, job: Job) -> Job:
+    """The job with what a member of each role really asks for: the largest among the pods and the template."""
+    asked = {role.name: _role_demand(snapshot, job, role) for role in job.roles}
+    if all(asked[role.name] is role.requests for role in job.roles):
+        return job
+    return replace(job, roles=tuple(replace(role, requests=asked[role.name]) for role in job.roles))
 
 
 def barred(snapshot: Snapshot, job: Job) -> frozenset[str]:

@@ -16,7 +16,7 @@ from policy.cluster.model import Job, lives
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
-from policy.placement.gang import barred
+from policy.placement.gang import as_its_pods, barred
 from policy.systems.base import Drift, Parts, Promised
 from policy.systems.bounds import above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import Ahead
@@ -187,8 +187,11 @@ class Pass:
         }
 
     def _work(self, job: Job) -> Work:
-        """What is to be planned of a job: all of its work, or what is left where it was admitted before."""
-        seconds, plan = self.policy.slot_seconds, self.shelved.get(job.uid)
+        """What is to be planned of a job: all of its work, or what is left where it was admitted before.
+
+        Its members take what their pods ask for (LimitRange, sidecars, overhead), not what the template says.
+        """
+        seconds, plan, job = self.policy.slot_seconds, self.shelved.get(job.uid), as_its_pods(self.snapshot, job)
         if plan is None:
             return work_of(job, seconds)
         done = [one.done for one in self.snapshot.reports.get(job.uid, ()) if one.done is not None]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.actions import Reject
-from policy.cluster.events import JobGone, JobSeen, Reported
+from policy.cluster.events import JobGone, JobSeen, PodSeen, Reported
 from policy.cluster.model import Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING
@@ -659,3 +659,18 @@ def test_a_pool_that_is_gone_has_no_price_and_stops_nobody() -> None:
     over.pass_time(5 * SLOT)
     over.submit(trains("b", 4))
     assert not over.snapshot.gang("job-b").admitted
+
+
+def test_what_its_pods_ask_for_is_planned_and_not_the_template() -> None:
+    """A LimitRange gives each worker four cores, so that two such jobs do not fit into one slot of ten."""
+    made = world(node("n1", cpu=10))
+    for name in ("a", "b"):
+        one = trains(name, 1, most=1).done()
+        pods = [
+            replace(pod, requests=replace(pod.requests, amounts={**pod.requests.amounts, "cpu": cpu * 1000}))
+            for pod, cpu in zip(members(one), (2, 4), strict=True)
+        ]
+        made.do(JobSeen(one), *(PodSeen(pod) for pod in pods))
+    assert plan(made, "a").work.requests["cpu"] == 4000
+    assert [part.requests["cpu"] for part in plan(made, "a").work.parts] == [2000]
+    assert counts(made, "a").keys().isdisjoint(counts(made, "b"))
