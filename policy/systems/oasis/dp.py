@@ -53,7 +53,7 @@ def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
     for number, role in enumerate(roles):
         unit = price @ role.request
         order = np.argsort(unit, kind="stable")
-        caps = np.where(role.open, _caps(left, role.request), 0.0)[:, order]
+        caps = np.where(role.open, room_for(left, role.request), 0.0)[:, order]
         before = np.cumsum(caps, axis=1) - caps
         counts = role.counts[:, None].astype(float)
         put = np.clip(counts - before, 0.0, caps)
@@ -68,7 +68,7 @@ def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
     return Offer(cost, tuple(takes))
 
 
-def _caps(left: Array, request: Array) -> Array:
+def room_for(left: Array, request: Array) -> Array:
     """How many such members each node takes: [1 or y, node]."""
     asked = request > 0
     if not asked.any():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policy.cluster.model import PS, WORKER, Constraints, Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
-from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer
+from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer, room_for
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
 from policy.systems.oasis.steady import steady_schedule
@@ -85,7 +85,7 @@ class Planner:
         at_once: from the first slot on, as one that holds on and runs already.
         """
         offers = self._offers(work, barred)
-        costs = np.array([found.cost for found in offers]).reshape(len(offers), work.most + 1)
+        costs = np.array([found.cost for found in offers]) if offers else np.zeros((0, 1))
         size = most_work(costs, work.work, gaps=not work.holds) if part else work.work
         begin = (0 if at_once else len(offers) - 1) if work.holds else None
         best = self._best(work, costs, size, begin) if size else None
@@ -117,14 +117,15 @@ class Planner:
         return offers
 
     def _roles(self, work: Work, barred: frozenset[str]) -> tuple[Role, ...]:
-        allowed = np.array([count == 0 or count >= work.least for count in range(work.most + 1)])
-        workers = np.where(allowed, np.arange(work.most + 1), -1)
-        roles = []
+        """Of so many workers as the empty cluster takes: more cannot be in any slot, whatever the job's bound."""
+        most, roles = work.most, []
         if not work.single:
-            is_open = self._open(WORKER, work.constraints, barred)
-            roles.append(Role(WORKER, self._vector(work.requests), is_open, workers))
+            is_open, request = self._open(WORKER, work.constraints, barred), self._vector(work.requests)
+            most = min(most, int(room_for(self.ground.capacity[None], request)[0, is_open].sum()))
+            allowed = np.array([count == 0 or count >= work.least for count in range(most + 1)])
+            roles.append(Role(WORKER, request, is_open, np.where(allowed, np.arange(most + 1), -1)))
         for part in work.parts:
-            found = [work.counts(part, count) for count in range(work.most + 1)]
+            found = [work.counts(part, count) for count in range(most + 1)]
             counts: Counts = np.array([-1 if count is None else count for count in found])
             is_open = self._open(part.role, part.constraints, barred)
             roles.append(Role(part.role, self._vector(part.requests), is_open, counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from policy.cluster.actions import Reject
@@ -15,8 +16,9 @@ from policy.cluster.resources import NOTHING
 from policy.cluster.training import Report, Training, Utility
 from policy.desired import desired
 from policy.systems.oasis import Oasis
+from policy.systems.oasis.dp import Offer, Role, offer
 from policy.systems.oasis.policy import Pass
-from policy.systems.oasis.prices import Floor
+from policy.systems.oasis.prices import Array, Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed
 from policy.systems.oasis.workload import POOL
 from tests.builders import START, JobBuilder, NodeGone, NodeNotOffered, PodGone, State, World, job, members, node, w
@@ -674,3 +676,25 @@ def test_what_its_pods_ask_for_is_planned_and_not_the_template() -> None:
     assert plan(made, "a").work.requests["cpu"] == 4000
     assert [part.requests["cpu"] for part in plan(made, "a").work.parts] == [2000]
     assert counts(made, "a").keys().isdisjoint(counts(made, "b"))
+
+
+def test_a_bound_beyond_what_the_cluster_takes_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of a decision are as wide as the empty cluster, and the decision is the same."""
+    widths: list[int] = []
+
+    def noted(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
+        widths.append(len(roles[0].counts))
+        return offer(free, price, roles)
+
+    monkeypatch.setattr("policy.systems.oasis.planner.offer", noted)
+    shifts = []
+    for capped in (True, False):
+        if not capped:
+            monkeypatch.setattr("policy.systems.oasis.planner.room_for", lambda left, _: np.full(left.shape[:2], 1e6))
+        made = world(node("n1", cpu=10))
+        training = Training(epochs=1, chunks=10_000, seconds=SLOT / 1000, utility=WORTH)
+        made.submit(job("a", training=training, suspends=True).ps(1, cpu=1).workers(1, 300, asked=1, cpu=2))
+        shifts.append([shift.workers for shift in plan(made, "a").shifts])
+    assert set(widths) == {6, 301}
+    assert shifts[0] == shifts[1]
+    assert sum(shifts[0]) == 10
