@@ -23,6 +23,7 @@ from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
+LONGEST_SLOT = 10.0**8  # seconds
 LONGEST_TEXT = 1000
 MOST_OFFERS = 60  # of a job, each after twice as long as the last: more than there is time for
 
@@ -34,15 +35,18 @@ def write_book(book: Book) -> Mapping[str, Json]:
     return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.shelved, *book.rejected, *book.seen}}
 
 
-def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book:
-    """The book of these parts; a job whose part is spoilt is one that nothing was decided about."""
+def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str, slot_seconds: float) -> Book:
+    """The book of these parts; a job whose part is spoilt is one that nothing was decided about.
+
+    slot_seconds: how long slots are now; parts that were written in slots of another length are counted in these.
+    """
     plans, rejected, seen, shelved = dict[str, Plan](), dict[str, Refusal](), dict[str, Seen](), dict[str, Plan]()
     slot, righted = -1, set[str]()
     for uid, part in parts.items():
         if name not in part:
             continue
         try:
-            found = _Entry(snapshot.jobs[uid], table(part[name]))
+            found = _Entry(snapshot.jobs[uid], table(part[name]), slot_seconds)
         except SpoiltError:
             continue
         slot = max(slot, found.slot)
@@ -59,13 +63,13 @@ def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str) -> Book
             rejected[uid] = found.refusal
         if found.righted == found.slot:
             righted.add(uid)
-    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)), shelved)
+    return Book(plans, rejected, seen, slot, (), tuple(sorted(righted)), shelved, slot_seconds)
 
 
 class _Entry:
-    """One job's part, read. Raises SpoiltError."""
+    """One job's part, read, in slots of ``slot_seconds``. Raises SpoiltError."""
 
-    def __init__(self, job: Job, part: Mapping[str, Any]) -> None:
+    def __init__(self, job: Job, part: Mapping[str, Any], slot_seconds: float) -> None:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
         self.plan = _read_plan(job, rows(part["plan"], 4)) if "plan" in part else None
         refused_in = whole(part["refused"], MOST_SLOT) if "refused" in part else None
@@ -75,6 +79,18 @@ class _Entry:
         self.seen = _read_seen(rows(part["seen"], 6)) if "seen" in part else None
         self.shelved = truth(part.get("shelved", False))
         self.righted = self.slot if truth(part.get("righted", False)) else None
+        written = number(part.get("slot_seconds", slot_seconds))
+        if not 0.0 < written <= LONGEST_SLOT:
+            raise SpoiltError(f"a slot of {written:g} s")
+        if written != slot_seconds:
+            self._count_in_others(written / slot_seconds)
+
+    def _count_in_others(self, factor: float) -> None:
+        self.slot = math.floor(self.slot * factor) if self.slot >= 0 else self.slot
+        self.plan = self.plan.in_other_slots(factor) if self.plan is not None else None
+        self.refusal = self.refusal.in_other_slots(factor)
+        self.seen = self.seen.in_other_slots(factor) if self.seen is not None else None
+        self.righted = None
 
 
 def _write_entry(book: Book, uid: str) -> Json:
@@ -93,6 +109,8 @@ def _write_entry(book: Book, uid: str) -> Json:
         entry["seen"] = _write_seen(book.seen[uid])
     if uid in book.righted:
         entry["righted"] = True
+    if book.slot_seconds:
+        entry["slot_seconds"] = book.slot_seconds
     return entry
 
 

@@ -129,7 +129,7 @@ class Oasis:
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
         """The book of these parts."""
-        return {MEMORY: read_book(snapshot, parts, self.name)}
+        return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
         """The book without the job's plan or refusal; what it has done to the bounds of the prices stays."""
@@ -156,7 +156,8 @@ class Pass:
     def __init__(self, policy: Oasis, snapshot: Snapshot, now: float) -> None:
         self.policy, self.snapshot, self.now = policy, snapshot, now
         remembered = snapshot.memory.get(MEMORY)
-        self.book = remembered if isinstance(remembered, Book) else Book()
+        book = remembered if isinstance(remembered, Book) else Book()
+        self.book = book.in_slots_of(policy.slot_seconds)
         self.slot = math.floor(now / policy.slot_seconds)
         self.window = policy.window(now)
         oldest = self.slot - policy.horizon
@@ -230,8 +231,10 @@ class Pass:
         verdicts = {**self._told(), **self.verdicts, **orders.verdicts}
         righted = tuple(sorted(orders.righted))
         shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans.by_uid}
-        book = Book(plans.by_uid, self.rejected, self.seen, self.slot, ground, righted, shelved)
-        remember = [Remember(MEMORY, book)] if book != self.book else []
+        book = Book(
+            plans.by_uid, self.rejected, self.seen, self.slot, ground, righted, shelved, self.policy.slot_seconds
+        )
+        remember = [Remember(MEMORY, book)] if book != self.snapshot.memory.get(MEMORY) else []
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 
     def _told(self) -> dict[str, Verdict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from policy.cluster.resources import Resources
 from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
+MOST_SLOTS = 10_000  # of a plan that is counted in shorter slots
+DUST = 1e-9
 Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
 
 
@@ -81,6 +84,22 @@ class Plan:
         """Without the slots that are past."""
         return replace(self, shifts=tuple(shift for shift in self.shifts if shift.slot >= slot))
 
+    def in_other_slots(self, factor: float) -> Plan:
+        """The same times, in ``factor`` slots for each of these; what a slot begins with is done in all of it.
+
+        No more than before is promised at any time. Of its work a slot may be lost or won; reports mend that.
+        """
+        if not self.shifts:
+            return replace(self, work=self.work.in_other_slots(factor))
+        by_slot = {shift.slot: shift for shift in self.shifts}
+        first, last = math.floor(self.shifts[0].slot * factor), math.ceil((self.last + 1) * factor)
+        slots = range(first, min(last, first + MOST_SLOTS))
+        found = [(slot, by_slot.get(math.floor(slot / factor + DUST))) for slot in slots]
+        shifts = tuple(replace(shift, slot=slot) for slot, shift in found if shift is not None)
+        return replace(
+            self, work=self.work.in_other_slots(factor), shifts=shifts or (replace(self.shifts[0], slot=first),)
+        )
+
     def moved(self, slots: int) -> Plan:
         """Every slot so many later, or sooner where it is negative."""
         return replace(self, shifts=tuple(replace(shift, slot=shift.slot + slots) for shift in self.shifts))
@@ -109,6 +128,10 @@ class Seen:
     work: int
     ln_worst: float
 
+    def in_other_slots(self, factor: float) -> Seen:
+        """In ``factor`` slots for each of these; what its delay is worth is left as it was seen."""
+        return replace(self, slot=math.floor(self.slot * factor), work=max(1, math.ceil(self.work * factor)))
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -116,6 +139,10 @@ class Refusal:
 
     why: str
     slot: int | None = None
+
+    def in_other_slots(self, factor: float) -> Refusal:
+        """In ``factor`` slots for each of these."""
+        return self if self.slot is None else replace(self, slot=math.floor(self.slot * factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +157,8 @@ class Book:
     """OASiS's memory.
 
     plans, rejected, seen: by job uid; seen: submitted jobs of the window, for the bounds of the prices.
-    slot: whose beginning was dealt with last. ground: the usable nodes and what they had for jobs at that time.
+    slot: whose beginning was dealt with last. slot_seconds: how long its slots are; 0: not known.
+    ground: the usable nodes and what they had for jobs at that time.
     righted: jobs that were paused in this slot to start again where their plan has them.
     shelved: what was left of the plans of jobs that their users have suspended; it takes no room.
     """
@@ -142,6 +170,23 @@ class Book:
     ground: tuple[tuple[str, Resources], ...] = ()
     righted: tuple[str, ...] = ()
     shelved: Mapping[str, Plan] = field(default_factory=dict)
+    slot_seconds: float = 0.0
+
+    def in_slots_of(self, seconds: float) -> Book:
+        """The same times, counted in slots of that length."""
+        if self.slot_seconds in (0.0, seconds):
+            return self
+        factor = self.slot_seconds / seconds
+        return Book(
+            {uid: plan.in_other_slots(factor) for uid, plan in self.plans.items()},
+            {uid: one.in_other_slots(factor) for uid, one in self.rejected.items()},
+            {uid: one.in_other_slots(factor) for uid, one in self.seen.items()},
+            math.floor(self.slot * factor) if self.slot >= 0 else self.slot,
+            self.ground,
+            (),
+            {uid: plan.in_other_slots(factor) for uid, plan in self.shelved.items()},
+            seconds,
+        )
 
     def rejected_by(self, slot: int) -> Mapping[str, Refusal]:
         """The refusals that stand in that slot.

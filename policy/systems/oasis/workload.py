@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from policy.cluster.frozen import replace
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
 from policy.cluster.resources import BANDWIDTH, Resources, total
 from policy.cluster.training import DUST, Training, Utility, timed
@@ -47,6 +48,11 @@ class Work:
     utility: Utility
     holds: bool = False
     single: bool = False
+
+    def in_other_slots(self, factor: float) -> Work:
+        """In ``factor`` slots for each of these; the curve of its utility counts slots, however long they are."""
+        work = max(1, math.ceil(self.work * factor - DUST))
+        return replace(self, arrival=math.floor(self.arrival * factor), work=work)
 
     def worth(self, slot: int) -> float:
         """What finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""

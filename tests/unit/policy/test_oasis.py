@@ -698,3 +698,42 @@ def test_a_bound_beyond_what_the_cluster_takes_costs_no_time(monkeypatch: pytest
     assert set(widths) == {6, 301}
     assert shifts[0] == shifts[1]
     assert sum(shifts[0]) == 10
+
+
+def busy(made: World, name: str, slot_seconds: float) -> list[tuple[float, float, int]]:
+    """From when to when it has how many workers, in seconds after the start; slots in a row are one."""
+    spans: list[tuple[float, float, int]] = []
+    for shift in plan(made, name).shifts:
+        begin, end = (at * slot_seconds - START for at in (shift.slot, shift.slot + 1))
+        if spans and spans[-1][1:] == (begin, shift.workers):
+            begin = spans.pop()[0]
+        spans.append((begin, end, shift.workers))
+    return spans
+
+
+@pytest.mark.parametrize("length", [500.0, 2000.0])
+def test_slots_of_another_length_leave_every_schedule_at_its_time(length: float) -> None:
+    """The settings change while it runs: what runs goes on, who was refused stays so."""
+    made = world(node("n1", cpu=10))
+    run(made, trains("a", 16))
+    made.submit(trains("b", 8))
+    made.submit(trains("worthless", 8, utility=Utility(1e-9, 9.0, -99.0)))
+    before = {name: busy(made, name, SLOT) for name in ("a", "b")}
+    assert made.gang("a").workers == 4
+    made.policy = Oasis(slot_seconds=length, horizon=20)
+    made.pass_time(1.0)
+    assert {name: busy(made, name, length) for name in ("a", "b")} == before
+    assert made.reason("worthless") == "JobRejected"
+    for _ in range(3):
+        made.pass_time(length / 2)
+        assert made.gang("a").workers == 4
+
+
+def test_a_restart_with_slots_of_another_length_reads_the_same_times() -> None:
+    made = world(node("n1", cpu=10))
+    run(made, trains("a", 16))
+    before, kept = busy(made, "a", SLOT), made.policy.parts(made.snapshot.memory)  # type: ignore[attr-defined]
+    again = Oasis(slot_seconds=500.0, horizon=20)
+    made.snapshot = replace(made.snapshot, memory=dict(again.recalled(made.snapshot, kept)))
+    assert busy(made, "a", 500.0) == before
+    assert book(made).slot == int(START // 500.0)
