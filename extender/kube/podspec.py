@@ -6,7 +6,7 @@ Reads plain dicts. Whatever is malformed raises ObjectError with the field's pat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from extender.kube.fields import (
@@ -40,9 +40,8 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
 
     ``status``: of a real pod, for what an in-place resize has allocated and not yet given back.
     """
-    whole = _containers(spec, field, _asked)
-    if status is not None and listed(status, "containerStatuses"):
-        whole = _resizing(spec, field, status, whole)
+    resizes = status is not None and listed(status, "containerStatuses")
+    whole = _resizing(spec, field, status or {}) if resizes else _containers(spec, field, _asked)
     if spec.get("resources") is not None:
         whole = _pod_level(spec, f"{field}.resources", whole, status or {})
     if spec.get("overhead") is not None:
@@ -72,24 +71,24 @@ def _asked(container: Json, field: str) -> Resources:
     return Resources({**limits.amounts, **asked.amounts})
 
 
-def _resizing(spec: Json, field: str, status: Mapping[str, Any], asked: Resources) -> Resources:
-    """The largest of what is asked for, allocated by the kubelet, and in force (in-place resize)."""
+def _resizing(spec: Json, field: str, status: Mapping[str, Any]) -> Resources:
+    """Of each container the largest of what it asks for, has been allocated, and has in force (in-place resize).
+
+    As kube-scheduler counts it: component-helpers/resource/helpers.go, determineContainerReqs.
+    """
     statuses = [*listed(status, "containerStatuses"), *listed(status, "initContainerStatuses")]
     known = {text(found, "name"): found for found in statuses if isinstance(found, dict)}
     infeasible = _is_infeasible(status)
 
-    def allocated(container: Json, path: str) -> Resources:
+    def now(container: Json, path: str) -> Resources:
         found = known.get(text(container, "name"), {})
-        if isinstance(found.get("allocatedResources"), dict):
-            return _amounts(found["allocatedResources"], f"{path}.allocatedResources")
-        return NOTHING if infeasible else _asked(container, path)
+        told = (found.get("allocatedResources"), part(found, "resources").get("requests"))
+        granted = [_amounts(one, path) for one in told if isinstance(one, dict)]
+        if not granted or not infeasible:
+            granted.append(_asked(container, path))
+        return reduce(Resources.or_more, granted)
 
-    def in_force(container: Json, path: str) -> Resources:
-        requests = part(known.get(text(container, "name")), "resources").get("requests")
-        return _amounts(requests, path) if isinstance(requests, dict) else allocated(container, path)
-
-    granted = _containers(spec, field, allocated).or_more(_containers(spec, field, in_force))
-    return granted if infeasible else asked.or_more(granted)
+    return _containers(spec, field, now)
 
 
 def _is_infeasible(status: Mapping[str, Any]) -> bool:

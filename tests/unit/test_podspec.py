@@ -112,6 +112,13 @@ def test_requests_during_a_resize(found: Json, want: int) -> None:
     assert requests_of(pod(c(cpu="2")), "spec", found)["cpu"] == want
 
 
+def test_containers_that_are_resized_the_other_way_round_count_each_at_its_most() -> None:
+    """One goes from 1 to 3, the other from 3 to 1: kube-scheduler counts 6, and so do we."""
+    both = pod(c(name="a", cpu="3"), c(name="b", cpu="1"))
+    found = status(now("1", "1", name="a"), now("3", "3", name="b"))
+    assert requests_of(both, "spec", found)["cpu"] == 6000
+
+
 def as_a_whole(allocated: str, actual: str, condition: Json | None = None) -> Json:
     found = {"allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actual}}}
     return found | {"conditions": [condition] if condition else []}
