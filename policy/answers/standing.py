@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from policy.answers.hindrances import grows, held_by
+from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
@@ -19,6 +20,7 @@ from policy.systems.base import Policy, grows_again
 ALL_GROWTH = "nothing: it has as many workers as it may have"
 MALFORMED = "its malformed field: it keeps what it runs, and gets nothing until that is corrected"
 RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
+ENDS = "its end: some of its workers are done already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return "nothing: it grows with the next decision"
     if now < gang.not_before:
         return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
+    if grows_again(policy) and gang.state in ADMITTED and not is_filed(snapshot.index.growing, job.uid):
+        return ENDS
     return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
 
 

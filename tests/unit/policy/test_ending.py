@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from policy.answers.standing import held_back
 from policy.cluster.model import WORKER, Phase, Slot
 from policy.systems import make_policy
 from tests.builders import JobBuilder, World, job, node
@@ -40,6 +41,8 @@ def test_it_does_not_grow_into_the_room_of_those_that_are_done(policy: str) -> N
     succeed(world, 0, 1)
     later(world)
     assert world.gang("a").workers == 4
+    told = held_back(world.snapshot, world.snapshot.jobs["job-a"], world.policy, world.now)
+    assert told == "its end: some of its workers are done already"
 
 
 @pytest.mark.parametrize(("keeps_ended", "workers"), [(True, 4), (False, 2)])
