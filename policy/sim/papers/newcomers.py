@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -20,7 +20,7 @@ from policy.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
 from policy.sim.traces.base import Trace
 from policy.systems.base import Policy
 from policy.systems.baselines import LocalityOnly
-from policy.systems.dragon import Dragon
+from policy.systems.dragon import Dragon, Sizes
 from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 
@@ -57,6 +57,28 @@ def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
     return replace(found, utility=UTILITY)
 
 
+RIGID_WORKERS, ASKED, LEAST = 7, 6, 2
+COMES_AT = (900.0, 3600.0)  # seconds, and up to five minutes later
+
+
+def gaps(seed: int) -> Trace:
+    """On 4 nodes of 8 GPUs: four rigid jobs of 7 workers (1.5 to 2.5 h), which leave a GPU of each node, and two, one
+    after the other, that ask for 6 workers and would run with 2 (5 to 15 min at 6).
+    """
+    draw = random.Random(seed)
+    jobs = [_rigid(draw, number) for number in range(LONG_JOBS)]
+    for number, after in enumerate(COMES_AT):
+        model, seconds = _model(draw), draw.uniform(*SHORT_MINUTES) * 60.0
+        at = round(after + draw.uniform(0.0, 300.0), 1)
+        jobs.append(job(f"new-{number}", model, (LEAST, ASKED, ASKED), steps_in(model, seconds, ASKED), at))
+    return Trace(four_nodes(), tuple(sorted(jobs, key=lambda one: (one.arrival, one.name))))
+
+
+def _rigid(draw: random.Random, number: int) -> JobSpec:
+    model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
+    return job(f"long-{number}", model, (RIGID_WORKERS,) * 3, steps_in(model, seconds, RIGID_WORKERS), 0.0)
+
+
 def _model(draw: random.Random) -> str:
     return draw.choice(sorted(SPEEDS.models))
 
@@ -66,10 +88,11 @@ class Case:
     """Policies by name on the trace of a seed; the one under test is called ``ours``."""
 
     policies: Mapping[str, Policy]
+    make: Callable[[int], Trace] = newcomers
 
     def __call__(self, seed: int) -> Row:
         """Minutes: wait/NAME/new, elapsed/NAME/new, elapsed/NAME/long; finished/NAME in jobs."""
-        trace, row = newcomers(seed), dict[str, float]()
+        trace, row = self.make(seed), dict[str, float]()
         for name, policy in self.policies.items():
             found = row_of(name, trace, policy)
             row[f"finished/{name}"] = found[f"finished/{name}"]
@@ -109,7 +132,24 @@ def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Polic
     )
 
 
+SMALLER = Experiment(
+    name="dragon-gaps",
+    system="dragon",
+    title="Jobs come into gaps that hold them with fewer workers than they ask for, and nobody has any to give",
+    source="ours: where others can yield, smaller starts alone decide little",
+    measure=Case({"ours": Dragon(), "locality": LocalityOnly()}, gaps),
+    bars=(
+        Bar(WAITING, mean("wait/ours/new"), at_most=0.5, unit="min"),
+        Bar("their elapsed time", mean("elapsed/ours/new"), unit="min"),
+        Bar("their waiting under locality-only", mean("wait/locality/new"), unit="min"),
+        Bar("jobs finished of 6, worst seed", worst("finished/ours")),
+    ),
+    mutants=(Mutant("no smaller starts", Case({"ours": Dragon(sizes=Sizes.ASKED)}, gaps), (WAITING,)),),
+    assumed=("speeds and restart as in dragon-table-1",),
+)
+
 EXPERIMENTS = (
+    SMALLER,
     _experiment(Dragon(), 2.5, Dragon(urgent_threshold=math.inf), WithoutScaleOut(Dragon())),
     _experiment(Drs(), 10.0, WithoutScaleIn(Drs()), WithoutScaleOut(Drs())),
     _experiment(Kod2(), 2.5, WithoutScaleIn(Kod2()), WithoutScaleOut(Kod2())),
