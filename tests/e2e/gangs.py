@@ -25,9 +25,18 @@ ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-i
 OPERATOR = "training-operator"
 
 
-def wait_gated(plane: ControlPlane) -> None:
-    """Wait until new pods get the gate, which the controller switches on."""
+def wait_gated(plane: ControlPlane, space: str) -> None:
+    """Wait until the controller has switched the gate on, and new pods get it.
+
+    The API server sees the switch with a watch of its own: pods that come within that moment are not gated yet.
+    """
     until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on", 30)
+    until(lambda: would_be_gated(plane, space), "new pods gated", 30)
+
+
+def would_be_gated(plane: ControlPlane, space: str) -> bool:
+    """Whether a new pod would wait for us: what the API server makes of one, without keeping it."""
+    return is_gated(plane.api.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", lone_pod("new")))
 
 
 def until(look: Callable[[], object], what: str, limit: float = 60, seen: Callable[[], object] = str) -> float:

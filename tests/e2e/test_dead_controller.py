@@ -62,7 +62,7 @@ def the_guides_commands(plane: ControlPlane, bin_dir: Path) -> None:
 def test_gated_pods_are_seen_and_let_go_by_hand(
     plane: ControlPlane, kohort: Kohort, space: str, tmp_path: Path
 ) -> None:
-    wait_gated(plane)
+    wait_gated(plane, space)
     first = submit(plane, TFJob(space, "first", workers=2))
     until(lambda: len(nodes_of(plane, space, first.name)) == 3, "ungated and bound", 60)
     assert metric(kohort.health, "kohort_controller_last_heard_seconds") < 5

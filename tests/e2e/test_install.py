@@ -88,7 +88,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
     rolled_out(plane)
     assert plane.kubectl("diff", "-k", str(BASE)) == "", "a second apply changes nothing"
     kohort = start_kohort(plane, {"gate": "always"})
-    wait_gated(plane)
+    wait_gated(plane, TEAM)
     runs = submit(plane, TFJob(TEAM, "runs", workers=4, worker_cpu="6"))
     until(lambda: len(nodes_of(plane, TEAM, runs.name)) == 5, "bound", 40)
     waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
@@ -124,7 +124,7 @@ def test_an_upgrade_leaves_no_gated_pod_behind_and_what_runs_alone(plane: Contro
     plane.kubectl("apply", "-k", str(BASE))
     rolled_out(plane)
     old = start_kohort(plane, {"gate": "always"})
-    wait_gated(plane)
+    wait_gated(plane, TEAM)
     stays = submit(plane, TFJob(TEAM, "stays", workers=4, worker_cpu="6"))
     until(lambda: len(nodes_of(plane, TEAM, stays.name)) == 5, "bound", 40)
     uids = {pod["metadata"]["uid"] for pod in pods(plane, TEAM, stays.name)}

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from extender.kube.jobkinds import GATE
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.recipes import KUBERNETES_VERSION, OLDER_VERSIONS
 from tests.e2e.asking import JOB, metric, nodes_of
-from tests.e2e.gangs import create_pod, lone_pod, never, own_namespace, submit, until
+from tests.e2e.gangs import create_pod, lone_pod, never, own_namespace, submit, until, would_be_gated
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 
@@ -90,12 +89,6 @@ def understood(kohort: Kohort) -> None:
         assert metric(kohort.health, "kohort_verb_duration_seconds_count", verb=verb) > 0
 
 
-def is_gated(plane: ControlPlane, space: str) -> bool:
-    """Whether a new pod would wait for us: what the API server makes of one, without keeping it."""
-    made = plane.api.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", lone_pod("new"))
-    return GATE in [gate["name"] for gate in made["spec"].get("schedulingGates", ())]
-
-
 def minor_of(version: str) -> int:
     """36 of ``v1.36.3``."""
     return int(version.split(".")[1])
@@ -107,7 +100,7 @@ def test_the_main_flow(tmp_path: Path, version: str) -> None:
         assert plane.api.get("/version")["gitVersion"] == version
         main_flow(plane, kohort, space)
         understood(kohort)
-        gated = is_gated(plane, space)
+        gated = would_be_gated(plane, space)
         assert gated is (minor_of(version) >= GATED_FROM)
         print(f"\n{version}: the main flow passed, new pods {'gated' if gated else 'never gated'}")
 
