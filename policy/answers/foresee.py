@@ -15,9 +15,8 @@ from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, reason_of
-from policy.systems.base import Foresees, Policy, next_moment
+from policy.systems.base import Foresees, Policy, base_of, next_moment
 from policy.systems.progress import remaining_seconds
-from policy.systems.queue import base_of
 
 MOST_ENDS = 64
 MOST_MOMENTS = 64  # at which time alone may change the policy's mind

@@ -24,10 +24,9 @@ from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
 from policy.placement.room import Room
-from policy.systems.base import Policy, grows_again
+from policy.systems.base import Policy, base_of, grows_again
 from policy.systems.dragon import ACTED, ROOM, Dragon
 from policy.systems.progress import remaining_seconds
-from policy.systems.queue import base_of
 
 FOR_ROOM = (Reason.NO_ROOM, Reason.RESIZES_LIMITED, Reason.BEHIND)
 NODES_TOLD = 3

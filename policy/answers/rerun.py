@@ -28,8 +28,7 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems import POD_BY_POD
-from policy.systems.base import Policy
-from policy.systems.queue import base_of
+from policy.systems.base import Policy, base_of
 
 AT_WORK = (State.RUNNING, State.MIGRATING, State.REPAIRING)
 

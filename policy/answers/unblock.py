@@ -22,8 +22,7 @@ from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, queued, reason_of
-from policy.systems.base import JudgesOnce, Policy, next_moment
-from policy.systems.queue import Based
+from policy.systems.base import Based, JudgesOnce, Policy, next_moment
 
 FOR_ROOM = frozenset(
     {

@@ -6,6 +6,7 @@ import math
 
 from policy.cluster.training import SLOT_SECONDS
 from policy.sim.traces.base import Trace
+from policy.systems.base import base_of
 
 LATE = 1e-6  # slots: work that flows at a rate may end a rounding after its slot
 
@@ -15,7 +16,7 @@ def slot_of(told: float | None, trace: Trace, policy: object) -> float:
 
     Of a rebalanced policy the base counts.
     """
-    planned: float | None = getattr(getattr(policy, "base", policy), "slot_seconds", None)
+    planned: float | None = getattr(base_of(policy), "slot_seconds", None)
     return next((slot for slot in (told, trace.slot_seconds, planned) if slot is not None), SLOT_SECONDS)
 
 

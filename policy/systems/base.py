@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from policy.cluster.actions import Action, Decision
 from policy.cluster.snapshot import Snapshot
@@ -28,6 +28,24 @@ class Policy(Protocol):
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """What to do now. ``now``: seconds since the epoch."""
         ...
+
+
+@runtime_checkable
+class Based(Protocol):
+    """A system that leaves all but its moves to another one beneath it."""
+
+    @property
+    def base(self) -> Policy:
+        """The one beneath."""
+        ...
+
+
+P = TypeVar("P")
+
+
+def base_of(policy: P) -> P | Policy:
+    """The system that decides about room and the queue: the one beneath, or itself."""
+    return policy.base if isinstance(policy, Based) else policy
 
 
 @runtime_checkable
@@ -64,7 +82,7 @@ class Draws(Protocol):
 
 def draws(policy: object) -> bool:
     """Whether another seed of the policy can decide otherwise. Of a rebalanced one the base counts."""
-    deciding = getattr(policy, "base", policy)
+    deciding = base_of(policy)
     return isinstance(deciding, Draws) and deciding.draws
 
 
@@ -85,7 +103,7 @@ class PlansAhead(Protocol):
 
 def ahead_seconds(policy: object) -> float:
     """How far ahead that system plans, or the one that decides beneath a rebalancer; 0 where it does not."""
-    deciding = getattr(policy, "base", policy)
+    deciding = base_of(policy)
     return deciding.ahead_seconds if isinstance(deciding, PlansAhead) else 0.0
 
 
@@ -109,7 +127,7 @@ def grows_again(policy: object) -> bool:
 
     Of a rebalanced one the base counts. Others keep to the numbers they have named: what is taken back stays away.
     """
-    return bool(getattr(getattr(policy, "base", policy), "grows", False))
+    return bool(getattr(base_of(policy), "grows", False))
 
 
 @runtime_checkable
@@ -123,7 +141,7 @@ class Prices(Protocol):
 
 def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, float]:
     """The prices of the policy, or of the one that decides beneath a rebalancer; none where it has no prices."""
-    deciding = getattr(policy, "base", policy)
+    deciding = base_of(policy)
     return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}
 
 
@@ -189,7 +207,7 @@ class Schedules(Protocol):
 
 def drift_of(policy: object, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
     """The drift by the policy, or by the one that decides beneath a rebalancer; None where it has no schedules."""
-    deciding = getattr(policy, "base", policy)
+    deciding = base_of(policy)
     return deciding.against_schedule(snapshot, job_uid, now) if isinstance(deciding, Schedules) else None
 
 

@@ -19,7 +19,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
-from policy.systems.base import Policy
+from policy.systems.base import Based, Policy
 
 _UID = itemgetter(-1)  # of an entry
 
@@ -39,21 +39,6 @@ class Weighs(Protocol):
     def starving(self, job: Job, now: float) -> bool:
         """Whether the job goes before every weight."""
         ...
-
-
-@runtime_checkable
-class Based(Protocol):
-    """A system that leaves the queue to another one beneath it."""
-
-    @property
-    def base(self) -> Policy:
-        """The one beneath."""
-        ...
-
-
-def base_of(policy: Policy) -> Policy:
-    """The system that has the queue: the one beneath, or itself."""
-    return policy.base if isinstance(policy, Based) else policy
 
 
 def weigher(policy: Policy) -> Weighs | None:

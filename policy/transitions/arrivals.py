@@ -44,7 +44,7 @@ def await_rest(draft: Draft, job: Job, now: float) -> None:
 
 def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     """With each one that comes the others have their time anew; with the last one earlier failures are forgotten."""
-    left = min(gang.awaited, absent(draft, job, gang))
+    left = min(gang.awaited, absent(draft, job, gang)) if gang.awaited else 0
     if left == gang.awaited:
         return gang
     if left:

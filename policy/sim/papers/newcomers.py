@@ -36,7 +36,8 @@ def newcomers(seed: int) -> Trace:
     eight rigid ones of utility 3 (2 to 4 workers, 5 to 15 min), with Poisson arrivals every 10 min after the first 20.
     """
     draw = random.Random(seed)
-    long_ones = [_long(draw, number) for number in range(LONG_JOBS)]
+    bounds = (LONG_MINIMUM, LONG_MINIMUM, LONG_MAXIMUM)
+    long_ones = [_long(draw, number, bounds, 60.0) for number in range(LONG_JOBS)]
     at, heavy = QUIET, list[JobSpec]()
     for number in range(NEWCOMERS):
         at += draw.expovariate(1.0 / GAP)
@@ -45,10 +46,11 @@ def newcomers(seed: int) -> Trace:
     return Trace(four_nodes(), tuple(jobs))
 
 
-def _long(draw: random.Random, number: int) -> JobSpec:
+def _long(draw: random.Random, number: int, bounds: tuple[int, int, int], within: float) -> JobSpec:
+    """``bounds``: minimum, asked, maximum of workers; ``within``: so many seconds after the start."""
     model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
-    bounds = (LONG_MINIMUM, LONG_MINIMUM, LONG_MAXIMUM)
-    return job(f"long-{number}", model, bounds, steps_in(model, seconds, LONG_MAXIMUM), round(draw.uniform(0, 60), 1))
+    at = round(draw.uniform(0, within), 1) if within else 0.0
+    return job(f"long-{number}", model, bounds, steps_in(model, seconds, bounds[2]), at)
 
 
 def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
@@ -66,17 +68,12 @@ def gaps(seed: int) -> Trace:
     after the other, that ask for 6 workers and would run with 2 (5 to 15 min at 6).
     """
     draw = random.Random(seed)
-    jobs = [_rigid(draw, number) for number in range(LONG_JOBS)]
+    jobs = [_long(draw, number, (RIGID_WORKERS,) * 3, 0.0) for number in range(LONG_JOBS)]
     for number, after in enumerate(COMES_AT):
         model, seconds = _model(draw), draw.uniform(*SHORT_MINUTES) * 60.0
         at = round(after + draw.uniform(0.0, 300.0), 1)
         jobs.append(job(f"new-{number}", model, (LEAST, ASKED, ASKED), steps_in(model, seconds, ASKED), at))
     return Trace(four_nodes(), tuple(sorted(jobs, key=lambda one: (one.arrival, one.name))))
-
-
-def _rigid(draw: random.Random, number: int) -> JobSpec:
-    model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
-    return job(f"long-{number}", model, (RIGID_WORKERS,) * 3, steps_in(model, seconds, RIGID_WORKERS), 0.0)
 
 
 def _model(draw: random.Random) -> str:

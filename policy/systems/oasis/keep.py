@@ -86,7 +86,7 @@ class _Entry:
             self._count_in_others(written / slot_seconds)
 
     def _count_in_others(self, factor: float) -> None:
-        self.slot = math.floor(self.slot * factor) if self.slot >= 0 else self.slot
+        self.slot = math.floor(self.slot * factor)
         self.plan = self.plan.in_other_slots(factor) if self.plan is not None else None
         self.refusal = self.refusal.in_other_slots(factor)
         self.seen = self.seen.in_other_slots(factor) if self.seen is not None else None

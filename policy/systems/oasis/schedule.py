@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from policy.cluster.frozen import replace
 from policy.cluster.model import WORKER
 from policy.cluster.resources import Resources
+from policy.cluster.training import DUST
 from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
 MOST_SLOTS = 10_000  # of a plan that is counted in shorter slots
-DUST = 1e-9
 Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
 
 
@@ -181,7 +181,7 @@ class Book:
             {uid: plan.in_other_slots(factor) for uid, plan in self.plans.items()},
             {uid: one.in_other_slots(factor) for uid, one in self.rejected.items()},
             {uid: one.in_other_slots(factor) for uid, one in self.seen.items()},
-            math.floor(self.slot * factor) if self.slot >= 0 else self.slot,
+            math.floor(self.slot * factor),
             self.ground,
             (),
             {uid: plan.in_other_slots(factor) for uid, plan in self.shelved.items()},
