@@ -33,7 +33,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobKind, JobObject
 from policy.sim.pods.world import World
-from policy.systems.queue import base_of
+from policy.systems.base import base_of
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.election import lease_of_scheduler
