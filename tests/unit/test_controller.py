@@ -941,6 +941,7 @@ def test_a_note_is_never_longer_than_the_api_takes() -> None:
 # -- pace ----------------------------------------------------------------------------------------
 
 
+@virtual
 async def test_a_pace_gives_a_seconds_worth_at_once_and_then_its_rate() -> None:
     class Still(Clock):
         time = 0.0

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -451,6 +452,44 @@ async def test_the_gate_follows_its_setting(setting: str, queue: bool, want: boo
 async def test_while_nobody_may_decide_the_gate_stays_as_it_is() -> None:
     found = await Service(*CLUSTER, JobSeen(BIG), gate="always").ask("/desired")
     assert found["gate"] is None
+
+
+BESIDE = {
+    "jobs": ("/jobs", "jobs_view"),
+    "queue": ("/queue", "queue_view"),
+    "expected starts": ("/queue?expected=true", "foresee"),
+    "nodes": ("/nodes", "nodes_view"),
+    "plans": ("/plans", "plans_view"),
+    "decisions": ("/decisions", "decisions_view"),
+    "explain": ("/explain/team/big", "explain_view"),
+    "what would admit the job": ("/explain/team/big?unblock=true", "deeper"),
+    "what-if": ("/what-if", "answer"),
+}
+
+
+@pytest.mark.parametrize(("path", "made_by"), BESIDE.values(), ids=BESIDE.keys())
+@virtual
+async def test_what_people_ask_is_answered_beside_the_loop(
+    path: str, made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop answers kube-scheduler meanwhile; benchmarks/beside.py measures what is left of the cost."""
+    threads: list[int] = []
+    make = getattr(rest, made_by)
+
+    def noted(*arguments: object) -> object:
+        threads.append(threading.get_ident())
+        return make(*arguments)
+
+    monkeypatch.setattr(rest, made_by, noted)
+    service = running()
+    service.step(Led(True))
+    if path == "/what-if":
+        answer = await service.client.post("/v1/what-if", json={"remove_nodes": ["n1"]})
+        assert answer.status_code == 200, answer.text
+    else:
+        await service.ask(path)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @virtual
