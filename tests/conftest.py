@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 REAL_TIME = ("tests/browser/", "tests/e2e/", "tests/fuzz/")  # they start processes and measure: one after another
 SEEDS = "tests/simulation/test_seeds.py"
+# The same examples at every run, and no clock that judges them.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
 COUNTED = "counted"  # a property of a test: what it came to, said at the end of the run
 
 
