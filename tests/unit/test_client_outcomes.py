@@ -98,14 +98,15 @@ async def test_outcome_of_a_write(handler: Handler, want: Outcome | type[Unknown
 
 @virtual
 async def test_nobody_listens_is_a_refusal_since_nothing_was_sent() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    async with client(f"http://127.0.0.1:{port}") as api:
-        got = await bind(api)
-        assert isinstance(got, Refused)
-        assert got.status == 0
-        with pytest.raises(ClusterError, match="Unreachable"):
-            await api.get(POD)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # keeps others from the port, and does not listen
+        api = client(f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        async with api:
+            got = await bind(api)
+            assert isinstance(got, Refused)
+            assert got.status == 0
+            with pytest.raises(ClusterError, match="Unreachable"):
+                await api.get(POD)
 
 
 @virtual
