@@ -55,7 +55,8 @@ class _Names:
                 return "datetime", attribute  # datetime.datetime.now
             case ast.Attribute(attr="time"):
                 return "loop", "time"
-        return None
+            case _:
+                return None
 
 
 def _is_virtual(node: ast.AST) -> bool:
@@ -90,7 +91,8 @@ def _is_real(call: ast.Call, names: _Names, *, all_virtual: bool) -> bool:
             return not all_virtual and not _is_zero(call)
         case "loop", "time":
             return not all_virtual
-    return False
+        case _:
+            return False
 
 
 def _is_zero(call: ast.Call) -> bool:

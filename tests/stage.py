@@ -19,7 +19,7 @@ from policy.cluster.events import JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.model import Job, Pod
 from policy.cluster.snapshot import Rules
 from policy.systems.kod2 import Kod2
-from tests.builders import JobBuilder, members, node
+from tests.builders import START, JobBuilder, members, node
 from tests.unasked import Unasked
 
 LOOPBACK_SECONDS = 0.01  # of real time: what was sent to a socket of this machine has arrived by then
@@ -66,6 +66,24 @@ class LoopClock(Clock):
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+class HandClock(Clock):
+    """Stands still until a test moves ``time``; a sleep moves it, too."""
+
+    def __init__(self, time: float = START) -> None:
+        super().__init__()
+        self.time = time
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        await asyncio.sleep(0)
 
 
 def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

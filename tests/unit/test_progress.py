@@ -37,22 +37,10 @@ from policy.cluster.training import Report
 from policy.desired import desired
 from policy.systems import make_policy
 from tests.e2e.tfjobs import TFJob
-from tests.stage import virtual
-from tests.unit.test_rest import StillClock, job, node, pod
+from tests.stage import HandClock, virtual
+from tests.unit.test_rest import job, node, pod
 
 A, B = job("a", holds_notes=True), job("b", holds_notes=True)
-
-
-class Clock(StillClock):
-    """Goes on when it is told to."""
-
-    at = 1_000_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 class Server:
@@ -81,7 +69,7 @@ class Server:
 
 class Service:
     def __init__(self) -> None:
-        self.clock, self.server = Clock(), Server()
+        self.clock, self.server = HandClock(), Server()
         self.ledger = Ledger(make_policy("kod2"), Rules(), self.clock, Journal())
         members = [PodSeen(pod(one, "worker", 0)) for one in (A, B)]
         self.ledger.step(NodeSeen(node("n1")), JobSeen(A), JobSeen(B), *members, Synced())
@@ -150,7 +138,7 @@ async def test_a_token_for_another_audience_is_not_ours() -> None:
 async def test_a_pod_that_is_gone_reports_no_more_even_if_its_token_is_still_known() -> None:
     service = Service()
     await service.report(token("a"))
-    service.clock.at += 5
+    service.clock.time += 5
     service.ledger.step(PodGone(pod(A, "worker", 0).uid))
     assert (await service.report(token("a")))[0] == 403
 
@@ -187,10 +175,10 @@ async def test_a_body_that_cannot_be_used_is_refused_by_field(raw: bytes, told: 
 @virtual
 async def test_a_report_may_say_when_it_was_made() -> None:
     service = Service()
-    await service.report(token("a"), body={"metric": 1, "time": service.clock.at - 30})
-    await service.report(token("b"), body={"metric": 1, "time": service.clock.at + 30})  # its clock is before ours
+    await service.report(token("a"), body={"metric": 1, "time": service.clock.time - 30})
+    await service.report(token("b"), body={"metric": 1, "time": service.clock.time + 30})  # its clock is before ours
     times = [
-        one.at - service.clock.at for uid in ("a", "b") for one in service.ledger.snapshot.reports[f"team/u-{uid}"]
+        one.at - service.clock.time for uid in ("a", "b") for one in service.ledger.snapshot.reports[f"team/u-{uid}"]
     ]
     assert times == [-30, 0]
 
@@ -223,7 +211,7 @@ async def test_one_job_reports_once_a_second_and_the_others_do_not_notice() -> N
     taken = [(await service.report(token("a")))[0] for _ in range(20)]
     assert taken == [204] + [429] * 19
     assert (await service.report(token("b")))[0] == 204
-    service.clock.at += 1.1
+    service.clock.time += 1.1
     assert (await service.report(token("a")))[0] == 204
 
 
@@ -234,7 +222,7 @@ async def test_a_token_is_reviewed_once_a_minute_and_a_refused_one_not_at_each_t
         await service.report(token("a"))
         await service.report("forged")
     assert service.server.asked == [token("a"), "forged"]
-    service.clock.at += 61
+    service.clock.time += 61
     await service.report(token("a"))
     assert service.server.asked.count(token("a")) == 2
 
@@ -255,7 +243,7 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews() -> None:
 async def test_a_flood_of_tokens_does_not_keep_a_member_from_reporting_whose_token_was_good_before() -> None:
     service = Service()
     assert (await service.report(token("a")))[0] == 204
-    service.clock.at += Settings().token_seconds + 1
+    service.clock.time += Settings().token_seconds + 1
     service.server.slow, service.server.enough = asyncio.Event(), 1 + 4
     flood = [asyncio.create_task(service.report(f"x{n}")) for n in range(4)]
     await service.server.all_asked.wait()
@@ -270,7 +258,7 @@ async def test_a_flood_of_tokens_does_not_keep_a_member_from_reporting_whose_tok
 @virtual
 async def test_tokens_that_are_nobodys_push_no_owner_out() -> None:
     server = Server()
-    tokens = Tokens(server, Clock(), (), 60.0)
+    tokens = Tokens(server, HandClock(), (), 60.0)
     assert await tokens.owner("pod-a") is not None
     for number in range(MOST_KEPT + 1):
         assert await tokens.owner(f"x{number}") is None
@@ -280,13 +268,13 @@ async def test_tokens_that_are_nobodys_push_no_owner_out() -> None:
 
 @virtual
 async def test_a_token_that_is_nobodys_any_more_has_no_place_of_its_own() -> None:
-    server, clock = Server(), Clock()
+    server, clock = Server(), HandClock()
     tokens = Tokens(server, clock, (server.audiences[0],), 60.0, waiting=0)
     assert await tokens.owner("pod-a") is not None
     server.audiences = []
-    clock.at += 61
+    clock.time += 61
     assert await tokens.owner("pod-a") is None
-    clock.at += REFUSED_SECONDS + 1
+    clock.time += REFUSED_SECONDS + 1
     server.slow, server.enough, server.all_asked = asyncio.Event(), len(server.asked) + AT_ONCE, asyncio.Event()
     flood = [asyncio.create_task(tokens.owner(f"x{n}")) for n in range(AT_ONCE)]
     await server.all_asked.wait()
@@ -320,7 +308,7 @@ def test_reports_are_noted_on_the_job_once_a_minute_and_survive_a_restart() -> N
     times = [10.0 * n for n in range(1, 13)]
     noted = []
     for at in times:
-        service.clock.at = 1_000_000.0 + at
+        service.clock.time = 1_000_000.0 + at
         ledger.step(Reported(A.uid, Report(1_000_000.0 + at, metric=1 / at)))
         for order in desired(ledger.snapshot, 500).note:
             noted.append(at)
@@ -361,7 +349,7 @@ def moving() -> Service:
     """Job a is to be moved, and is asked to save first."""
     service = Service()
     ledger = service.ledger
-    gang = replace(ledger.snapshot.gang(A.uid), state=State.MIGRATING, saving=True, deadline=service.clock.at + 30)
+    gang = replace(ledger.snapshot.gang(A.uid), state=State.MIGRATING, saving=True, deadline=service.clock.time + 30)
     ledger.snapshot = replace(ledger.snapshot, gangs={**ledger.snapshot.gangs, A.uid: gang})
     return service
 
@@ -383,7 +371,7 @@ async def test_saved_is_taken_at_once_and_only_for_the_own_job() -> None:
     service = moving()
     assert (await service.report(token("b"), body={"saved": True}))[0] == 204
     assert service.ledger.snapshot.gang(A.uid).saving
-    service.clock.at += 2
+    service.clock.time += 2
     assert (await raw_answer(service, {"metric": 1})).status_code == 200
     assert await service.report(token("a"), body={"saved": True}) == (204, "")  # within the same second
     assert not service.ledger.snapshot.gang(A.uid).saving

@@ -32,25 +32,12 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules
 from policy.systems import make_policy
 from tests.documents import rest as documents
-from tests.stage import FakeApi, virtual
+from tests.stage import FakeApi, HandClock, virtual
 
 GIB = 2**30
 NOW = 1_000_000.0
 SMALL = Resources({"cpu": 500, "memory": GIB, "pods": 1})
 OTHERS = PodSeen(Pod("u-others", "team", "others", node="n2", requests=SMALL, phase=Phase.RUNNING))
-
-
-class StillClock(Clock):
-    """Stands still; time-outs are short, so that a long poll ends."""
-
-    def now(self) -> float:
-        return NOW
-
-    def monotonic(self) -> float:
-        return NOW
-
-    def timeout(self, seconds: float | None) -> asyncio.Timeout:
-        return asyncio.timeout(0.02)
 
 
 class Vitals:
@@ -96,7 +83,7 @@ class Service:
     """The routes over a real ledger."""
 
     def __init__(self, *events: Event, policy: str = "kod2", **settings: Any) -> None:
-        self.ledger = Ledger(make_policy(policy), Rules(), StillClock(), Journal())
+        self.ledger = Ledger(make_policy(policy), Rules(), HandClock(NOW), Journal())
         self.vitals = Vitals(self.ledger.clock)
         app = FastAPI()
         app.include_router(table.router(rest.Rest(self.ledger, lambda: Settings(**settings), self.vitals)))
@@ -674,7 +661,7 @@ UNROUTED = {
 async def test_what_no_route_takes_is_a_problem(
     method: str, path: str, status: int, field: str, value: str, allowed: str
 ) -> None:
-    app = Live(Settings(), FakeApi(), StillClock(), random.Random(1)).rest()
+    app = Live(Settings(), FakeApi(), HandClock(NOW), random.Random(1)).rest()
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort") as asking:
         answer = await asking.request(method, path)
     found = answer.json()

@@ -7,25 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.clock import Clock
 from extender.embedded.cache import PodInfo, pod_info
 from extender.embedded.plugins import EXTENDER, RESOURCES, Change, Happening
 from extender.embedded.queue import Place, SchedulingQueue
 from extender.kube.api import Json
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
-from tests.stage import virtual
-
-
-class HeldClock(Clock):
-    """Time that stands until a test moves it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = 100.0
-
-    def monotonic(self) -> float:
-        return self.time
+from tests.stage import HandClock, virtual
 
 
 def pod(name: str, *, cpu: str = "1", priority: int = 0, gated: bool = False) -> PodInfo:
@@ -38,7 +26,7 @@ def pod(name: str, *, cpu: str = "1", priority: int = 0, gated: bool = False) ->
 
 class Bench:
     def __init__(self) -> None:
-        self.clock = HeldClock()
+        self.clock = HandClock(100.0)
         self.queue = SchedulingQueue(self.clock, initial_backoff=1, max_backoff=10)
 
     async def pop(self) -> str:
