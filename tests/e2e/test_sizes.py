@@ -95,7 +95,7 @@ class TestWide:
         until(lambda: job_view(kohort, job).get("state") == "running", "known as running", 10)
         assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
 
-    @pytest.mark.slow
+    @pytest.mark.full
     @pytest.mark.timeout(300, func_only=True)
     def test_a_thousand_members_bind_whole(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
         """The operator is stopped and we create its pods, as fast as can be: it would take 50 s for them.

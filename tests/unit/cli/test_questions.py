@@ -257,7 +257,7 @@ def test_what_if_tells_a_few_of_those_that_would_only_wait_at_another_place(
     monkeypatch.setitem(WHAT_IF, "jobs", [*pushed, starts])
     told = kohort("what-if", "--cordon", "n2").stdout
     assert ("pushed-5 " in told, "pushed-6 " in told, "starts " in told) == (True, False, True)
-    assert told.splitlines()[-1] == "and 2 more that would only wait at another place; -o wide shows all"
+    assert all(fact in told.splitlines()[-1] for fact in ("2 more", "-o wide"))
     wide = kohort("what-if", "--cordon", "n2", "-o", "wide").stdout
     assert all(f"pushed-{at} " in wide for at in range(1, 8))
     assert "more" not in wide

@@ -60,7 +60,6 @@ def as_simulated(seed: int, jct: float, makespan: float) -> bool:
     return (jct, makespan) == pytest.approx(expected, rel=0.02)
 
 
-@pytest.mark.slow
 async def test_kohort_finishes_all_jobs_as_in_the_simulator_and_never_promises_a_node_twice() -> None:
     faults: list[str] = []
     async with paced(20_000, partial(demo.kohort_side, seed=1)) as (side, ask):  # faster than any machine
@@ -71,7 +70,7 @@ async def test_kohort_finishes_all_jobs_as_in_the_simulator_and_never_promises_a
     assert as_simulated(1, result.mean_jct_seconds, result.makespan_seconds)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_table_is_written_and_the_default_scheduler_is_left_half_placed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,7 +91,7 @@ async def plain_run(seed: int, speed: float) -> Ending:
         return await ended(side, ask)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "finished"), [(2, 5), (6, 5), (7, 10)])
 async def test_the_default_scheduler_ends_the_same_way_at_any_speed(seed: int, finished: int) -> None:
     fast, slower = await plain_run(seed, 20_000), await plain_run(seed, 2_000)
