@@ -128,7 +128,8 @@ def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
         port = str(taken.getsockname()[1])
         told = CliRunner().invoke(commands.app, ["demo", "--port", port])
     assert told.exit_code == 1
-    assert f"--port {port}; name one that is free, or 0" in told.stderr
+    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; name one that is free, or 0 for any"
+    assert wanted in told.stderr
 
 
 @pytest.mark.parametrize("width", [200, 80])
