@@ -34,6 +34,8 @@ from tests import builders
 T = TypeVar("T")
 CORES = 10
 GPUS = 8
+# Those who wait in the scenes came hours ago. Where they starved, nobody could pass them, and no newcomer would start.
+PATIENT = Kod2(starve_limit=1e6)
 
 
 def nodes(count: int, chance: random.Random) -> list[Node]:

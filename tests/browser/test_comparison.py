@@ -12,7 +12,7 @@ from tests import builders
 from tests.browser.conftest import Look, faults, until_live
 from tests.browser.scenes import Scene, cluster, small_job, submitted
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,12 @@ from tests.controlplane.kohort import CHECKOUT, Kohort, manifests, merged, start
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 from tests.e2e.asking import nodes_of
-from tests.e2e.gangs import create_pod, lone_pod, submit, until
+from tests.e2e.gangs import create_pod, lone_pod, submit
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 OVERLAY = CHECKOUT / "manifests" / "overlays" / "shared-scheduler"
@@ -150,7 +153,7 @@ def test_jobs_are_bound_whole_while_certificates_rotate(plane: ControlPlane, sha
             assert shared.status(shared.certificates.caller()) == httpx.codes.OK
             shown.add(_certificate_of(shared))
             time.sleep(0.3)
-        until(lambda: len(nodes_of(plane, space)) == 8 * 6, "all bound", 60)
+        until(lambda: len(nodes_of(plane, space)) == 8 * 6, "all bound")
         assert max(observer.partial_seconds(job.name, 5) for job in jobs) <= WINDOW
     assert len(shown) == 8, "each call was shown the newest certificate"
     log = shared.kohort.scheduler.log.read_text()
