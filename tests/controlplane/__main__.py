@@ -26,7 +26,7 @@ def main() -> int:
                 _up(arguments)
             case _:
                 _down(arguments)
-    except ControlPlaneError as error:
+    except (ControlPlaneError, OSError) as error:  # OSError: a full disk, a folder that cannot be written
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

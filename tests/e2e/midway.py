@@ -44,7 +44,10 @@ def patient_kohort(plane: ControlPlane, name: str) -> Iterator[Kohort]:
 
 
 def revive(plane: ControlPlane, kohort: Kohort) -> None:
-    """Have every part up and leading, also after a test that left one dead."""
+    """Have every part up and leading, also after a test that left one dead or stopped."""
+    for process in plane.processes.values():
+        if process.alive:
+            process.resume()
     for process in (kohort.extender, kohort.controller):
         if not process.alive:
             process.restart()

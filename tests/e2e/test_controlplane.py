@@ -185,10 +185,12 @@ def test_a_paused_scheduler_binds_nothing_and_a_killed_one_comes_back(
 ) -> None:
     scheduler = control_plane.processes["kube-scheduler"]
     scheduler.pause()
-    control_plane.apply(pod(namespace, "waits"))
-    never(lambda: phases(control_plane, namespace) != {"waits": "Pending"}, "bound by a paused scheduler", 1)
-    scheduler.kill()
-    scheduler.restart()
+    try:
+        control_plane.apply(pod(namespace, "waits"))
+        never(lambda: phases(control_plane, namespace) != {"waits": "Pending"}, "bound by a paused scheduler", 1)
+        scheduler.kill()
+    finally:
+        scheduler.restart()
     eventually(lambda: phases(control_plane, namespace), {"waits": "Running"})
 
 

@@ -50,6 +50,17 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield started
 
 
+@pytest.fixture(autouse=True)
+def left_clean(plane: ControlPlane) -> Iterator[None]:
+    """A test that failed leaves nothing to the next one, which may be the same once more."""
+    yield
+    for process in [one for one in plane.processes.values() if one.name.startswith(("kohort-", "next-"))]:
+        process.stop()
+    plane.kubectl("-n", TEAM, "delete", "tfjobs,pods", "--all", "--now")
+    for folder in (BASE, *(MANIFESTS / name for name in OVERLAYS)):
+        plane.kubectl("delete", "-k", str(folder), "--ignore-not-found")
+
+
 def rolled_out(plane: ControlPlane) -> str:
     return plane.kubectl("-n", SYSTEM, "rollout", "status", "deployment", "kohort", "--timeout=60s")
 

@@ -14,7 +14,8 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import gone, nodes_of, pods
 from tests.e2e.bodies import GOOD, broken_texts, missing_fields
-from tests.e2e.gangs import submit
+from tests.e2e.gangs import own_namespace, submit
+from tests.e2e.midway import revive
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
@@ -43,10 +44,23 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane)
-    yield started
-    started.stop()
+def started(plane: ControlPlane) -> Iterator[Kohort]:
+    kohort = start_kohort(plane)
+    yield kohort
+    kohort.stop()
+
+
+@pytest.fixture
+def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
+    revive(plane, started)
+    return started
+
+
+@pytest.fixture
+def strangers(plane: ControlPlane) -> Iterator[str]:
+    """A namespace for pods that did not opt in."""
+    with own_namespace(plane, "strangers") as name:
+        yield name
 
 
 def size(job: TFJob) -> int:
@@ -99,19 +113,18 @@ def bindings(observer: Observer) -> dict[str, float]:
 
 
 def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
-    plane: ControlPlane, kohort: Kohort, space: str
+    plane: ControlPlane, kohort: Kohort, space: str, strangers: str
 ) -> None:
     """Extender up, killed, stopped: rounds of each in turn, and the best of each, as a busy machine only slows."""
     rates: dict[str, list[float]] = {"up": [], "down": [], "stopped": []}
-    plane.kubectl("create", "namespace", "strangers")
     waiting: list[TFJob] = []
     for n in range(ROUNDS):
-        rates["up"].append(rate(plane, "strangers", f"up-{n}"))
+        rates["up"].append(rate(plane, strangers, f"up-{n}"))
         for state in ("down", "stopped"):
             kohort.extender.crash() if state == "down" else kohort.extender.pause()
             waiting.append(submit(plane, TFJob(space, f"{state}-{n}", workers=2)))
             until(lambda job=waiting[-1]: members(plane, job) == 3, "the gang's pods created")  # type: ignore[misc]
-            rates[state].append(rate(plane, "strangers", f"{state}-{n}"))
+            rates[state].append(rate(plane, strangers, f"{state}-{n}"))
             assert not nodes_of(plane, space, waiting[-1].name), "bound by somebody else"
             kohort.extender.start() if state == "down" else kohort.extender.resume()
             kohort.wait_ready()

@@ -61,6 +61,12 @@ class Pair:
                 part.restart()
         self.replicas[name].wait_ready()
 
+    def revive(self, name: str) -> None:
+        """Start what is dead and let go on what is stopped."""
+        for part in self._parts(name):
+            part.resume() if part.alive else part.restart()
+        self.replicas[name].wait_ready()
+
     def _parts(self, name: str) -> tuple[Any, ...]:
         kohort = self.replicas[name]
         return kohort.scheduler, kohort.extender, kohort.controller
@@ -87,10 +93,18 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def pair(plane: ControlPlane) -> Iterator[Pair]:
-    started = start_pair(plane, "pair", SHORT)
-    yield started
-    started.stop()
+def started(plane: ControlPlane) -> Iterator[Pair]:
+    pair = start_pair(plane, "pair", SHORT)
+    yield pair
+    pair.stop()
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """Both replicas up, also after a test that left one dead or stopped."""
+    for name in started.replicas:
+        started.revive(name)
+    return started
 
 
 @dataclass(slots=True)
