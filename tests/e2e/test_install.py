@@ -57,8 +57,9 @@ def left_clean(plane: ControlPlane) -> Iterator[None]:
     for process in [one for one in plane.processes.values() if one.name.startswith(("kohort-", "next-"))]:
         process.stop()
     plane.kubectl("-n", TEAM, "delete", "tfjobs,pods", "--all", "--now")
-    for folder in (BASE, *(MANIFESTS / name for name in OVERLAYS)):
-        plane.kubectl("delete", "-k", str(folder), "--ignore-not-found")
+    if plane.api.ok(f"/api/v1/namespaces/{SYSTEM}"):
+        for folder in (BASE, *(MANIFESTS / name for name in OVERLAYS)):
+            plane.kubectl("delete", "-k", str(folder), "--ignore-not-found")
 
 
 def rolled_out(plane: ControlPlane) -> str:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.controlplane.cluster import USUAL_PORTS
+from tests.controlplane.ports import LOOPBACK
 from tests.documents.tutorial import ROOT, blocks, checkout, environment, need_checkout, run
 from tests.e2e.waiting import until
 
 SEEN = "default/job-4"  # the job that the page asks about
 ADDRESS = re.compile(r"export KOHORT_CLI_SERVER=(http://\S+)")
+
+
+@pytest.fixture(autouse=True)
+def usual_port_taken() -> Iterator[None]:
+    """No command of the page needs the usual port: here somebody else has it."""
+    with ExitStack() as held:
+        with suppress(OSError):  # somebody else has it indeed
+            held.enter_context(socket.create_server((LOOPBACK, USUAL_PORTS[0])))
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +95,4 @@ def test_the_other_parts_run_as_they_are_written(tmp_path: Path) -> None:
     assert re.search(r"mnist +TFJob +[2-5] \(2-6\) +running", said[4]), "it has given workers back"
     assert "Shrunk" in said[4], "kubectl describe tells it"
     assert "default/mnist" in said[5], "the decisions tell the story"
+    assert f"port {USUAL_PORTS[0]} is taken by another process: Kohort, and its page, are at http://" in said[0]
