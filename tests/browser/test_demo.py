@@ -39,7 +39,7 @@ def demo(tmp_path: Path) -> Iterator[str]:
 
 def _runs(url: str) -> bool:
     try:
-        jobs = httpx.get(f"{url}v1/jobs", timeout=5, trust_env=False).json()["jobs"]
+        jobs = httpx.get(f"{url}v1/jobs", timeout=60, trust_env=False).json()["jobs"]
     except httpx.TransportError:
         return False
     return any(job["state"] == "running" for job in jobs)

@@ -73,7 +73,7 @@ def forget_lease(plane: ControlPlane) -> None:
 
 def is_leading(kohort: Kohort) -> bool:
     """Tell whether the extender decides."""
-    answer = httpx.get(f"{kohort.health}/readyz/leading", timeout=5, trust_env=False)
+    answer = httpx.get(f"{kohort.health}/readyz/leading", timeout=60, trust_env=False)
     return "yes" in answer.text
 
 
@@ -268,12 +268,12 @@ def revive_operator(plane: ControlPlane) -> None:
     process = plane.processes[OPERATOR]
     if not process.alive:
         process.start()
-        process.wait_until(lambda: _serves(f"{process.url}/readyz"), "the operator was ready", 60)
+        process.wait_until(lambda: _serves(f"{process.url}/readyz"), "the operator was ready", 180)
 
 
 def _serves(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5, trust_env=False).is_success
+        return httpx.get(url, timeout=60, trust_env=False).is_success
     except httpx.TransportError:
         return False
 

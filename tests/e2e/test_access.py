@@ -70,7 +70,7 @@ class People:
         verify = ssl.create_default_context(cafile=str(self.ca))
         method = "POST" if "json" in options else "GET"
         return httpx.request(
-            method, f"{self.url}{path}", headers=headers, verify=verify, timeout=20, trust_env=False, **options
+            method, f"{self.url}{path}", headers=headers, verify=verify, timeout=60, trust_env=False, **options
         )
 
     def token(self, namespace: str, audience: str = "kohort.dev", account: str = "reader") -> str:
@@ -325,7 +325,7 @@ def test_a_right_that_is_taken_away_ends_the_stream_and_the_answers(people: Peop
     verify = ssl.create_default_context(cafile=str(people.ca))
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.stream(
-        "GET", f"{people.url}/v1/stream", headers=headers, verify=verify, timeout=40, trust_env=False
+        "GET", f"{people.url}/v1/stream", headers=headers, verify=verify, timeout=60, trust_env=False
     ) as stream:
         assert stream.status_code == 200
         people.plane.kubectl("delete", "rolebinding", "reader", "-n", RED)
@@ -367,6 +367,6 @@ def test_with_the_rights_of_an_older_version_the_rest_works_and_the_kind_is_name
 
 def readiness(kohort: Kohort) -> str:
     try:
-        return httpx.get(f"{kohort.health}/readyz?verbose", timeout=5, trust_env=False).text
+        return httpx.get(f"{kohort.health}/readyz?verbose", timeout=60, trust_env=False).text
     except httpx.TransportError:
         return ""

@@ -103,7 +103,7 @@ def start(plane: ControlPlane, space: str, name: str) -> TFJob:
 
 
 def refused_evictions(kohort: Kohort) -> float:
-    text = httpx.get(f"{kohort.controller_health}/metrics", timeout=10, trust_env=False).text
+    text = httpx.get(f"{kohort.controller_health}/metrics", timeout=60, trust_env=False).text
     wanted = 'kohort_controller_writes_total{kind="Evict",outcome="refused"} '
     return next((float(line.removeprefix(wanted)) for line in text.splitlines() if line.startswith(wanted)), 0.0)
 

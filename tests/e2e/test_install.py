@@ -63,7 +63,7 @@ def left_clean(plane: ControlPlane) -> Iterator[None]:
 
 
 def rolled_out(plane: ControlPlane) -> str:
-    return plane.kubectl("-n", SYSTEM, "rollout", "status", "deployment", "kohort", "--timeout=60s")
+    return plane.kubectl("-n", SYSTEM, "rollout", "status", "deployment", "kohort", "--timeout=180s")
 
 
 def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:

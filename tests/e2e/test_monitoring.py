@@ -59,7 +59,7 @@ class Prometheus:
     url: str
 
     def get(self, path: str, **query: str) -> Any:
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=10, trust_env=False).json()
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=60, trust_env=False).json()
         assert answer["status"] == "success", answer
         assert not answer.get("warnings"), answer
         return answer["data"]
@@ -117,7 +117,7 @@ def prometheus(plane: ControlPlane, kohort: Kohort) -> Iterator[Prometheus]:
         f"--storage.tsdb.path={plane.workdir / 'prometheus'}", f"--web.listen-address={LOOPBACK}:{port}", url=url,
     )  # fmt: skip
     asked = Prometheus(url)
-    process.wait_until(lambda: _scrapes(asked), "both processes were scraped", 60)
+    process.wait_until(lambda: _scrapes(asked), "both processes were scraped", 180)
     yield asked
     process.stop()
 

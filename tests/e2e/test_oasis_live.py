@@ -45,7 +45,7 @@ def settings(slot: int) -> Json:
 
 def price_lines(kohort: Kohort) -> list[str]:
     """What Prometheus is told of the prices."""
-    text = httpx.get(f"{kohort.health}/metrics", timeout=10, trust_env=False).text
+    text = httpx.get(f"{kohort.health}/metrics", timeout=60, trust_env=False).text
     return [line for line in text.splitlines() if line.startswith("kohort_price")]
 
 

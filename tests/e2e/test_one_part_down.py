@@ -176,7 +176,7 @@ def test_api_server_and_etcd_killed_what_runs_goes_on_and_the_next_gang_is_bound
     finally:
         etcd.start()
         server.start()
-        server.wait_until(lambda: plane.api.ok("/readyz"), "it was ready", 120)
+        server.wait_until(lambda: plane.api.ok("/readyz"), "it was ready", 180)
     assert kohort.extender.alive
     assert kohort.controller.alive
     midway.revive(plane, kohort)  # kube-scheduler and the operator end where they could not renew their leases

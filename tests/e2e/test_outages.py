@@ -149,7 +149,7 @@ def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane
     until(lambda: whole(plane, job), "a gang whole")
     before = kohort.get("/v1/plans")["plans"]
     asked = 0
-    with httpx.Client(base_url=f"{kohort.url}/scheduler/v1", timeout=10, trust_env=False) as client:
+    with httpx.Client(base_url=f"{kohort.url}/scheduler/v1", timeout=60, trust_env=False) as client:
         for verb in GOOD:
             for name, body in (*broken_texts().items(), *missing_fields(verb)):
                 answer = client.post(f"/{verb}", content=body, headers={"content-type": "application/json"})

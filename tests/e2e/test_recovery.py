@@ -380,7 +380,7 @@ def test_room_stolen_for_which_there_is_no_other(
 
 def test_the_extender_survived_all_of_this_without_a_fault(kohort: Kohort) -> None:
     """A fault in a part would have ended the process or left a traceback."""
-    assert httpx.get(f"{kohort.health}/livez", timeout=5, trust_env=False).is_success
+    assert httpx.get(f"{kohort.health}/livez", timeout=60, trust_env=False).is_success
     for process in (kohort.extender, kohort.controller):
         log = process.log.read_text()
         assert '"level": "error"' not in log, [line for line in log.splitlines() if '"level": "error"' in line]

@@ -151,7 +151,7 @@ class Account:
         token = config["users"][0]["user"]["token"]
         tls = ssl.create_default_context(cafile=str(plane.layout.pki.ca_file))
         self._client = httpx.Client(
-            base_url=plane.url, verify=tls, headers={"authorization": f"Bearer {token}"}, trust_env=False, timeout=30
+            base_url=plane.url, verify=tls, headers={"authorization": f"Bearer {token}"}, trust_env=False, timeout=60
         )
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ class Shared:
     def status(self, context: ssl.SSLContext) -> int:
         """Of a filter call; 0 where the handshake fails."""
         try:
-            with httpx.Client(verify=context, trust_env=False, timeout=5) as client:
+            with httpx.Client(verify=context, trust_env=False, timeout=60) as client:
                 return client.post(f"{self.url}/filter", json=FILTER).status_code
         except httpx.TransportError:
             return 0
@@ -197,7 +197,7 @@ def second_extender(plane: ControlPlane, shared: Shared) -> tuple[Process, str]:
 def test_only_the_leader_is_ready_and_another_takes_over(plane: ControlPlane, shared: Shared) -> None:
     second, health = second_extender(plane, shared)
     try:
-        second.wait_until(lambda: "[+]rebuilt" in _readyz(health), "rebuilt", 30)
+        second.wait_until(lambda: "[+]rebuilt" in _readyz(health), "rebuilt", 180)
         leader = plane.api.get(LEASE)["spec"]["holderIdentity"]
         assert "[-]leading no: a follower" in _readyz(health)
         assert "[+]leading yes" in _readyz(shared.kohort.health)
@@ -213,6 +213,6 @@ def test_only_the_leader_is_ready_and_another_takes_over(plane: ControlPlane, sh
 
 def _readyz(health: str) -> str:
     try:
-        return httpx.get(f"{health}/readyz", params={"verbose": ""}, timeout=5, trust_env=False).text
+        return httpx.get(f"{health}/readyz", params={"verbose": ""}, timeout=60, trust_env=False).text
     except httpx.TransportError:
         return ""

@@ -47,7 +47,7 @@ class Demo:
         if (address := ADDRESS.search(self.printed)) is None:
             return False
         try:
-            return httpx.get(f"{address[1]}/v1/jobs/{SEEN}", timeout=15, trust_env=False).is_success
+            return httpx.get(f"{address[1]}/v1/jobs/{SEEN}", timeout=60, trust_env=False).is_success
         except httpx.TransportError:
             return False
 

@@ -41,7 +41,7 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 def ask(kohort: Kohort, manifest: Json) -> dict[str, Json]:
     """Where each job would stand that would stand elsewhere, by name."""
-    answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=30, trust_env=False)
+    answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=60, trust_env=False)
     assert answer.status_code == httpx.codes.OK, answer.text
     return {job["name"]: job["after"] for job in answer.json()["jobs"]}
 
@@ -122,7 +122,7 @@ def positions(kohort: Kohort) -> dict[str, int]:
 
 
 def reason(kohort: Kohort, job: TFJob) -> str:
-    answer = httpx.get(f"{kohort.url}/v1/explain/{job.namespace}/{job.name}", timeout=15, trust_env=False)
+    answer = httpx.get(f"{kohort.url}/v1/explain/{job.namespace}/{job.name}", timeout=60, trust_env=False)
     waits = answer.json().get("waits") if answer.status_code == httpx.codes.OK else None
     return waits["reason"] if waits else ""
 
