@@ -13,7 +13,7 @@ from tests.browser.conftest import Look, faults, until_live
 from tests.browser.scenes import PATIENT, Scene, cluster, small_job, submitted
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def small() -> Iterator[Scene]:
     """Ten jobs on four nodes without room, and a fifth node without devices that only newcomers can use."""
     scene = Scene(PATIENT)
