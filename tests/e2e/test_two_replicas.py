@@ -20,7 +20,7 @@ from tests.e2e.background import Background
 from tests.e2e.gangs import LEASE, forget_lease, is_leading, own_namespace, submit, window
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
-from tests.e2e.waiting import never, until
+from tests.e2e.waiting import at_rest, never, until
 
 pytestmark = pytest.mark.full
 
@@ -213,16 +213,9 @@ def until_led(pair: Pair) -> str:
 
 def undisturbed(pair: Pair, space: str, old: str) -> None:
     """The old leader wakes up: it may neither bind, nor resize, nor delete."""
-    settled: list[Json] = [{}]
-
-    def rests() -> bool:
-        before, settled[0] = settled[0], state(pair.plane, space)
-        time.sleep(1)
-        return before == settled[0]
-
-    until(rests, "the cluster at rest")
+    settled = at_rest(lambda: state(pair.plane, space))
     pair.wake(old)
-    never(lambda: state(pair.plane, space) != settled[0], "a change by the old leader", 5)
+    never(lambda: state(pair.plane, space) != settled, "a change by the old leader", 5)
 
 
 def verify(
