@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -127,7 +128,20 @@ def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
         port = str(taken.getsockname()[1])
         told = CliRunner().invoke(commands.app, ["demo", "--port", port])
     assert told.exit_code == 1
-    assert f"--port {port}; name one that is free, or 0" in told.stderr
+    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; name one that is free, or 0 for any"
+    assert wanted in told.stderr
+
+
+def test_where_nobody_asks_for_a_port_and_the_usual_one_is_taken_another_will_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # somebody else has it indeed
+            held.enter_context(socket.create_server((LOOPBACK, 8900)))
+        assert demo._usual_port() == 0
+    assert (
+        "port 8900 of 127.0.0.1 is taken by another process: Kohort answers at another one" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("width", [200, 80])
