@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import math
 import random
 import sys
 import warnings
@@ -117,18 +118,20 @@ class Simulation:
     """One run.
 
     ``kinds``: of the faults that are drawn. ``faults``: which are done instead. ``crash``: where processes die at
-    writes, beside them. ``impatient``: it ends at the first violation.
+    writes, beside them. ``impatient``: it ends at the first violation. ``longest``: seconds after which it ends, also
+    where not everything has come right.
     """
 
     def __init__(
         self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash = nobody_dies,
-        faults: Callable[[Story], Faults] | None = None, impatient: bool = False,
+        faults: Callable[[Story], Faults] | None = None, impatient: bool = False, longest: float = math.inf,
     ) -> None:  # fmt: skip
         self.scenario = scenario
         self.story = Story()
         drawn = Faults(scenario.seed, self.story, kinds, scenario.settings.policy)
         self.faults = faults(self.story) if faults is not None else drawn
         self._impatient = impatient
+        self._latest = loop_time() + longest
         self.clock = ProcessClock()
         self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
@@ -199,7 +202,6 @@ class Simulation:
 
     def _stored(self, ref: Ref) -> Json | None:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
-
 
     def _instrument(self, extender: Extender) -> None:
         """Note which bind calls the extender is answering, and what it answers."""
@@ -335,7 +337,7 @@ class Simulation:
         ends = loop_time() + self.scenario.storm
         latest = ends + self.scenario.storm
         while (left := ends - loop_time()) > 0 or (not self.faults.enough and loop_time() < latest):
-            if self._impatient and self.witness.violations:
+            if (self._impatient and self.witness.violations) or loop_time() > self._latest:
                 return
             await sleep(self.faults.gap(self.scenario.gap, left))
             storm.strike()
@@ -368,7 +370,7 @@ class Simulation:
             self._compare()
             for wrong in self.training.wrong:
                 self.witness.violated("S11", f"the report {wrong} was taken")
-            if self.witness.violations or (self._over() and now - since > 5.0):
+            if self.witness.violations or (self._over() and now - since > 5.0) or now > self._latest:
                 break
             if now - since > self.scenario.longest_calm:
                 self._blame()

@@ -1,0 +1,134 @@
+"""Write a seed down as a kept scenario: made smaller, and only where what is random in it does not decide.
+
+A defect must be caught under every salt of SHOWN_UNDER, and nothing may be violated there without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Final, TypeVar
+
+from tests.simulation.kept import FOLDER, Kept, kept
+from tests.simulation.mutants import switched_on
+from tests.simulation.run import Simulation, play
+from tests.simulation.scenario import drawn
+
+SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")  # salts under which what is kept has to fail
+GRACE: Final = 5.0  # seconds of storm after what is violated, which under another salt may come later
+LATER: Final = 1.5  # how much later, in all
+MOST_ROUNDS: Final = 4  # of making it smaller, each under the salts that the one before did not fail under
+MOST_PLAYS: Final = 60  # smaller scenarios that are tried
+T = TypeVar("T")
+
+
+class NotKeptError(Exception):
+    """Why a seed is not kept."""
+
+
+def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print) -> Kept:
+    """Play the seed, make a scenario of it and write that down. Raises NotKeptError where it would show nothing."""
+    found, longest = taken(seed, defect)
+    say(f"seed {seed}: {found.caught}; {len(found.jobs)} jobs, {len(found.faults)} faults")
+    salts = SHOWN_UNDER[:2]
+    for _ in range(MOST_ROUNDS):
+        smaller = reduced(found, salts, longest)
+        missed = [salt for salt in SHOWN_UNDER if not fails(smaller, salt, longest)]
+        if not missed:
+            say(f"without what is not needed: {len(smaller.jobs)} jobs, {len(smaller.faults)} faults")
+            check_clean(smaller)
+            write(name, smaller)
+            return smaller
+        salts = (*missed, *(salt for salt in salts if salt not in missed))
+    raise NotKeptError(f"it is not made smaller so that it fails under all of {len(SHOWN_UNDER)} salts")
+
+
+def write(name: str, scenario: Kept) -> None:
+    """Write the file."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(scenario.text())
+
+
+def taken(seed: int, defect: str) -> tuple[Kept, float]:
+    """The seed's scenario up to its first violation; within how many seconds to expect that under another salt."""
+    made: list[Simulation] = []
+
+    def make() -> Simulation:
+        made.append(Simulation(drawn(seed), impatient=True))
+        return made[0]
+
+    with switched_on(defect) if defect else nullcontext():
+        report = play(make)
+    if not report.violations:
+        raise NotKeptError(f"seed {seed} violates nothing {f'with {defect}' if defect else ''}".rstrip())
+    storm = report.seconds - report.calm + GRACE
+    return kept(made[0], defect, report.violations[0], storm), LATER * report.seconds + GRACE
+
+
+def check_clean(scenario: Kept) -> None:
+    """Raise NotKeptError where something is violated without the defect as well."""
+    for salt in SHOWN_UNDER if scenario.defect else ():
+        if violations := scenario.play(salt, defect="").violations:
+            raise NotKeptError(f"it fails without {scenario.defect} as well, under the salt {salt!r}: {violations[0]}")
+
+
+def fails(scenario: Kept, salt: str, longest: float = math.inf) -> bool:
+    """Whether anything is violated within so many seconds."""
+    return bool(scenario.play(salt, longest=longest).violations)
+
+
+def reduced(scenario: Kept, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> Kept:
+    """The scenario without the faults and the jobs that are not needed, as far as so many tries find them.
+
+    ``salts``: under which it has to fail within ``longest`` seconds. Raises NotKeptError where it does not before.
+    """
+    for salt in salts:
+        if not fails(scenario, salt, longest):
+            raise NotKeptError(f"what is random decides whether it fails: under the salt {salt!r} it does not")
+    plays = Plays(most_plays)
+    faults = sorted(scenario.faults, key=lambda fault: fault.kind)  # those of a kind go together
+
+    def without(**changes: object) -> Kept:
+        return scenario.model_copy(update=changes)
+
+    def still_fails(smaller: Kept) -> bool:
+        return plays.left() and all(fails(smaller, salt, longest) for salt in salts)
+
+    early = without(jobs=tuple(job for job in scenario.jobs if job.arrival < scenario.storm))
+    scenario = early if still_fails(early) else scenario
+    needed = smallest(faults, lambda some: still_fails(without(faults=tuple(some))))
+    scenario = without(faults=tuple(fault for fault in scenario.faults if fault in needed))
+    jobs = smallest(scenario.jobs, lambda some: still_fails(without(jobs=tuple(some))))
+    return without(jobs=tuple(jobs))
+
+
+class Plays:
+    """Counts tries."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def left(self) -> bool:
+        """Whether there is one more."""
+        self._left -= 1
+        return self._left >= 0
+
+
+def smallest(parts: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """Parts of which none can be left out, by leaving out halves, quarters ... as long as it holds."""
+    if holds([]):
+        return []
+    size = max(1, len(parts) // 2)
+    while parts:
+        at, shrunk = 0, False
+        while at < len(parts):
+            fewer = [*parts[:at], *parts[at + size :]]
+            if holds(fewer):
+                parts, shrunk = fewer, True
+            else:
+                at += size
+        if size == 1 and not shrunk:
+            break
+        size = max(1, size // 2)
+    return parts
