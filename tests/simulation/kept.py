@@ -246,7 +246,6 @@ def _short(value: Any) -> Any:
 
 
 def _strike(told: KeptFault) -> Strike:
-    import random
 
     values = dict(told.model_extra or {})
     return Strike(random.Random(0), told.kind, told.at, told.nth, told.seconds, values)

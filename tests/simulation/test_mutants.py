@@ -1,5 +1,6 @@
 """Seeded defects are caught by seeds; a simulation that finds none of them shows nothing (test_scenarios.py: by kept
-scenarios)."""
+scenarios).
+"""
 
 from __future__ import annotations
 
