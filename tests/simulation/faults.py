@@ -68,6 +68,7 @@ AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
+IN_CALM: Final = "worker-taken-out"  # comes once more in the calm: jobs are short, and what it does shows only there
 CHEAPEST: Final = -1000  # the deletion cost by which a user takes a worker out
 GENERATED: Final = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{9})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 LEAST_FAULTS: Final = 10  # of a seed
@@ -209,9 +210,8 @@ class Faults:
         return [Strike(self.chance, kind, since=self.seconds)]
 
     def due_in_calm(self) -> list[Strike]:
-        """The same when the storm is over. Jobs are short: what is left of one in the storm is seldom seen here."""
-        kind = "worker-taken-out"
-        return [Strike(self.chance, kind, since=self.seconds)] if kind in self.on else []
+        """The same when the storm is over."""
+        return [Strike(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
 
     def note(self, strike: Strike, what: str = "") -> None:
         """Count a fault that took place."""

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation.faults import Faults, Story, Strike
+from tests.simulation.faults import IN_CALM, Faults, Story, Strike
 
 PATIENCE: Final = 20.0
 LOOK: Final = 1.0  # seconds between two looks where no fault is due
-WAITING: Final = 0.1  # the same, while one waits for its target
+WAITING: Final = 0.04  # the same, while one waits for its target
 EVERY: Final = "*"
 Identity = tuple[str, str, int | str, float | None]
 
@@ -69,7 +69,7 @@ class KeptFaults(Faults):
         return [self._again(strike) for strike in self._timed if _since(strike) <= seconds]
 
     def due_in_calm(self) -> list[Strike]:
-        return [self._again(strike) for strike in self._timed]
+        return [self._again(strike) for strike in self._timed if strike.kind == IN_CALM]
 
     def note(self, strike: Strike, what: str = "") -> None:
         done = _identity(strike)
