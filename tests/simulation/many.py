@@ -19,7 +19,7 @@ from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
 GATE_SEEDS: Final = range(1, 121)  # that `make test` plays: 20 of each policy
-SEEDS_FOR_RESIZES: Final = 600  # of all policies: as many as a test plays at the least
+SEEDS_FOR_RESIZES: Final = 600  # of all policies
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
 
 
