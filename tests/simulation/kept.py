@@ -109,7 +109,7 @@ class Kept(Part):
     storm: float
     first: str = ""
     lag: float = Field(description="of kube-scheduler's cache")
-    world: dict[str, float]
+    world: dict[str, Any]
     settings: dict[str, Any]
     nodes: tuple[KeptNode, ...]
     jobs: tuple[KeptJob, ...]
