@@ -44,7 +44,7 @@ def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print, 
 
 def smallest_that_fails(found: Kept, longest: float, most_plays: int) -> Kept | None:
     """It made smaller, so that it fails under every salt; None where it does not itself."""
-    salts = SHOWN_UNDER[:2]
+    salts: tuple[str, ...] = SHOWN_UNDER[:2]
     for _ in range(MOST_ROUNDS):
         if not all(fails(found, salt, longest) for salt in salts):
             return None
