@@ -45,10 +45,17 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         saves=text(annotations, CHECKPOINT),
         plan=text(annotations, PLAN),
         nominated=text(status, "nominatedNodeName"),
+        preempted=_preempted(status),
         priority=whole(spec, "priority"),
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
     )
+
+
+def _preempted(status: dict[str, Any]) -> bool:
+    """Whether a kube-scheduler has marked it as a victim of its preemption, just before it deletes it."""
+    target = condition(status, "DisruptionTarget")
+    return (target.get("status"), target.get("reason")) == ("True", "PreemptionByScheduler")
 
 
 def is_lone(pod: Pod) -> bool:

@@ -275,6 +275,8 @@ class Pod:
     ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
     ``numbered``: the slot that is written on it, where its kind gives it none and who goes first follows from that.
     ``places``: where it may go, as it is since its admission; None where that is not known, as of others' pods.
+    ``nominated``: the node that its scheduler keeps room on for it. ``preempted``: a scheduler has chosen it to make
+    room for a pod of higher priority (condition DisruptionTarget, reason PreemptionByScheduler).
     """
 
     uid: str
@@ -297,6 +299,7 @@ class Pod:
     plan: str = ""
     numbered: Slot | None = None
     nominated: str = ""
+    preempted: bool = False
     priority: int = 0
     since: float = 0.0
     version: int = 0
@@ -310,6 +313,11 @@ class Pod:
     def holds_room(self) -> bool:
         """Bound and not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
+
+    @property
+    def claims(self) -> bool:
+        """Whether another scheduler keeps room for it; the nomination of a pod of ours is part of its plan."""
+        return bool(self.nominated) and not (self.opted_in or self.node or self.ended or self.terminating)
 
     @property
     def misnumbered(self) -> bool:

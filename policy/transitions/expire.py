@@ -22,6 +22,9 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     """
     for key in [key for key, until in draft.read("not_offered").items() if until <= now]:
         draft.drop_refusal(*key)
+    for node, promised in [*draft.read("preemptions").items()]:
+        if (left := promised.by(now)) is not promised:
+            draft.put_promised(node, left)
     if not (draft.read("synced") and draft.read("leading")):
         return []
     effects: list[Effect] = []
@@ -64,7 +67,13 @@ def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list
         # Its successor cannot come before it is gone, or has no room before; then it has the whole time.
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
         return []
-    return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)
+    return give_up(draft, gang, now, _why(gang))
+
+
+def _why(gang: Gang) -> Reason:
+    if gang.waits_for:
+        return Reason.ROOM_BEING_FREED
+    return Reason.PREEMPTED if gang.robbed else Reason.BARRIER_TIMEOUT
 
 
 def _wait_on(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
