@@ -11,6 +11,7 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
+from policy.cluster.trouble import trouble_of
 from policy.cluster.words import in_words
 from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.room import Room
@@ -33,6 +34,7 @@ MENDS: dict[Reason, str] = {
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
     Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
+    Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
@@ -163,9 +165,19 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.WAITING_FOR_PODS, missing)
     if robbed := gang.robbed:
         return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
+    if trouble := _trouble_with_plan(snapshot, gang):
+        return Verdict(Reason.MEMBER_REFUSED, trouble)
     if gang.awaited and gang.retried:
         return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
     return None
+
+
+def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
+    """What kube-scheduler says against members that have a node; not what it said before they were given it."""
+    pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
+    planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
+    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.misses}
+    return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 
 def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:

@@ -269,7 +269,9 @@ ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 class Pod:
     """A pod. ``job_uid`` and ``slot`` are set for a member of a job that opted in; other pods only take room.
 
-    ``refused``: kube-scheduler has written PodScheduled=False. ``woken``: the plan in the wake annotation;
+    ``refused``: kube-scheduler has written PodScheduled=False, and ``refusal`` why. ``failed_attempt``: not because no
+    node takes the pod, but because the attempt ended with an error, as when a volume did not come in time.
+    ``volumes``: the PersistentVolumeClaims that it names. ``woken``: the plan in the wake annotation;
     ``saves``: the plan for which it has been asked for a checkpoint.
     ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
     ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
@@ -294,6 +296,8 @@ class Pod:
     places: Constraints | None = None
     refused: bool = False
     refusal: str = ""
+    failed_attempt: bool = False
+    volumes: tuple[str, ...] = ()
     woken: str = ""
     saves: str = ""
     plan: str = ""

@@ -20,6 +20,7 @@ from policy.cluster.preemption import Preemptions
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
+from policy.cluster.trouble import trouble_of
 
 # What one pod or one plan takes: a part's name (slot, or uid of a binding in flight) -> node, resources.
 Charge = Mapping[object, tuple[str, Resources]]
@@ -220,7 +221,20 @@ def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
         return Verdict(Reason.RELEASING)
     if not snapshot.leading:
         return Verdict(Reason.NOT_LEADING)
-    return snapshot.verdicts.get(job.uid) or _undecided(snapshot, job)
+    verdict = snapshot.verdicts.get(job.uid) or _undecided(snapshot, job)
+    return _with_trouble(snapshot, job, verdict) if verdict.reason in TROUBLED else verdict
+
+
+TROUBLED = (Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED)
+
+
+def _with_trouble(snapshot: Snapshot, job: Job, verdict: Verdict) -> Verdict:
+    """With what kube-scheduler says against a member, which is why a plan has failed."""
+    memo = snapshot.index.memo.job(job.uid)
+    if trouble_of not in memo:
+        memo[trouble_of] = trouble_of(snapshot, job.uid)
+    parts = (part for part in (verdict.detail, memo[trouble_of]) if part)
+    return Verdict(verdict.reason, "; ".join(parts), verdict.behind)
 
 
 def _undecided(snapshot: Snapshot, job: Job) -> Verdict:
