@@ -284,7 +284,6 @@ class Draft:
         after = taken_on(self.read("preemptions"), node)
         self._recharge(key_of(node), promised_charge(self.read("preemptions"), node))
         self._shift("foreign", node, after - before)
-        self._news.charged.add(node)  # also where it comes to as much as before: whose it is has changed
         if not after.within(before):
             self.filled.add(node)
 

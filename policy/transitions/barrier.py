@@ -26,7 +26,7 @@ from policy.transitions.gangs import (
     rules_of,
 )
 from policy.transitions.refusals import hear_condition, not_offered
-from policy.transitions.theft import lacking_room
+from policy.transitions.theft import is_taken
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
@@ -146,8 +146,8 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
 def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Effect]:
     """The gang's minimum is bound or being bound (or nobody asked for a gang): the others follow one by one."""
-    if lacking := lacking_room(draft, gang, {pod.uid: slot}):
-        draft.filled |= lacking
+    if is_taken(draft, gang, pod, gang.nodes[slot]):
+        draft.filled.add(gang.nodes[slot])
         return [RefuseBind(pod.uid, Reason.ROOM_TAKEN)]
     in_flight = {**gang.in_flight, pod.uid: gang.nodes[slot]}
     if gang.state is State.PLANNED:
@@ -184,9 +184,6 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
         return []
     if not complete(job, _given(gang) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
-    if lacking := lacking_room(draft, gang, {uid: slot for uid, slot in gang.held.items() if slot in gang.nodes}):
-        draft.filled |= lacking  # the rest of this step plans the gang anew
-        return []
     deadline = now + rules_of(draft).repair_seconds
     return send_held(draft, gang, Move.COMMIT, deadline=deadline)
 
@@ -208,12 +205,10 @@ def _is_usable(draft: Draft, name: str) -> bool:
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:
-    """Open the barrier: every held bind is made, in slot order; those of members without a node or room are refused."""
-    pods, given = draft.read("pods"), {uid: slot for uid, slot in gang.held.items() if slot in gang.nodes}
-    lacking = lacking_room(draft, gang, given)
-    draft.filled |= lacking
-    held = sorted(((u, slot) for u, slot in given.items() if gang.nodes[slot] not in lacking), key=lambda item: item[1])
-    surplus = [uid for uid in gang.held if uid not in dict(held)]
+    """Open the barrier: every held bind is made, in slot order; those of members without a node are refused."""
+    pods = draft.read("pods")
+    held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
+    surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
     in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}
     move(draft, gang, how, held={}, window_ends=None, hold_ends=None, in_flight=in_flight, **changes)
     made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in held]

@@ -7,13 +7,13 @@ for a nominated pod counts as taken for whom that pod does not yield to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from policy.cluster.actions import Effect
 from policy.cluster.charges import held_on
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Node, Phase, Slot
+from policy.cluster.model import Job, Node, Phase, Pod, Slot
 from policy.cluster.preemption import taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
@@ -43,26 +43,19 @@ def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
     return effects
 
 
-def lacking_room(draft: Draft, gang: Gang, members: Mapping[str, Slot]) -> set[str]:
-    """The nodes on which these members (by uid) would be bound into room that is known to be taken.
+def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
+    """Whether the member would be bound into room that is known to be taken. Plans of others do not count.
 
-    Looked at when the bindings are sent: the plan was made from what was known then. Plans of others do not count.
+    Looked at when its binding is sent: the plan was made from what was known then, and this batch may know better. (A
+    gang that is bound together is not bound in such a batch: ``give_up_stolen`` comes first.)
     """
     draft.settle()
-    nodes = {gang.nodes[slot] for slot in members.values()}
-    doubtful = {name for name in nodes if not _charged(draft, name).fits(_allocatable(draft, name))}
-    if not doubtful:
-        return set()
-    held, pods = held_on(draft.facts(), doubtful), draft.read("pods")
-    for uid, slot in members.items():
-        if gang.nodes[slot] in doubtful and uid not in gang.in_flight:
-            held[gang.nodes[slot]] += pods[uid].requests
-    priority, promised = priority_of(draft.facts(), gang.job_uid), draft.read("preemptions")
-    return {
-        name
-        for name, taken in held.items()
-        if not (taken + taken_on(promised, name, priority)).fits(_allocatable(draft, name))
-    }
+    if _charged(draft, name).fits(_allocatable(draft, name)):
+        return False
+    taken = held_on(draft.facts(), [name])[name]
+    taken += taken_on(draft.read("preemptions"), name, priority_of(draft.facts(), gang.job_uid))
+    wanted = NOTHING if pod.uid in gang.in_flight else pod.requests
+    return not (taken + wanted).fits(_allocatable(draft, name))
 
 
 def _latest_first(draft: Draft, name: str) -> list[Gang]:

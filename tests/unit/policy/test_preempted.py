@@ -142,6 +142,19 @@ def test_a_gang_of_higher_priority_keeps_its_plan_when_a_pod_of_lower_priority_i
     made = waits(world, priority=URGENT + 1)
     world.see(preemptor(cpu=3))
     assert world.plan("b") == {"worker-0": "n1"}
+    assert not [effect for effect in world.effects if isinstance(effect, Released)]
+    world.bind(made)
+    assert [bind.node for bind in binds(world)] == ["n1"]
+
+
+def test_a_nomination_that_another_one_of_the_same_size_replaces_counts_by_its_own_priority() -> None:
+    world = World().nodes(node("n1", cpu=4))
+    low, high = preemptor("low", priority=0), preemptor("high", priority=URGENT)
+    world.see(high)
+    made = waits(world, priority=500)
+    assert world.state("b") is State.WAITING
+    world.do(PodGone(high.uid), PodSeen(low))
+    assert world.plan("b") == {"worker-0": "n1"}
     world.bind(made)
     assert [bind.node for bind in binds(world)] == ["n1"]
 
@@ -243,6 +256,27 @@ def test_the_room_of_a_victim_is_kept_until_the_nomination_is_seen() -> None:
     world.pass_time(VACATED_SECONDS)
     try_to_bind(world, new)
     assert binds(world) == []
+
+
+def test_a_victim_that_is_still_stopping_has_its_successor_planned_elsewhere() -> None:
+    world, made = full_cluster(least=6)
+    victim = on(world, made, "n1")[0]
+    world.do(NodeSeen(node("n3", cpu=1)))
+    world.see(preemptor(cpu=1), replace(victim, preempted=True))
+    assert world.plan("a")[str(victim.slot)] == "n1"  # it may never be deleted
+    world.see(replace(world.snapshot.pods[victim.uid], terminating=True))
+    assert world.plan("a")[str(victim.slot)] == "n3"
+
+
+def test_a_victim_that_goes_without_stopping_first_loses_its_place_too() -> None:
+    world, made = full_cluster(least=6)
+    victim = on(world, made, "n1")[0]
+    world.see(replace(victim, preempted=True))
+    world.do(PodGone(victim.uid))
+    world.pass_time(VACATED_SECONDS - 1)
+    assert str(victim.slot) not in world.plan("a")
+    told = [effect for effect in world.effects if isinstance(effect, Preempted)]
+    assert [dict(effect.nodes) for effect in told] == [{victim.slot: "n1"}]
 
 
 def test_the_room_of_a_victim_is_free_again_when_nobody_comes_for_it() -> None:
