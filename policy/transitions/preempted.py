@@ -45,12 +45,20 @@ def _preemptors(draft: Draft, nodes: set[str]) -> tuple[str, ...]:
 def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     """An elastic gang goes on with fewer workers where the last ones were preempted and found no other node.
 
-    Only the last ones: for one amid the others a worker that runs would have to go.
+    Only the last ones: for one amid the others a worker that runs would have to go. An operator that removes workers
+    one by one stumbles over a gap among their indices (1.8.1: index out of range): it has made all of them again first.
     """
     left, robbed = gang.workers, gang.robbed
     while left > job.min_workers and Slot(WORKER, left - 1) in robbed:
         left -= 1
     if left == gang.workers or not job.elastic or gang.state is not State.RUNNING:
         return []
+    if job.one_by_one and not all(_is_made(draft, job, index) for index in range(left, gang.workers)):
+        return []
     retarget(draft, gang, left, {}, now)
     return [Resize(job.uid, left)]
+
+
+def _is_made(draft: Draft, job: Job, index: int) -> bool:
+    pod = pod_of(draft, draft.read("members").get(job.uid, {}).get(Slot(WORKER, index), ""))
+    return pod is not None and not pod.terminating

@@ -338,10 +338,22 @@ def test_an_elastic_gang_goes_on_with_fewer_workers_and_says_who_preempted_it() 
     where = last[0].node
     world.see(preemptor(where=where, cpu=1))
     evict(world, last)
+    recreate(world, last)
     assert world.gang("a").workers == 5
     assert Preempted(made.uid, {w(5): where}, ("team/other",)) in world.effects
     assert Resize(made.uid, 5) in world.effects
     assert world.state("a") is State.RUNNING
+
+
+def test_an_operator_that_stumbles_over_gaps_has_made_all_lost_workers_again_before_the_gang_is_shrunk() -> None:
+    world, made = full_cluster()
+    last = [p for p in world.snapshot.pods_of(made.uid) if p.slot in (w(3), w(4), w(5))]
+    world.see(preemptor(where=last[0].node, cpu=3))
+    evict(world, last)
+    recreate(world, last[1:])
+    assert world.gang("a").workers == 6
+    recreate(world, last[:1])
+    assert world.gang("a").workers == 3
 
 
 def test_a_worker_amid_the_others_waits_for_room_and_no_other_worker_goes_for_it() -> None:
