@@ -87,7 +87,7 @@ def _word(decision: DecisionView) -> Word | None:
             return {
                 "Admit": words.ADMITTED, "Migrate": words.MIGRATING, "Released": words.RELEASED,
                 "Reject": words.REJECTED, "Edited": words.EDITED, "Stalled": words.STALLED,
-                "ShrinkStalled": words.SHRINK_STALLED,
+                "ShrinkStalled": words.SHRINK_STALLED, "Preempted": words.PREEMPTED,
             }.get(action)  # fmt: skip
 
 

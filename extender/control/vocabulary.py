@@ -37,6 +37,11 @@ SHRINK_STALLED: Final = Word(
     "Workers that were taken for another job had not gone when that job's plan ended: it was given up.",
     "Warning",
 )
+PREEMPTED: Final = Word(
+    "MembersPreempted",
+    "Another scheduler has preempted members of the job: which, on which nodes, and for which pod, if that is known.",
+    "Warning",
+)
 REPAIRED: Final = Word("Repaired", "Lost members were given nodes again.")
 PAUSED: Final = Word("Paused", "The policy's schedule has no work for the job now; it goes on in a later slot.")
 MIGRATING: Final = Word("Migrating", "The gang moves whole to other nodes.")
@@ -49,6 +54,6 @@ REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures
 OF_WAITING: Final = (QUEUED, STARVING, ADMITTED, RELEASED)
 """Limited together: nine an hour of one job."""
 WORDS: Final = (
-    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, STALLED, SHRINK_STALLED, REPAIRED, PAUSED, MIGRATING, EDITED,
-    RELEASED, REJECTED,
+    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, STALLED, SHRINK_STALLED, PREEMPTED, REPAIRED, PAUSED, MIGRATING,
+    EDITED, RELEASED, REJECTED,
 )  # fmt: skip

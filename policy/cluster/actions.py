@@ -146,6 +146,18 @@ class ShrinkStalled:
 
 
 @dataclass(frozen=True, slots=True)
+class Preempted:
+    """Another scheduler has preempted members of the job, which had these nodes.
+
+    ``by``: the pods (namespace/name) that are nominated there, as far as their nominations have been shown.
+    """
+
+    job_uid: str
+    nodes: Mapping[Slot, str]
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Edited:
     """Somebody else has changed a number of the job. what: workers, min-workers or max-workers.
 
@@ -159,4 +171,17 @@ class Edited:
     kept: bool
 
 
-Effect = Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released | Stalled | ShrinkStalled
+Effect = (
+    Edited
+    | Admit
+    | Resize
+    | Migrate
+    | Reject
+    | Remember
+    | Bind
+    | RefuseBind
+    | Released
+    | Stalled
+    | ShrinkStalled
+    | Preempted
+)

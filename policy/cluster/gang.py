@@ -55,6 +55,7 @@ class Gang:
     scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
     turns: when the direction of resizing changed last (oldest first).
     kept_at: when workers that it was told to give up were last given back to it, because none of them went.
+    lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
     targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 
@@ -86,6 +87,12 @@ class Gang:
     turns: tuple[float, ...] = ()
     kept_at: float | None = None
     targets: tuple[int, ...] = ()
+    lost: Mapping[Slot, str] = field(default_factory=dict)
+
+    @property
+    def robbed(self) -> Mapping[Slot, str]:
+        """The members that a preemption took and that have no node again yet."""
+        return {slot: node for slot, node in self.lost.items() if slot not in self.nodes and self.gives(slot)}
 
     @property
     def admitted(self) -> bool:
