@@ -21,6 +21,7 @@ from extender.cli.errors import CliError
 from extender.config.settings import Settings
 from extender.config.settingsfile import CONFIG_VARIABLE, SettingsError, load_settings
 from extender.kube.api import ClusterError
+from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
 
 
 def start(config: Path | None) -> Settings:
@@ -117,8 +118,8 @@ def _first_leaf(error: BaseException) -> BaseException:
 
 
 def _in_words(error: BaseException) -> str:
-    if isinstance(error, ClusterError) and error.reason == "Credentials":
-        return f"no usable credentials ({error.message}); set KUBECONFIG, or kubeconfig in the settings"
+    if isinstance(error, ClusterError) and error.reason in (CREDENTIALS, NO_CLUSTER):
+        return f"no usable credentials: {error.message}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a port taken or a file missing?"
     return f"{type(error).__name__}: {error}"
