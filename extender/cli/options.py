@@ -111,7 +111,7 @@ class Asked:
         try:
             return namespace(self.given)
         except ClusterError as error:
-            raise CliError(f"the namespace is not known: {error.message}; or name it by -n") from None
+            raise CliError(error.message) from None
 
     def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """The manifest with its namespace; CliError where it names another than -n does."""

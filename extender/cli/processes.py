@@ -118,8 +118,13 @@ def _first_leaf(error: BaseException) -> BaseException:
 
 
 def _in_words(error: BaseException) -> str:
-    if isinstance(error, ClusterError) and error.reason in (CREDENTIALS, NO_CLUSTER):
-        return f"no usable credentials: {error.message}"
+    if isinstance(error, ClusterError) and error.reason == CREDENTIALS:
+        return error.message
+    if isinstance(error, ClusterError) and error.reason == NO_CLUSTER:
+        return (
+            f"neither a kubeconfig nor the account of a pod names a cluster ({error.message}); set KUBECONFIG, or "
+            "kubeconfig in the settings"
+        )
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a port taken or a file missing?"
     return f"{type(error).__name__}: {error}"

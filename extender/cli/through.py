@@ -71,7 +71,7 @@ async def ask(given: Given, service: str, token: str, question: Question) -> tup
             return await _by_forward(api, question)
     except ClusterError as error:
         if error.reason == CREDENTIALS:  # a cluster is named: no other one may answer in its place
-            raise CliError(f"no usable credentials: {error.message}") from None
+            raise CliError(error.message) from None
         why = "no kubeconfig names a cluster" if error.reason == NO_CLUSTER else "the API server cannot be reached"
         raise NoWayError(f"{why} ({error.message})") from None
 

@@ -267,8 +267,10 @@ async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
 def _in_words(error: Any) -> str:
     from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
 
-    if error.reason in (CREDENTIALS, NO_CLUSTER):
-        return f"no usable credentials: {error.message}"
+    if error.reason == CREDENTIALS:
+        return str(error.message)
+    if error.reason == NO_CLUSTER:
+        return f"no kubeconfig names a cluster ({error.message}); set KUBECONFIG, or give --kubeconfig FILE"
     if error.status == 403:
         return f"the API server refuses: {error.message}; ask for the right to get and patch jobs of that kind"
     return f"the API server cannot be asked ({error}); is it up, and --context right?"

@@ -1,114 +1,13 @@
-"""The cases by hand: each is one rule of kubectl, and what it must come to is known beforehand."""
+"""The cases by hand: each is one rule of kubectl, and which server has to be asked is known beforehand."""
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tests.kubectl.asking import Case
+from tests.kubectl.kit import API_VERSION, ECHO, TOKEN, Json, Kit, b64, kubeconfig, one, script, several
 from tests.kubectl.servers import LOGIN, NAME, OTHER_NAME, World
-
-Json = dict[str, Any]
-API_VERSION = "client.authentication.k8s.io/v1"
-
-
-@dataclass(frozen=True)
-class Kit:
-    """Makes parts of kubeconfigs for the servers of a world."""
-
-    world: World
-
-    def url(self, at: str = "one", host: str = "127.0.0.1", scheme: str = "https") -> str:
-        return f"{scheme}://{host}:{self.world.ports[at]}"
-
-    def cluster(self, at: str = "one", *, host: str = "127.0.0.1", **more: Any) -> Json:
-        """With the authority that has signed the servers' certificates; ``x=None`` leaves x out."""
-        fields = {"server": self.url(at, host), "certificate-authority-data": self.ca_data, **_kebab(more)}
-        return {name: value for name, value in fields.items() if value is not None}
-
-    @property
-    def ca_data(self) -> str:
-        return _b64(self.world.ca)
-
-    def certificate(self, user: str) -> tuple[bytes, bytes]:
-        """A client certificate and its key."""
-        leaf = self.world.authority.issue_cert("client.invalid", common_name=user)
-        return leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
-
-    def holder(self, user: str) -> Json:
-        """A user with a certificate."""
-        certificate, key = self.certificate(user)
-        return {"client-certificate-data": _b64(certificate), "client-key-data": _b64(key)}
-
-    def plugin(self, command: str = "./plugin", **more: Any) -> Json:
-        return {"exec": {"apiVersion": API_VERSION, "command": command, "interactiveMode": "Never", **more}}
-
-    def proxy(
-        self, name: str, scheme: str = "http", login: tuple[str, str] | None = None, host: str = "127.0.0.1"
-    ) -> str:
-        shown = f"{login[0]}:{login[1].replace(':', '%3A')}@" if login else ""
-        return f"{scheme}://{shown}{host}:{self.world.ports[name]}"
-
-
-def kubeconfig(cluster: Json | None = None, user: Json | None = None, **more: Any) -> Json:
-    """A kubeconfig with one context."""
-    return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "here",
-        "clusters": [{"name": "c", "cluster": cluster}] if cluster is not None else [],
-        "users": [{"name": "u", "user": user}] if user is not None else [],
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-        **_kebab(more),
-    }  # fmt: skip
-
-
-def several(names: Mapping[str, tuple[Json, Json]], current: str = "") -> Json:
-    """A kubeconfig with a cluster, a user and a context of each name."""
-    return {
-        "apiVersion": "v1", "kind": "Config", "current-context": current,
-        "clusters": [{"name": name, "cluster": cluster} for name, (cluster, _) in names.items()],
-        "users": [{"name": name, "user": user} for name, (_, user) in names.items()],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in names],
-    }  # fmt: skip
-
-
-def script(status: Json | str, code: int = 0, words: str = "", api_version: str = API_VERSION) -> str:
-    """A plugin that prints this."""
-    printed = {"kind": "ExecCredential", "apiVersion": api_version, "status": status}
-    text = status if isinstance(status, str) else json.dumps(printed)
-    said = f"echo '{words}' >&2\n" if words else ""
-    return f"#!/bin/sh\n{said}cat <<'END'\n{text}\nEND\nexit {code}\n"
-
-
-ECHO = """#!/usr/bin/env python3
-import hashlib, json, os
-told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
-seen = json.dumps([told, os.environ.get("EXTRA")], sort_keys=True)
-status = {"token": hashlib.sha256(seen.encode()).hexdigest()}
-print(json.dumps({"kind": "ExecCredential", "apiVersion": told["apiVersion"], "status": status}))
-"""
-"""A plugin whose token is a digest of all that it was told."""
-
-TOKEN = {"token": "secret"}
-
-
-def _kebab(fields: Mapping[str, Any]) -> Json:
-    return {name.replace("_", "-"): value for name, value in fields.items()}
-
-
-def _b64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def one(config: Json | str, *options: str, environ: Mapping[str, str] | None = None, **files: Any) -> Case:
-    """A case with one kubeconfig, which KUBECONFIG names."""
-    named = {"KUBECONFIG": "{folder}/config"}
-    return Case({"config": config, **files}, {**named, **(environ or {})}, options)
-
-
-Made = Callable[[Kit], Case]
 
 
 def _files(kit: Kit) -> dict[str, tuple[Case, str]]:
@@ -124,12 +23,24 @@ def _files(kit: Kit) -> dict[str, tuple[Case, str]]:
     return {
         "the first file's current-context counts": (Case({"a": dead, "b": good}, both), ""),
         "and not the last one's": (Case({"a": good, "b": dead}, both), "two"),
-        "the first that names one counts": (Case({"a": {**good, "current-context": ""}, "b": {**dead, "current-context": "x"}}, both), "two"),
+        "the first that names one counts": (
+            Case({"a": {**good, "current-context": ""}, "b": {**dead, "current-context": "x"}}, both),
+            "two",
+        ),
         "of entries of one name the first counts": (
-            Case({"a": several({"x": (kit.cluster("one"), TOKEN)}), "b": several({"x": (kit.cluster("two"), {"token": "other"})}, "x")}, both),
+            Case(
+                {
+                    "a": several({"x": (kit.cluster("one"), TOKEN)}),
+                    "b": several({"x": (kit.cluster("two"), {"token": "other"})}, "x"),
+                },
+                both,
+            ),
             "one",
         ),
-        "a context of the second file": (Case({"a": good, "b": several({"z": (kit.cluster("one"), TOKEN)})}, both, ("--context", "z")), "one"),
+        "a context of the second file": (
+            Case({"a": good, "b": several({"z": (kit.cluster("one"), TOKEN)})}, both, ("--context", "z")),
+            "one",
+        ),
         "a name that is a yes": (one(several({"y": (kit.cluster(), TOKEN)}, "y")), ""),
         "a file that is not there is passed over": (Case({"b": good}, both), "two"),
         "an empty part of KUBECONFIG": (Case({"b": good}, {"KUBECONFIG": ":{folder}/b:"}), "two"),
@@ -138,24 +49,64 @@ def _files(kit: Kit) -> dict[str, tuple[Case, str]]:
         "a file that is a folder": (Case({"a": good, "b/c": ""}, both), ""),
         "a file of another kind": (Case({"a": good, "b": {"apiVersion": "v1", "kind": "Pod"}}, both), ""),
         "a token that is a number": (one(kubeconfig(kit.cluster(), {"token": 7})), ""),
-        **{f"a token {text} without quotes": (one(json.dumps(kubeconfig(kit.cluster(), TOKEN)).replace('"secret"', f" {text} ")), server)
-           for text, server in (("12e5", ""), ("2026-01-01", "one"), ("12:30", "one"), ("0o17", ""), ("off", ""), ("0x1f", ""), ("1_0", ""), ("Null", ""))},
-        "a name that stands twice": (one({**kubeconfig(kit.cluster(), TOKEN), "users": [{"name": "u", "user": TOKEN}] * 2}), ""),
+        **{
+            f"a token {text} without quotes": (
+                one(json.dumps(kubeconfig(kit.cluster(), TOKEN)).replace('"secret"', f" {text} ")),
+                server,
+            )
+            for text, server in (
+                ("12e5", ""),
+                ("2026-01-01", "one"),
+                ("12:30", "one"),
+                ("0o17", ""),
+                ("off", ""),
+                ("0x1f", ""),
+                ("1_0", ""),
+                ("Null", ""),
+            )
+        },
+        "a name that stands twice": (
+            one({**kubeconfig(kit.cluster(), TOKEN), "users": [{"name": "u", "user": TOKEN}] * 2}),
+            "",
+        ),
         "base64 that is none": (one(kubeconfig(kit.cluster(certificate_authority_data="%"), TOKEN)), ""),
-        "base64 in lines": (one(kubeconfig(kit.cluster(certificate_authority_data=f"{kit.ca_data[:76]}\n{kit.ca_data[76:]}\n"), TOKEN)), "one"),
+        "base64 in lines": (
+            one(kubeconfig(kit.cluster(certificate_authority_data=f"{kit.ca_data[:76]}\n{kit.ca_data[76:]}\n"), TOKEN)),
+            "one",
+        ),
         "JSON with tabs": (one(json.dumps(kubeconfig(kit.cluster(), TOKEN), indent="\t")), "one"),
         "unknown fields": (one({**kubeconfig(kit.cluster(surplus=1), TOKEN), "more": {}}), "one"),
-        "nulls": (one({**kubeconfig(kit.cluster(proxy_url="null"), TOKEN), "preferences": None, "extensions": None}), ""),
-        "--kubeconfig is stronger than KUBECONFIG": (Case({"a": dead, "b": good}, {"KUBECONFIG": "{folder}/a"}, ("--kubeconfig", "b")), "two"),
-        "--kubeconfig is one file": (Case({"a": dead, "b": good}, {}, ("--kubeconfig", "{folder}/none:{folder}/b")), ""),
-        "--kubeconfig that is not there": (Case({"a": good}, {"KUBECONFIG": "{folder}/a"}, ("--kubeconfig", "none")), ""),
+        "nulls": (
+            one({**kubeconfig(kit.cluster(proxy_url="null"), TOKEN), "preferences": None, "extensions": None}),
+            "",
+        ),
+        "--kubeconfig is stronger than KUBECONFIG": (
+            Case({"a": dead, "b": good}, {"KUBECONFIG": "{folder}/a"}, ("--kubeconfig", "b")),
+            "two",
+        ),
+        "--kubeconfig is one file": (
+            Case({"a": dead, "b": good}, {}, ("--kubeconfig", "{folder}/none:{folder}/b")),
+            "",
+        ),
+        "--kubeconfig that is not there": (
+            Case({"a": good}, {"KUBECONFIG": "{folder}/a"}, ("--kubeconfig", "none")),
+            "",
+        ),
         "the file in the home folder": (Case({"home/.kube/config": good}), "two"),
         "KUBECONFIG is stronger than it": (Case({"home/.kube/config": good}, {"KUBECONFIG": "{folder}/none"}), ""),
         "no file at all": (Case(), ""),
-        "paths are relative to their file": (Case({"a": dead | {"current-context": ""}, "pki/config": relative, **pems}, {"KUBECONFIG": "a:pki/config"}), "one"),
+        "paths are relative to their file": (
+            Case({"a": dead | {"current-context": ""}, "pki/config": relative, **pems}, {"KUBECONFIG": "a:pki/config"}),
+            "one",
+        ),
         "a path that leads nowhere": (one(relative), ""),
-        "a token's file, too": (Case({"pki/config": kubeconfig(kit.cluster(), {"tokenFile": "token"}), **pems}, {"KUBECONFIG": "pki/config"}), "one"),
-    }  # fmt: skip
+        "a token's file, too": (
+            Case(
+                {"pki/config": kubeconfig(kit.cluster(), {"tokenFile": "token"}), **pems}, {"KUBECONFIG": "pki/config"}
+            ),
+            "one",
+        ),
+    }
 
 
 def _options(kit: Kit) -> dict[str, tuple[Case, str]]:
@@ -169,7 +120,10 @@ def _options(kit: Kit) -> dict[str, tuple[Case, str]]:
         "--cluster that is not there": (one(config, "--cluster", "z"), ""),
         "--user": (one(config, "--user", "b"), "one"),
         "--user that is not there": (one(config, "--user", "z"), ""),
-        "--cluster and --user without a context": (one({**config, "current-context": ""}, "--cluster", "b", "--user", "a"), "two"),
+        "--cluster and --user without a context": (
+            one({**config, "current-context": ""}, "--cluster", "b", "--user", "a"),
+            "two",
+        ),
         "a current-context that is not there": (one({**config, "current-context": "z"}), ""),
         "and --context beside it": (one({**config, "current-context": "z"}, "--context", "b"), "two"),
         "a cluster that is not there": (one({**config, "clusters": []}), ""),
@@ -178,16 +132,33 @@ def _options(kit: Kit) -> dict[str, tuple[Case, str]]:
         "--as is stronger": (one(acting, "--as", "bob"), "one"),
         "all that one can act with": (one(kubeconfig(kit.cluster(), {**TOKEN, **whole})), "one"),
         "the same by options": (
-            one(kubeconfig(kit.cluster(), TOKEN), "--as", "x", "--as-uid", "7", "--as-group", "g", "--as-group", "h", "--as-user-extra", "k=1", "--as-user-extra", "k=2"),
+            one(
+                kubeconfig(kit.cluster(), TOKEN),
+                "--as",
+                "x",
+                "--as-uid",
+                "7",
+                "--as-group",
+                "g",
+                "--as-group",
+                "h",
+                "--as-user-extra",
+                "k=1",
+                "--as-user-extra",
+                "k=2",
+            ),
             "one",
         ),
-        "--as beside groups of the file": (one(kubeconfig(kit.cluster(), {**TOKEN, **whole}), "--as", "bob", "--as-group", "z"), "one"),
+        "--as beside groups of the file": (
+            one(kubeconfig(kit.cluster(), {**TOKEN, **whole}), "--as", "bob", "--as-group", "z"),
+            "one",
+        ),
         "groups without a user": (one(kubeconfig(kit.cluster(), {**TOKEN, "as-groups": ["g"]})), ""),
         "--as-group without a user": (one(kubeconfig(kit.cluster(), TOKEN), "--as-group", "g"), ""),
         "--request-timeout": (one(config, "--request-timeout", "20s"), "one"),
         "--request-timeout 0": (one(config, "--request-timeout", "0"), "one"),
         "--request-timeout that is none": (one(config, "--request-timeout", "soon"), ""),
-    }  # fmt: skip
+    }
 
 
 def _users(kit: Kit) -> dict[str, tuple[Case, str]]:
@@ -197,6 +168,7 @@ def _users(kit: Kit) -> dict[str, tuple[Case, str]]:
     certificate, key = kit.certificate("cert")
     other = kit.certificate("other")[1]
     expired = "2020-01-01T00:00:00Z"
+    of_yaml = f"kind: ExecCredential\napiVersion: {API_VERSION}\nstatus: {{token: yaml}}"
     pair = {"clientCertificateData": certificate.decode(), "clientKeyData": key.decode()}
     told = kubeconfig(
         kit.cluster(extensions=[{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "me"}}]),
@@ -208,9 +180,12 @@ def _users(kit: Kit) -> dict[str, tuple[Case, str]]:
         "a token with a line break": (user({"token": "a\nb"}), ""),
         "a certificate": (user(kit.holder("cert")), "one"),
         "a certificate and a token": (user({**kit.holder("cert"), **TOKEN}), "one"),
-        "a certificate without its key": (user({"client-certificate-data": _b64(certificate)}), ""),
-        "a certificate with another's key": (user({"client-certificate-data": _b64(certificate), "client-key-data": _b64(other)}), ""),
-        "a key alone beside a token": (user({**TOKEN, "client-key-data": _b64(key)}), "one"),
+        "a certificate without its key": (user({"client-certificate-data": b64(certificate)}), ""),
+        "a certificate with another's key": (
+            user({"client-certificate-data": b64(certificate), "client-key-data": b64(other)}),
+            "",
+        ),
+        "a key alone beside a token": (user({**TOKEN, "client-key-data": b64(key)}), "one"),
         "a name and a password": (user({"username": "me", "password": "p:w"}), "one"),
         "a password beside a token": (user({"username": "me", "password": "pw", **TOKEN}), ""),
         "a password beside a token's file": (user({"username": "me", "password": "pw", "tokenFile": "t"}, t="x"), ""),
@@ -227,11 +202,23 @@ def _users(kit: Kit) -> dict[str, tuple[Case, str]]:
         "a plugin's token": (user(kit.plugin(), plugin=script({"token": "of-plugin"})), "one"),
         "a plugin's certificate": (user(kit.plugin(), plugin=script(pair)), "one"),
         "a plugin's certificate and token": (user(kit.plugin(), plugin=script({**pair, "token": "both"})), "one"),
-        "a plugin on PATH": (Case({"config": kubeconfig(kit.cluster(), kit.plugin("plug")), "bin/plug": script(TOKEN)}, {"KUBECONFIG": "{folder}/config", "PATH": "{folder}/bin:/bin:/usr/bin"}), "one"),
-        "a plugin in the current folder is not on PATH": (one(kubeconfig(kit.cluster(), kit.plugin("plug")), environ={"PATH": ".:/bin:/usr/bin"}, plug=script(TOKEN)), ""),
+        "a plugin on PATH": (
+            Case(
+                {"config": kubeconfig(kit.cluster(), kit.plugin("plug")), "bin/plug": script(TOKEN)},
+                {"KUBECONFIG": "{folder}/config", "PATH": "{folder}/bin:/bin:/usr/bin"},
+            ),
+            "one",
+        ),
+        "a plugin in the current folder is not on PATH": (
+            one(kubeconfig(kit.cluster(), kit.plugin("plug")), environ={"PATH": ".:/bin:/usr/bin"}, plug=script(TOKEN)),
+            "",
+        ),
         "what a plugin is told": (one(told, plugin=ECHO), "one"),
         "what a plugin is told by default": (user(kit.plugin(), plugin=ECHO), "one"),
-        "a plugin of v1beta1": (user(kit.plugin(apiVersion=f"{API_VERSION}beta1", interactiveMode=None), plugin=ECHO), "one"),
+        "a plugin of v1beta1": (
+            user(kit.plugin(apiVersion=f"{API_VERSION}beta1", interactiveMode=None), plugin=ECHO),
+            "one",
+        ),
         "a plugin of v1alpha1": (user(kit.plugin(apiVersion=f"{API_VERSION}alpha1"), plugin=ECHO), ""),
         "a plugin of v1 must say whether it talks": (user(kit.plugin(interactiveMode=None), plugin=ECHO), ""),
         "a plugin that must talk": (user(kit.plugin(interactiveMode="Always"), plugin=ECHO), ""),
@@ -241,13 +228,22 @@ def _users(kit: Kit) -> dict[str, tuple[Case, str]]:
         "a plugin that may not be run": (one(kubeconfig(kit.cluster(), kit.plugin("./text")), text="no program"), ""),
         "a plugin that prints nothing": (user(kit.plugin(), plugin=script("")), ""),
         "a plugin without a status": (user(kit.plugin(), plugin=script({})), ""),
-        "a plugin of another version": (user(kit.plugin(), plugin=script(TOKEN, api_version=f"{API_VERSION}beta1")), ""),
-        "a plugin that forgets its key": (user(kit.plugin(), plugin=script({"clientCertificateData": certificate.decode()})), ""),
-        "a plugin whose credentials are over": (user(kit.plugin(), plugin=script({**TOKEN, "expirationTimestamp": expired})), "one"),
-        "a plugin that prints YAML": (user(kit.plugin(), plugin=script(f"kind: ExecCredential\napiVersion: {API_VERSION}\nstatus: {{token: yaml}}")), "one"),
+        "a plugin of another version": (
+            user(kit.plugin(), plugin=script(TOKEN, api_version=f"{API_VERSION}beta1")),
+            "",
+        ),
+        "a plugin that forgets its key": (
+            user(kit.plugin(), plugin=script({"clientCertificateData": certificate.decode()})),
+            "",
+        ),
+        "a plugin whose credentials are over": (
+            user(kit.plugin(), plugin=script({**TOKEN, "expirationTimestamp": expired})),
+            "one",
+        ),
+        "a plugin that prints YAML": (user(kit.plugin(), plugin=script(of_yaml)), "one"),
         "a token comes before a plugin": (user({**TOKEN, **kit.plugin("no-such-plugin")}), "one"),
         "a plugin beside a provider": (user({**kit.plugin(), "auth-provider": {"name": "oidc"}}, plugin=ECHO), ""),
-    }  # fmt: skip
+    }
 
 
 def _servers(kit: Kit) -> dict[str, tuple[Case, str]]:
@@ -261,21 +257,32 @@ def _servers(kit: Kit) -> dict[str, tuple[Case, str]]:
         "a name in capitals": (cluster(kit.cluster(server=f"HTTPS://LOCALHOST:{kit.world.ports['one']}")), "one"),
         "by plain HTTP no token is sent": (cluster(plain, {**TOKEN, "as": "bob"}), "plain"),
         "by plain HTTP no plugin is run": (cluster(plain, kit.plugin("no-such-plugin")), "plain"),
-        "without a scheme it is plain HTTP": (cluster({"server": f"127.0.0.1:{kit.world.ports['plain']}", "certificate-authority-data": kit.ca_data}), "plain"),
+        "without a scheme it is plain HTTP": (
+            cluster({"server": f"127.0.0.1:{kit.world.ports['plain']}", "certificate-authority-data": kit.ca_data}),
+            "plain",
+        ),
         "another scheme": (cluster(kit.cluster(server="ftp://127.0.0.1:1")), ""),
         "a server that is no URL": (cluster(kit.cluster(server="https://127.0.0.1:port")), ""),
         "no server": (cluster(kit.cluster(server=None)), ""),
         "a server where nobody is": (cluster(kit.cluster("nobody")), ""),
         "a certificate of a stranger": (cluster(kit.cluster("stranger")), ""),
-        "insecure-skip-tls-verify": (cluster(kit.cluster("stranger", certificate_authority_data=None, insecure_skip_tls_verify=True), kit.holder("i")), "stranger"),
-        "insecure-skip-tls-verify beside an authority": (cluster(kit.cluster("stranger", insecure_skip_tls_verify=True)), ""),
+        "insecure-skip-tls-verify": (
+            cluster(
+                kit.cluster("stranger", certificate_authority_data=None, insecure_skip_tls_verify=True), kit.holder("i")
+            ),
+            "stranger",
+        ),
+        "insecure-skip-tls-verify beside an authority": (
+            cluster(kit.cluster("stranger", insecure_skip_tls_verify=True)),
+            "",
+        ),
         "the system's authorities": (cluster(kit.cluster(certificate_authority_data=None)), ""),
-        "an authority that is none": (cluster(kit.cluster(certificate_authority_data=_b64(b"x"))), ""),
+        "an authority that is none": (cluster(kit.cluster(certificate_authority_data=b64(b"x"))), ""),
         "an authority twice": (cluster(kit.cluster(certificate_authority="/dev/null")), ""),
         "a certificate for another name": (cluster(kit.cluster("elsewhere")), ""),
         "tls-server-name": (cluster(kit.cluster("elsewhere", tls_server_name=OTHER_NAME)), "elsewhere"),
         "a tls-server-name that is not its": (cluster(kit.cluster(tls_server_name="wrong.invalid")), ""),
-    }  # fmt: skip
+    }
 
 
 def _proxies(kit: Kit) -> dict[str, tuple[Case, str]]:
@@ -300,14 +307,26 @@ def _proxies(kit: Kit) -> dict[str, tuple[Case, str]]:
         "proxy-url socks5h": (through(kit.proxy("socks-proxy", "socks5h")), ""),
         "proxy-url without a scheme": (through(bare), ""),
         "proxy-url where nobody is": (through(closed), ""),
-        "proxy-url and tls-server-name": (through(http, server=kit.url("elsewhere"), tls_server_name=OTHER_NAME), "elsewhere"),
-        "socks5 and tls-server-name": (through(socks, server=kit.url("elsewhere"), tls_server_name=OTHER_NAME), "elsewhere"),
+        "proxy-url and tls-server-name": (
+            through(http, server=kit.url("elsewhere"), tls_server_name=OTHER_NAME),
+            "elsewhere",
+        ),
+        "socks5 and tls-server-name": (
+            through(socks, server=kit.url("elsewhere"), tls_server_name=OTHER_NAME),
+            "elsewhere",
+        ),
         "a stranger behind a proxy": (through(http, server=kit.url("stranger")), ""),
         "a stranger behind socks5": (through(socks, server=kit.url("stranger")), ""),
-        "proxy-url of a plain server": (one(kubeconfig({"server": kit.url("plain", scheme="http"), "proxy-url": http}, TOKEN)), "plain"),
+        "proxy-url of a plain server": (
+            one(kubeconfig({"server": kit.url("plain", scheme="http"), "proxy-url": http}, TOKEN)),
+            "plain",
+        ),
         "a name that only the proxy knows": (through(http, server=kit.url(host=NAME)), "one"),
         "a name that only socks5 knows": (through(socks, server=kit.url(host=NAME)), "one"),
-        "proxy-url is stronger than the environment": (one(kubeconfig(kit.cluster(proxy_url=socks), TOKEN), environ={"HTTPS_PROXY": closed, "NO_PROXY": "*"}), "one"),
+        "proxy-url is stronger than the environment": (
+            one(kubeconfig(kit.cluster(proxy_url=socks), TOKEN), environ={"HTTPS_PROXY": closed, "NO_PROXY": "*"}),
+            "one",
+        ),
         "loopback is never proxied": (by_variable(config, HTTPS_PROXY=closed), "one"),
         "nor is localhost": (by_variable(kubeconfig(kit.cluster(host="localhost"), TOKEN), HTTPS_PROXY=closed), "one"),
         "nor with NO_PROXY of loopback": (by_variable(config, HTTPS_PROXY=closed, NO_PROXY="127.0.0.0/8"), "one"),
@@ -330,7 +349,7 @@ def _proxies(kit: Kit) -> dict[str, tuple[Case, str]]:
         "NO_PROXY with another port": (by_variable(HTTPS_PROXY=http, NO_PROXY=f"{NAME}:1"), "one"),
         "NO_PROXY with its port": (by_variable(HTTPS_PROXY=http, NO_PROXY=f"{NAME}:{kit.world.ports['one']}"), ""),
         "NO_PROXY *": (by_variable(HTTPS_PROXY=http, NO_PROXY="*"), ""),
-    }  # fmt: skip
+    }
     if address := kit.world.address:
         own = kubeconfig(kit.cluster(host=address), TOKEN)
         around = f"{address.rpartition('.')[0]}.0/24"
@@ -339,8 +358,11 @@ def _proxies(kit: Kit) -> dict[str, tuple[Case, str]]:
             "NO_PROXY with a CIDR": (by_variable(own, HTTPS_PROXY=closed, NO_PROXY=f"10.0.0.0/8,{around}"), "one"),
             "NO_PROXY with another CIDR": (by_variable(own, HTTPS_PROXY=closed, NO_PROXY="198.51.100.0/24"), ""),
             "NO_PROXY with the address": (by_variable(own, HTTPS_PROXY=closed, NO_PROXY=address), "one"),
-            "NO_PROXY with its end is no suffix": (by_variable(own, HTTPS_PROXY=closed, NO_PROXY=f".{address.partition('.')[2]}"), ""),
-        }  # fmt: skip
+            "NO_PROXY with its end is no suffix": (
+                by_variable(own, HTTPS_PROXY=closed, NO_PROXY=f".{address.partition('.')[2]}"),
+                "",
+            ),
+        }
     return found
 
 
@@ -353,13 +375,16 @@ def _pods(kit: Kit) -> dict[str, tuple[Case, str]]:
     return {
         "a pod without a kubeconfig": (Case({}, environ, (), account), "one"),
         "a kubeconfig is stronger than the pod": (Case(config, named, (), account), "two"),
-        "a kubeconfig in the home folder, too": (Case({"home/.kube/config": config["config"]}, environ, (), account), "two"),
+        "a kubeconfig in the home folder, too": (
+            Case({"home/.kube/config": config["config"]}, environ, (), account),
+            "two",
+        ),
         "a kubeconfig without a server": (Case(empty, named, (), account), "one"),
         "a KUBECONFIG that is not there": (Case({}, named, (), account), "one"),
         "--as in a pod": (Case({}, environ, ("--as", "bob"), account), ""),
         "a pod without a port": (Case({}, {"KUBERNETES_SERVICE_HOST": "127.0.0.1"}, (), account), ""),
         "a pod without a token": (Case({}, environ, (), {"namespace": "team"}), ""),
-    }  # fmt: skip
+    }
 
 
 def by_hand(world: World) -> dict[str, tuple[Case, str]]:

@@ -171,7 +171,7 @@ def _read(path: str, *, by_option: bool = False) -> _File:
         if not by_option:
             return _File()
         raise OptionError(
-            f"--kubeconfig: {path!r}: no such file; give one that is there, or leave it out for KUBECONFIG"
+            f"kubeconfig {path!r}: no such file; name one that is there, or leave it out for KUBECONFIG"
         ) from None
     except OSError as error:
         raise _fault(path, str(error.strerror).lower(), by_option) from None
@@ -188,9 +188,8 @@ def _read(path: str, *, by_option: bool = False) -> _File:
 
 
 def _fault(path: str, why: str, by_option: bool) -> Exception:
-    if by_option:
-        return OptionError(f"--kubeconfig: {path!r}: {why}; give another one, or leave it out for KUBECONFIG")
-    return unusable(f"kubeconfig {path!r}: {why}; correct the file, or name another one by KUBECONFIG or --kubeconfig")
+    text = f"kubeconfig {path!r}: {why}; correct the file, or name another one"
+    return OptionError(text) if by_option else unusable(text)
 
 
 # -- the form of a file --------------------------------------------------------------------------

@@ -123,14 +123,13 @@ def _extra_of(given: Given) -> dict[str, tuple[str, ...]]:
 
 
 def _no_cluster(config: Kubeconfig, context: Context) -> str:
+    """Why nobody is named; the caller knows how to name one."""
     looked = " or ".join(repr(path) for path in config.looked)
     if not any(Path(path).exists() for path in config.looked):
-        what = f"{looked}: no such file"
-    elif not context.cluster:
-        what = f"{looked}: no context is in force"
-    else:
-        what = f"{looked}: there is no server of the cluster {context.cluster!r}, which the context names"
-    return f"{what}; set KUBECONFIG, or give --kubeconfig FILE or --context NAME"
+        return f"{looked}: no such file"
+    if not context.cluster:
+        return f"{looked}: no context is in force"
+    return f"{looked}: there is no server of the cluster {context.cluster!r}, which the context names"
 
 
 # -- within a pod --------------------------------------------------------------------------------

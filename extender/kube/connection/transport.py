@@ -107,7 +107,7 @@ class Transport:
 
     def _url(self, path: str, query: Mapping[str, str]) -> URL:
         asked = f"?{urlencode(query)}" if query else ""
-        return URL(f"{self._connection.server}{path}{asked}", encoded=True)
+        return URL(f"{self._connection.server}{path}{asked}")
 
     def _way(self) -> dict[str, Any]:
         proxy, name = self._connection.proxy, self._connection.server_name

@@ -77,7 +77,7 @@ def test_where_no_pod_of_kohort_runs_it_is_looked_for_on_this_machine(
 
 
 NAMED = {
-    "a file that is not there": (("--kubeconfig", "/no/such"), 2, "--kubeconfig: '/no/such': no such file"),
+    "a file that is not there": (("--kubeconfig", "/no/such"), 2, "kubeconfig '/no/such': no such file"),
     "a context that is not there": (("--context", "elsewhere"), 2, "--context: 'elsewhere' is not allowed"),
     "a context without Kohort": (("--context", "here"), 1, "cannot reach the service: "),
 }

@@ -482,7 +482,8 @@ def test_the_demo_gets_its_options(kohort: Callable[..., Result], monkeypatch: p
 
 
 ENDS = {
-    "no credentials": (ClusterError(0, "Credentials", "no such file"), "set KUBECONFIG"),
+    "no cluster": (ClusterError(0, "NoCluster", "no such file"), "no such file.*set KUBECONFIG"),
+    "no credentials": (ClusterError(0, "Credentials", "user 'u' has none; give it some"), "user 'u' has none; give"),
     "a port that is taken": (OSError(98, "Address already in use"), "Address already in use"),
     "a fault in a part": (ExceptionGroup("parts", [ValueError("why")]), "ValueError: why"),
 }

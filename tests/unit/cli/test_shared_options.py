@@ -134,7 +134,7 @@ def test_a_kubeconfig_that_is_not_there_is_told_before_anything_is_asked(
         found = kohort(*args)
         assert found.exit_code == 2
         assert found.stderr == (
-            f"kohort: --kubeconfig: {absent!r}: no such file; give one that is there, or leave it out for KUBECONFIG\n"
+            f"kohort: kubeconfig {absent!r}: no such file; name one that is there, or leave it out for KUBECONFIG\n"
         )
     assert server.asked == []
 
@@ -153,16 +153,22 @@ def test_a_context_that_is_not_there_is_told_with_those_that_are(
 
 
 def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert f"{str(tmp_path)!r}: a directory, not a file; give" in kohort("jobs", "--kubeconfig", str(tmp_path)).stderr
-    file = tmp_path / "closed"
-    file.write_text(yaml.safe_dump({}))
-    monkeypatch.setattr("extender.kube.user.os.access", lambda *_: False)  # root may read whatever it wants to
-    assert f"{str(file)!r}: permission denied; give" in kohort("jobs", "--kubeconfig", str(file)).stderr
+    assert f"{str(tmp_path)!r}: is a directory; correct" in kohort("jobs", "--kubeconfig", str(tmp_path)).stderr
+
+    def closed(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", closed)  # root may read whatever it wants to
+    assert "'closed': permission denied; correct" in kohort("jobs", "--kubeconfig", "closed").stderr
 
 
-def test_one_kubeconfig_of_several_is_enough(by_kubeconfig: Run, kubeconfig: Path, tmp_path: Path) -> None:
+def test_one_kubeconfig_of_several_is_enough(
+    by_kubeconfig: Run, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     several = os.pathsep.join((str(tmp_path / "absent"), str(kubeconfig)))
-    assert by_kubeconfig("suspend", "mnist", "--kubeconfig", several).exit_code == 0
+    monkeypatch.setenv("KUBECONFIG", several)
+    assert by_kubeconfig("suspend", "mnist").exit_code == 0
+    assert by_kubeconfig("suspend", "mnist", "--kubeconfig", several).exit_code == 2, "the option names one file"
 
 
 def test_without_any_kubeconfig_the_default_one_is_named(
@@ -173,7 +179,8 @@ def test_without_any_kubeconfig_the_default_one_is_named(
     found = by_kubeconfig("suspend", "mnist")
     assert found.exit_code == 1
     assert found.stderr == (
-        "kohort: no usable credentials ('~/.kube/config': no such file); set KUBECONFIG, or give --kubeconfig FILE\n"
+        f"kohort: no kubeconfig names a cluster ('{tmp_path}/.kube/config': no such file); set KUBECONFIG, or give "
+        "--kubeconfig FILE\n"
     )
 
 
