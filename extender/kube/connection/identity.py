@@ -140,6 +140,5 @@ def _told(cluster: Cluster) -> dict[str, Any]:
         "certificate-authority-data": authority,
         "proxy-url": cluster.proxy_url,
         "disable-compression": cluster.disable_compression,
-        "config": cluster.plugin_settings,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in told.items() if value} | {"config": cluster.plugin_settings}
