@@ -113,7 +113,11 @@ def path(resource: Resource, namespace: str = "", name: str = "", subresource: s
 
 
 def text(error: BaseException) -> str:
-    """Name an exception for people; some of aiohttp's have no text."""
+    """Name an exception for people; some of aiohttp's have no text, and some tell objects of Python's."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+        why = getattr(error, "certificate_error", None) or error.os_error
+        return f"cannot connect to {proxy}{error.host}:{error.port}: {getattr(why, 'strerror', None) or why}"[:300]
     return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
 
 

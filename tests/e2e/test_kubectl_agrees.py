@@ -52,6 +52,38 @@ def differences(cases: dict[str, tuple[Case, str]], asking: Asking) -> list[str]
     return found
 
 
+TOLD: dict[str, tuple[str, ...]] = {
+    "the first file's current-context counts": ("cannot be asked", "cannot connect to 127.0.0.1:", "refused"),
+    "a plugin that fails": ("user 'u'", "failed with exit code 1", "Your SSO session has expired"),
+    "a plugin that is not installed": ("'no-such-plugin' is not installed", "install it by hand"),
+    "a user that is not there": ("user 'a' has no credentials", "give"),
+    "no file at all": ("no such file", "set KUBECONFIG"),
+    "a provider that has gone": ("auth-provider 'gcp' is not supported", "give the user an exec plugin"),
+    "a certificate of a stranger": ("certificate verify failed",),
+    "proxy-url where nobody is": ("cannot connect to the proxy 127.0.0.1:", "refused"),
+    "proxy-url socks5 without the login": (
+        "cannot connect to 127.0.0.1:",
+        "the SOCKS5 proxy wants a login",
+    ),
+    "--request-timeout that is none": ("--request-timeout: 'soon' is not allowed; allowed: ",),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_why_nobody_was_asked_is_told(servers: World, asking: Asking, name: str) -> None:
+    told = asking(by_hand(servers)[name][0]).kohort.words
+    assert all(words in told for words in TOLD[name]), told
+    assert "anonymous" not in told
+
+
+def test_a_write_goes_as_whom_kubectl_writes(servers: World, asking: Asking) -> None:
+    """A file that says `as` beside an administrator's certificate, and --as over it."""
+    cases = by_hand(servers)
+    for name, acts_as in (("as in the file", "nobody-special"), ("--as is stronger", "bob")):
+        asked = asking(cases[name][0]).kohort.asked
+        assert [(one.certificate, one.acts_as) for one in asked] == [("admin", (("impersonate-user", acts_as),))]
+
+
 @pytest.mark.timeout(600)
 def test_each_rule_by_hand(servers: World, asking: Asking) -> None:
     cases = by_hand(servers)

@@ -97,8 +97,8 @@ class ApiHandler(BaseHTTPRequestHandler):
             path=self.path.partition("?")[0],  # kubectl adds its time limit
             certificate=str(names.get("commonName", "")),
             authorization=self.headers.get("Authorization", ""),
-            acts_as=tuple(one for one in headers if one[0].startswith("impersonate-")),
-            server_name=getattr(tls, "asked_name", "") or "",
+            acts_as=tuple(one for one in headers if one[0].startswith(("impersonate-", "x-kohort-"))),
+            server_name=(getattr(tls, "asked_name", "") or "").lower(),
         )
         self.server.record.requests.append(found)
         wrong = found.authorization.endswith("wrong")

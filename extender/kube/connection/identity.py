@@ -37,7 +37,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
     certificate = _pem(user.client_certificate, user.client_certificate_data)
     if not (token or user.username or certificate or user.exec):
         raise unusable(
-            f"{where} has no credentials; kubectl would ask for a name and a password. Give the user a token, a "
+            f"{where} has no credentials (kubectl would ask for a name and a password); give the user a token, a "
             "client-certificate or an exec plugin"
         )
     if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):

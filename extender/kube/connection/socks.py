@@ -42,11 +42,11 @@ class SocksConnector(aiohttp.TCPConnector):
             sock = await _connected(self._through)
             await _handshake(sock, self._through, req.url.host or "", req.url.port or 0)
             return await loop.create_connection(*args, **kwargs, sock=sock)
-        except OSError as error:
-            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
-        except BaseException:
+        except BaseException as error:
             if sock is not None:
                 sock.close()
+            if isinstance(error, OSError):
+                raise aiohttp.ClientConnectorError(req.connection_key, error) from error
             raise
 
 
