@@ -42,7 +42,7 @@ class Drawer:
         files["certs/ca.pem"] = kit.world.ca
         near = kit.cluster(self._draw(["one", "two"]), host=self._draw(["127.0.0.1", "localhost"]))
         far = kit.cluster(self._draw(["one", "two"]), host=self._draw([kit.world.address], [NAME]))
-        without = {"certificate_authority_data": None}
+        without: dict[str, Any] = {"certificate_authority_data": None}
         plain, bare = kit.url("plain", scheme="http"), f"127.0.0.1:{kit.world.ports['plain']}"
         right = [
             *[near, far] * 3,
