@@ -17,8 +17,6 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import msgspec
-from multidict import CIMultiDict
-from yarl import URL
 
 from extender.clock import Clock
 from extender.kube.api import ClusterError
@@ -105,9 +103,9 @@ class Transport:
             )
         return self._session
 
-    def _url(self, path: str, query: Mapping[str, str]) -> URL:
+    def _url(self, path: str, query: Mapping[str, str]) -> str:
         asked = f"?{urlencode(query)}" if query else ""
-        return URL(f"{self._connection.server}{path}{asked}")
+        return f"{self._connection.server}{path}{asked}"
 
     def _way(self) -> dict[str, Any]:
         proxy, name = self._connection.proxy, self._connection.server_name
@@ -118,12 +116,10 @@ class Transport:
             way["server_hostname"] = name
         return way
 
-    def _headers(self, more: Mapping[str, str]) -> CIMultiDict[str]:
-        headers = CIMultiDict({"User-Agent": AGENT, **more})
-        if shown := self._authorization():
-            headers["Authorization"] = shown
-        headers.extend(self._connection.impersonate)
-        return headers
+    def _headers(self, more: Mapping[str, str]) -> list[tuple[str, str]]:
+        shown = self._authorization()
+        ours = [("User-Agent", AGENT), *([("Authorization", shown)] if shown else ()), *self._connection.impersonate]
+        return [*ours, *more.items()]
 
     def _authorization(self) -> str:
         ours = self._connection
