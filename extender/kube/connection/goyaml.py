@@ -16,8 +16,8 @@ from extender.config.plainyaml import YAML_ERRORS, in_one_line
 
 TAG: Final = "tag:yaml.org,2002:"
 NUMBER: Final = re.compile(
-    r"""^[-+]?(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9_]+)?
-    |\.[0-9_]+(?:[eE][-+]?[0-9_]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$""",
+    r"""^[-+]?(?:0[xX][0-9a-fA-F][0-9a-fA-F_]*|0[oO][0-7][0-7_]*|0[bB][01][01_]*|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9_]+)?
+    |\.[0-9][0-9_]*(?:[eE][-+]?[0-9_]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$""",
     re.VERBOSE,
 )
 WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
@@ -50,11 +50,11 @@ class _GoLoader(yaml.SafeLoader):
 
 
 def _number(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int | float:
-    digits = str(node.value).replace("_", "")
+    digits = str(node.value).replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
     try:
         return int(digits, 0)
     except ValueError:
-        return float(digits.replace(".inf", "inf").replace(".nan", "nan"))
+        return float(digits)
 
 
 _GoLoader.add_constructor(f"{TAG}float", _number)

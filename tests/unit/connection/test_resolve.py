@@ -11,6 +11,7 @@ import yaml
 from extender.kube.api import ClusterError
 from extender.kube.connection.durations import seconds_of
 from extender.kube.connection.given import NOTHING, Given
+from extender.kube.connection.goyaml import plain
 from extender.kube.connection.resolve import check_options, namespace, resolve
 from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER, OptionError
 
@@ -169,3 +170,26 @@ def test_a_duration(text: str, want: float | None) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(OptionError, match="--request-timeout: "):
         seconds_of(text)
+
+
+READ = {
+    "0x1f": 31,
+    "0o17": 15,
+    "1_000": 1000,
+    "1e3": 1000.0,
+    ".5": 0.5,
+    "-.inf": float("-inf"),
+    "y": True,
+    "Off": False,
+}
+AS_TEXT = ["2026-01-01", "12:30:45", "._", "0x", "1-2", "yep", "e5", "'y'"]
+
+
+@pytest.mark.parametrize(("text", "want"), READ.items())
+def test_what_is_no_text_to_go_is_none_to_us(text: str, want: object) -> None:
+    assert plain(f"a: {text}".encode()) == {"a": want}
+
+
+@pytest.mark.parametrize("text", AS_TEXT)
+def test_what_is_text_to_go_is_text_to_us(text: str) -> None:
+    assert plain(f"a: {text}".encode()) == {"a": text.strip("'")}
