@@ -97,7 +97,7 @@ def test_a_kubeconfig_of_the_environment_names_a_cluster(
     server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, code: int
 ) -> None:
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
-    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
     monkeypatch.setenv("KUBECONFIG", named)
     assert CliRunner().invoke(commands.app, ["jobs"]).exit_code == code
 
