@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from extender.clock import Clock
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.client import KubeApi
 from extender.kube.connection.target import Connection, Plugin
@@ -297,7 +298,7 @@ async def test_credentials_that_cannot_be_renewed_are_a_refusal_since_nothing_wa
     program.chmod(0o755)
     plugin = Plugin("u", str(program), (), {}, "client.authentication.k8s.io/v1", "", "Never")
     connection = Connection("http://127.0.0.1:1", plugin=plugin)
-    async with KubeApi(connection, deadline=5, clock=LoopClock(), chance=random.Random(1)) as api:
+    async with KubeApi(connection, deadline=5, clock=Clock(), chance=random.Random(1)) as api:
         got = await bind(api)
         assert isinstance(got, Refused)
         assert (got.status, got.reason) == (0, "Credentials")
