@@ -1,0 +1,101 @@
+"""A private copy of the last commit, in which one file can be changed and the tests run the changed code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.mutation import choosing, recording
+from tests.mutation.changes import Change
+
+ROOT: Final = Path(__file__).parents[2]
+UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "tests/simulation")
+SEEDS: Final = ("tests/simulation/test_seeds.py", "tests/simulation/test_mutants.py")  # these play seeds for minutes
+MARKED: Final = "not e2e and not soak and not skew"
+START: Final = 120  # seconds in which pytest collects the tests, also beside a load
+NO_TESTS: Final = 5  # pytest's exit code
+IMPORT_FAILS: Final = "the import of a test fails"
+TOO_LONG: Final = "the tests take too long"
+
+
+def head() -> str:
+    """The last commit of this checkout."""
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+class Tree:
+    """The copy, in a folder that also takes what its tests write down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "tree"
+        self.path.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(self.path, filter="fully_trusted")  # git's own; and the data filter makes files writable
+
+    def record(self, log: Path) -> None:
+        """Run the units once on the unchanged code, and write down which lines each runs."""
+        ignored = [f"--ignore={file}" for file in SEEDS]
+        with log.open("w") as out:
+            process = self._pytest(["-v", "-m", MARKED, "-p", recording.__name__, *UNITS, *ignored], out.fileno(), {})
+            process.wait()
+        if not (self.folder / recording.TESTS).exists():
+            raise RuntimeError(f"pytest ended with {process.returncode} before it had run the tests: see {log}")
+
+    @contextmanager
+    def changed(self, change: Change) -> Iterator[None]:
+        """The file is changed for a while."""
+        file = self.path / change.file
+        before, then = file.read_bytes(), file.stat()
+        file.write_text(change.source)
+        try:
+            yield
+        finally:
+            file.write_bytes(before)
+            os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))  # so that its bytecode counts again
+
+    def play(self, tests: Mapping[str, Mapping[str, float]]) -> str:
+        """Run these tests until one fails. Return its name, what else went wrong, or nothing."""
+        (self.folder / choosing.CHOSEN).write_text(json.dumps(tests))
+        failed = self.folder / choosing.FAILED
+        failed.unlink(missing_ok=True)
+        files = sorted({name.partition("::")[0] for name in tests})
+        options = ["-x", "-q", "-m", "", "-p", choosing.__name__, *files]
+        most = START + sum(choosing.most_seconds(told["seconds"]) for told in tests.values())
+        with (self.folder / "last.log").open("w") as out:
+            # Bytecode of a changed file would be taken for that of its next change of the same second and size.
+            process = self._pytest(options, out.fileno(), {"PYTHONDONTWRITEBYTECODE": "1"})
+            try:
+                process.wait(most)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return TOO_LONG
+        if process.returncode == NO_TESTS:
+            raise RuntimeError(f"pytest found none of {list(tests)[:3]}")
+        if failed.exists():
+            return str(json.loads(failed.read_text()))
+        return IMPORT_FAILS if process.returncode else ""
+
+    def _pytest(self, options: list[str], out: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """PYTHONPATH goes before the place where the package is installed from, also in a test's own processes."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options],
+            cwd=self.path,
+            env=os.environ | environment | {"PYTHONPATH": str(self.path), recording.FOLDER: str(self.folder)},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
