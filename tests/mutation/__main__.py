@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--state", type=Path, required=True, help="file of what is done; a stopped run goes on from it")
     args = parser.parse_args()
     commit = head()
-    folder = args.state.resolve().parent / f"mutation-{commit[:12]}"
+    folder = (args.state.parent / f"mutation-{commit[:12]}").resolve()
     tree = Tree(folder)
     print(f"seed {args.seed}, commit {commit}; what is not committed is not played", flush=True)
     if not (folder / TESTS).exists():

@@ -7,6 +7,7 @@ import difflib
 import random
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ TAKE_THEM: Final = {"dataclass", "lru_cache", "zip"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One small change. line: of what is changed; statement: the first line of the statement that it is in."""
+    """One small change. line: the first that differs; statement: the first of the statement that it is in."""
 
     file: str
     line: int
@@ -57,8 +58,8 @@ class Changes:
         statement = next(one for one in above if isinstance(one, cst.BaseStatement | cst.SimpleStatementLine))
         return Change(
             file=self._file,
-            line=self._line(node),
-            statement=self._line(statement),
+            line=first_difference(self._source, source),
+            statement=self._positions[statement].start.line,
             at_import=not any(self._is_body(one) for one in above),
             operator=operator,
             source=source,
@@ -85,8 +86,11 @@ class Changes:
         parent = self._parents.get(node)
         return isinstance(parent, cst.FunctionDef | cst.Lambda) and parent.body is node
 
-    def _line(self, node: cst.CSTNode) -> int:
-        return self._positions[node].start.line
+
+def first_difference(before: str, after: str) -> int:
+    """The first line of the one that is not the same in the other."""
+    pairs = zip_longest(before.splitlines(), after.splitlines())
+    return next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
 
 
 def difference(before: str, after: str) -> str:
