@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -59,6 +60,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=60, help="so many that a test executes (default: 60)")
     parser.add_argument("--state", type=Path, required=True, help="file of what is done; a stopped run goes on from it")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the tests in progress are ended, too
     commit = head()
     folder = (args.state.parent / f"mutation-{commit[:12]}").resolve()
     tree = Tree(folder)

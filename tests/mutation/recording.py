@@ -44,8 +44,10 @@ class Recorder:
         if not report.passed:
             self._failed.add(report.nodeid)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._coverage.stop()
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return  # it was stopped, and knows of some tests only
         self._coverage.save()
         for name, told in self._tests.items():
             told["passed"] = name not in self._failed

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.mutation import choosing, recording
 from tests.mutation.changes import Change
@@ -22,7 +22,6 @@ UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "t
 SEEDS: Final = ("tests/simulation/test_seeds.py", "tests/simulation/test_mutants.py")  # these play seeds for minutes
 MARKED: Final = "not e2e and not soak and not skew"
 START: Final = 120  # seconds in which pytest collects the tests, also beside a load
-NO_TESTS: Final = 5  # pytest's exit code
 IMPORT_FAILS: Final = "the import of a test fails"
 TOO_LONG: Final = "the tests take too long"
 
@@ -42,17 +41,14 @@ class Tree:
         self.path = folder / "tree"
         self.path.mkdir(parents=True, exist_ok=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(self.path, filter="fully_trusted")  # git's own; and the data filter makes files writable
+        subprocess.run(["tar", "-x", "-C", self.path], input=archive, check=True)
 
     def record(self, log: Path) -> None:
         """Run the units once on the unchanged code, and write down which lines each runs."""
         ignored = [f"--ignore={file}" for file in SEEDS]
-        with log.open("w") as out:
-            process = self._pytest(["-v", "-m", MARKED, "-p", recording.__name__, *UNITS, *ignored], out.fileno(), {})
-            process.wait()
+        code = self._pytest(["-v", "-m", MARKED, "-p", recording.__name__, *UNITS, *ignored], log, {}, None)
         if not (self.folder / recording.TESTS).exists():
-            raise RuntimeError(f"pytest ended with {process.returncode} before it had run the tests: see {log}")
+            raise RuntimeError(f"pytest ended with {code} before it had run the tests: see {log}")
 
     @contextmanager
     def changed(self, change: Change) -> Iterator[None]:
@@ -74,28 +70,34 @@ class Tree:
         files = sorted({name.partition("::")[0] for name in tests})
         options = ["-x", "-q", "-m", "", "-p", choosing.__name__, *files]
         most = START + sum(choosing.most_seconds(told["seconds"]) for told in tests.values())
-        with (self.folder / "last.log").open("w") as out:
+        try:
             # Bytecode of a changed file would be taken for that of its next change of the same second and size.
-            process = self._pytest(options, out.fileno(), {"PYTHONDONTWRITEBYTECODE": "1"})
-            try:
-                process.wait(most)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                return TOO_LONG
-        if process.returncode == NO_TESTS:
+            code = self._pytest(options, self.folder / "last.log", {"PYTHONDONTWRITEBYTECODE": "1"}, most)
+        except subprocess.TimeoutExpired:
+            return TOO_LONG
+        if code == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise RuntimeError(f"pytest found none of {list(tests)[:3]}")
         if failed.exists():
             return str(json.loads(failed.read_text()))
-        return IMPORT_FAILS if process.returncode else ""
+        return IMPORT_FAILS if code else ""
 
-    def _pytest(self, options: list[str], out: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """PYTHONPATH goes before the place where the package is installed from, also in a test's own processes."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options],
-            cwd=self.path,
-            env=os.environ | environment | {"PYTHONPATH": str(self.path), recording.FOLDER: str(self.folder)},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    def _pytest(self, options: list[str], log: Path, environment: dict[str, str], most: float | None) -> int:
+        """Run it and return its exit code; whatever ends the wait also ends the tests' own processes."""
+        # PYTHONPATH goes before the place where the package is installed from, also in the tests' own processes.
+        told = {"PYTHONPATH": str(self.path), recording.FOLDER: str(self.folder)}
+        command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options]
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                command,
+                cwd=self.path,
+                env=os.environ | environment | told,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        try:
+            return process.wait(most)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
