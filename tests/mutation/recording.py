@@ -1,4 +1,7 @@
-"""A pytest plugin: it writes down which lines each test runs, how long the test takes, and its markers."""
+"""A pytest plugin: it writes down which lines each test runs, how long the test takes, and whether it is of `make full`.
+
+A stopped run goes on with the test files that it has not finished.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from typing import Final
 import coverage
 import pytest
 
-FOLDER: Final = "MUTATION_FOLDER"  # the variable that names the folder of both files
+FOLDER: Final = "MUTATION_FOLDER"  # the variable that names the folder of these files
 LINES: Final = "lines.sqlite"
 TESTS: Final = "tests.json"
+SO_FAR: Final = "tests-so-far.json"
 CODE: Final = ("policy", "extender")
 
 
@@ -23,21 +27,30 @@ class Recorder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tests: dict[str, dict[str, object]] = {}
+        self._so_far = folder / SO_FAR
         self._failed = set[str]()
         self._coverage = coverage.Coverage(data_file=str(folder / LINES), source=CODE, config_file=False)
+        self._tests: dict[str, dict[str, float]] = {}
+        if self._so_far.exists():
+            self._tests = json.loads(self._so_far.read_text())
+            self._coverage.load()
         self._coverage.start()
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid not in self._tests]
+
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
         began = time.perf_counter()
         result = yield
-        self._tests[item.nodeid] = {
-            "seconds": time.perf_counter() - began,
-            "full": item.get_closest_marker("full") is not None,
-        }
+        seconds = time.perf_counter() - began
         self._coverage.switch_context("")
+        full = item.get_closest_marker("full") is not None
+        self._tests[item.nodeid] = {"seconds": seconds, "full": full, "passed": item.nodeid not in self._failed}
+        if nextitem is None or nextitem.path != item.path:
+            self._coverage.save()
+            self._so_far.write_text(json.dumps(self._tests))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -46,12 +59,8 @@ class Recorder:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._coverage.stop()
-        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            return  # it was stopped, and knows of some tests only
-        self._coverage.save()
-        for name, told in self._tests.items():
-            told["passed"] = name not in self._failed
-        (self._folder / TESTS).write_text(json.dumps(self._tests))
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self._so_far.rename(self._folder / TESTS)
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
