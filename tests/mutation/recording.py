@@ -1,4 +1,4 @@
-"""A pytest plugin: it writes down which lines each test runs, how long the test takes, and whether it is of `make full`.
+"""A pytest plugin: it writes down which lines each test runs, its duration, and whether it is one of `make full`.
 
 A stopped run goes on with the test files that it has not finished.
 """
