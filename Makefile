@@ -17,6 +17,9 @@ DEV = $(VENV)/.dev $(VENV)/.kohort
 # An own PYTHONPATH or PYTHONHOME would put foreign packages into .venv.
 unexport PYTHONPATH
 unexport PYTHONHOME
+# A run starts hundreds of Python processes: none of them compiles what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CHECKED := policy extender tests benchmarks
@@ -39,13 +42,12 @@ cluster-down: $(DEV) ## end what `make cluster` started
 ##@ Test it
 
 .PHONY: test
-test: $(DEV) ## set up everything, the real control plane included; run all checks and all tests
-	@echo "== building the control plane (minutes the first time, then cached)"
-	@$(BIN)/python -m tests.controlplane build
-	@$(MAKE) browser
-	@$(MAKE) check
-	@echo "== tests"
-	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: $(DEV) ## the gate: all checks, and the tests that a change is most likely to break (15 minutes)
+	@$(BIN)/python -m tests.commands test $(ARGS)
+
+.PHONY: full
+full: $(DEV) ## everything that `make test` has and leaves out (90 minutes); begun again after a stop it goes on
+	@$(BIN)/python -m tests.commands full $(ARGS)
 
 .PHONY: check
 check: $(DEV) ## lint, format, types, import contracts, Dockerfile, documentation
@@ -62,8 +64,8 @@ check: $(DEV) ## lint, format, types, import contracts, Dockerfile, documentatio
 	@$(MKDOCS)
 
 .PHONY: unit
-unit: $(DEV) browser ## only the tests that need no control plane
-	@$(BIN)/pytest -m "not e2e and not soak and not skew" $(ARGS)
+unit: $(DEV) ## the units and properties of `make test`: they need neither a control plane nor a browser
+	@$(BIN)/pytest -n 2 tests/unit tests/property tests/papers tests/simulation $(ARGS)
 
 .PHONY: browser
 browser: $(DEV) ## find a Chromium for the tests of the page, or install one
@@ -71,7 +73,7 @@ browser: $(DEV) ## find a Chromium for the tests of the page, or install one
 	@$(BIN)/python -m tests.browser.chromium
 
 .PHONY: soak
-soak: $(DEV) ## the long runs that `make test` leaves out
+soak: $(DEV) ## the very long runs that `make full` leaves out
 	@$(BIN)/python -m tests.controlplane build
 	@$(BIN)/pytest -m soak $(ARGS)
 
@@ -80,7 +82,7 @@ skew: $(DEV) ## the main flow on Kubernetes 1.34 to 1.37; builds each that is no
 	@$(BIN)/pytest -m skew -s tests/e2e/test_skew.py $(ARGS)
 
 # Each with the sizes that its bounds are about.
-BENCHES = "decisions --nodes 1000 --waiting 0 500" "verbs" "beside" "rebuild" "rebuild --nodes 5000 --pods-per-node 4" \
+BENCHES = "decisions --nodes 1000 --waiting 0 500" "verbs" "beside" "stalled" "rebuild" "rebuild --nodes 5000 --pods-per-node 4" \
   "gang_throughput" "gang_throughput --nodes 5000 --gangs 60 --against plain --rounds 3" \
   "burst --nodes 50 --seconds 8 --rooms 8" "simulator --nodes 64 --jobs 10000" "simulator --per-node 2"
 

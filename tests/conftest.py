@@ -1,44 +1,45 @@
-"""Which tests run beside which: `make test` has three processes (pytest-xdist), and a group stays in one."""
+"""How a run of the tests is spread over processes, retried and resumed; what tests count is printed at its end."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
+import hypothesis
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
-REAL_TIME = ("tests/browser/", "tests/e2e/", "tests/fuzz/")  # they start processes and measure: one after another
-SEEDS = "tests/simulation/test_seeds.py"
-COUNTED = "counted"  # a property of a test: what it came to, said at the end of the run
+from tests.commands.fullstate import STATE, FullState
+from tests.commands.resuming import Resuming
+from tests.commands.retries import Retries
+from tests.commands.spreading import Spreading, longest_first
 
-
-class Groups(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """The tests in real time are one group; of the others each file is one."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "real time" if nodeid.startswith(REAL_TIME) else nodeid.partition("::")[0]
+# The same examples at every run, and no clock that judges them.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
+COUNTED = "counted"  # the name under which a test records what it counted
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Groups:
-    """Return who gives the tests out."""
-    return Groups(config, log)
+def pytest_configure(config: pytest.Config) -> None:
+    """Switch retries on, and resuming where `make full` asks for it."""
+    config.pluginmanager.register(Retries())
+    if folder := os.environ.get(STATE):
+        controls = not hasattr(config, "workerinput")
+        config.pluginmanager.register(Resuming(FullState(Path(folder)), controls))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Spreading:
+    """Return who hands the tests out to the processes."""
+    return Spreading(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest groups first."""
-    items.sort(key=lambda item: (not item.nodeid.startswith(REAL_TIME), not item.nodeid.startswith(SEEDS)))
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the tests in real time go first where all three want a core."""
-    beside = "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(REAL_TIME)
-    if beside and os.nice(0) == 0:
-        os.nice(10)
+    """Put the longest tests first."""
+    longest_first(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what the tests counted."""
+    """Print what the tests counted."""
     ended: Iterable[pytest.TestReport] = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     for report in ended:
         for name, value in report.user_properties:

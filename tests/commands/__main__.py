@@ -1,0 +1,75 @@
+"""``python -m tests.commands test|full|runs``: what `make test` and `make full` run, and the log of past runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from tests.commands.fullstate import STATE, FullState
+from tests.commands.places import FULL, tree_key
+from tests.commands.readiness import NotReadyError, check_space, only_run
+from tests.commands.retries import retries_since
+from tests.commands.runs import Run, busy_loops, note, noted, table
+from tests.commands.steps import run, steps_of
+
+
+def main() -> int:
+    """Run one command; return the exit code of the first step that failed, 2 where the run could not begin."""
+    given, pytest_arguments = _parser().parse_known_args()
+    if given.command == "runs":
+        print(table(noted()))
+        return 0
+    try:
+        with only_run(f"make {given.command}"):
+            check_space()
+            for _ in range(given.times):
+                if code := _logged(given.command, given.busy, pytest_arguments):
+                    return code
+    except NotReadyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m tests.commands", description=__doc__,
+        epilog="Other options go to pytest.",
+    )  # fmt: skip
+    parser.add_argument("command", choices=("test", "full", "runs"))
+    parser.add_argument("--times", type=int, default=1, help="run it so many times in a row, until one fails")
+    parser.add_argument("--busy", type=int, default=0, help="keep so many busy loops beside it")
+    return parser
+
+
+def _logged(command: str, busy: int, pytest_arguments: Sequence[str]) -> int:
+    """Run the steps once and log the run."""
+    tree, began = tree_key(), time.time()
+    with busy_loops(busy):
+        code = _steps(command, tree, pytest_arguments)
+    if not pytest_arguments:  # a part of the tests says nothing about the whole
+        note(Run(command, tree, began, time.time() - began, busy, code, retries_since(began)))
+    return code
+
+
+def _steps(command: str, tree: str, pytest_arguments: Sequence[str]) -> int:
+    state = FullState.opened(FULL, tree) if command == "full" else None
+    environment = {STATE: str(state.folder)} if state is not None else {}
+    done = state.done() if state is not None else frozenset[str]()
+    for step in steps_of(command, pytest_arguments):
+        if step.name in done:
+            print(f"== {step.name}: done by an earlier run", flush=True)
+            continue
+        if code := run(step, environment):
+            return code
+        if state is not None and step.name != "tests":
+            state.finish(step.name)
+    if state is not None:
+        state.delete()  # all is green: the next run is a new one
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

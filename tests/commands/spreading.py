@@ -1,0 +1,62 @@
+"""Which process of a test run takes which tests.
+
+Tests of the real control plane and of the browser wait more than they compute, so several processes have one such file
+each at the same time. Two processes compute: they take the other tests and nothing that waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
+SINGLY: Final = ("tests/simulation/",)  # each test is long and shares nothing with the others of its file
+COMPUTING_PROCESSES: Final = 2
+
+
+def waits(group: str) -> bool:
+    """Tell whether the tests of a group wait more than they compute."""
+    return group.startswith(WAITING)
+
+
+class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
+    """Gives each process whole files, so that fixtures of a module are made once."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False  # by the number of its tests: it says little of how long a file takes
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(SINGLY) else nodeid.partition("::")[0]
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a process that runs out of tests another group, or end it where none is left for it."""
+        if node.shutting_down:
+            return
+        if self._next_for(node) is None:
+            node.shutdown()
+        elif self._pending_of(self.assigned_work[node]) <= 2:
+            self._assign_work_unit(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        chosen = self._next_for(node)
+        if chosen is None:
+            node.shutdown()
+            return
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+    def _next_for(self, node: Any) -> str | None:
+        """Return the group that the process should take next: one that waits, where it is there for those."""
+        if self.numnodes <= COMPUTING_PROCESSES:
+            return next(iter(self.workqueue), None)
+        computes = int(node.gateway.id.removeprefix("gw")) % self.numnodes >= self.numnodes - COMPUTING_PROCESSES
+        groups = [group for group in self.workqueue if not (computes and waits(group))]
+        return next((group for group in groups if waits(group)), groups[0] if groups else None)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put the seeds before the other computing tests, so that no process is left with a long test at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SINGLY))

@@ -1,0 +1,49 @@
+"""The steps of `make test` and of `make full`, each a command of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.commands.places import CHECKOUT
+
+PROCESSES: Final = 6  # four for tests that wait, two for tests that compute: tests/commands/spreading.py
+EVERYTHING: Final = "not soak and not skew"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command, run in the checkout."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def steps_of(command: str, pytest_arguments: Sequence[str] = ()) -> tuple[Step, ...]:
+    """Return the steps of `make test` (command "test") or `make full` ("full")."""
+    chosen = ("-m", EVERYTHING) if command == "full" else ()
+    tests = (sys.executable, "-m", "pytest", "-n", str(PROCESSES), *chosen, *pytest_arguments)
+    return (
+        Step("control plane (built once, then cached)", (sys.executable, "-m", "tests.controlplane", "build")),
+        Step("Chromium", (sys.executable, "-m", "tests.browser.chromium")),
+        Step("checks", ("make", "check")),
+        Step("tests", tests),
+    )
+
+
+def run(step: Step, environment: Mapping[str, str]) -> int:
+    """Run a step and return its exit code; its name is printed before, and its time after it unless it is the last.
+
+    The tests come last, so that pytest's closing line ends the whole run.
+    """
+    print(f"== {step.name}", flush=True)
+    began = time.monotonic()
+    code = subprocess.run(step.command, cwd=CHECKOUT, env={**os.environ, **environment}, check=False).returncode
+    if step.name != "tests":
+        print(f"== {step.name}: {'done' if code == 0 else 'FAILED'} after {time.monotonic() - began:.0f} s", flush=True)
+    return code
