@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ class Recorder:
         self._folder = folder
         self._so_far = folder / SO_FAR
         self._failed = set[str]()
+        self._seconds: dict[str, float] = defaultdict(float)
         self._coverage = coverage.Coverage(data_file=str(folder / LINES), source=CODE, config_file=False)
         self._tests: dict[str, dict[str, float]] = {}
         if self._so_far.exists():
@@ -42,18 +43,20 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
-        began = time.perf_counter()
         result = yield
-        seconds = time.perf_counter() - began
         self._coverage.switch_context("")
-        full = item.get_closest_marker("full") is not None
-        self._tests[item.nodeid] = {"seconds": seconds, "full": full, "passed": item.nodeid not in self._failed}
+        self._tests[item.nodeid] = {
+            "seconds": self._seconds[item.nodeid],
+            "full": item.get_closest_marker("full") is not None,
+            "passed": item.nodeid not in self._failed,
+        }
         if nextitem is None or nextitem.path != item.path:
             self._coverage.save()
             self._so_far.write_text(json.dumps(self._tests))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] += report.duration
         if not report.passed:
             self._failed.add(report.nodeid)
 

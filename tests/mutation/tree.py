@@ -19,8 +19,8 @@ from tests.mutation.changes import Change
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "tests/simulation")
-SEEDS: Final = ("tests/simulation/test_seeds.py", "tests/simulation/test_mutants.py")  # these play seeds for minutes
-MARKED: Final = "not e2e and not soak and not skew"
+SIMULATED: Final = ("test_seeds.py", "test_mutants.py", "test_scenarios.py")  # of tests/simulation: these are no units
+MARKED: Final = "not soak and not skew"
 START: Final = 120  # seconds in which pytest collects the tests, also beside a load
 IMPORT_FAILS: Final = "the import of a test fails"
 TOO_LONG: Final = "the tests take too long"
@@ -45,7 +45,7 @@ class Tree:
 
     def record(self, log: Path) -> None:
         """Run the units once on the unchanged code, and write down which lines each runs."""
-        ignored = [f"--ignore={file}" for file in SEEDS]
+        ignored = [f"--ignore=tests/simulation/{file}" for file in SIMULATED]
         code = self._pytest(["-v", "-m", MARKED, "-p", recording.__name__, *UNITS, *ignored], log, {}, None)
         if not (self.folder / recording.TESTS).exists():
             raise RuntimeError(f"pytest ended with {code} before it had run the tests: see {log}")
