@@ -120,7 +120,8 @@ class Kept(Part):
         settings = Settings.model_validate(self.settings)
         scheduler = replace(scheduler_of(settings), lag=self.lag)
         trace = Trace(tuple(map(_node, self.nodes)), tuple(map(_job, self.jobs)))
-        world = replace(WORLD, **self.world)
+        changed: dict[str, Any] = dict(self.world)
+        world = replace(WORLD, **changed)
         return Scenario(zlib.crc32(salt.encode()), trace, settings, scheduler, self.storm, 1.0, world, self.first)
 
     def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> Report:

@@ -91,8 +91,11 @@ OUTCOMES: dict[str, tuple[Handler, Outcome | type[Unknown]]] = {
 @pytest.mark.parametrize(("handler", "want"), OUTCOMES.values(), ids=OUTCOMES.keys())
 @virtual
 async def test_outcome_of_a_write(handler: Handler, want: Outcome | type[Unknown]) -> None:
-    async with server(handler) as api:
+    loop = asyncio.get_running_loop()
+    async with server(handler, deadline=0.2) as api:
+        began = loop.time()
         got = await bind(api)
+        assert loop.time() - began < 0.3, "a call has one deadline"
     assert got == want if not isinstance(want, type) else isinstance(got, want)
 
 
