@@ -64,6 +64,7 @@ def main() -> int:
     commit = head()
     folder = (args.state.parent / f"mutation-{commit[:12]}").resolve()
     tree = Tree(folder)
+    tree.copy()
     print(f"seed {args.seed}, commit {commit}; what is not committed is not played", flush=True)
     if not (folder / TESTS).exists():
         print(f"running the units once, to see which lines each test executes: {folder / 'record.log'}", flush=True)

@@ -39,6 +39,9 @@ class Tree:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "tree"
+
+    def copy(self) -> None:
+        """Put every file of the last commit there as it is, also where a run that was killed has left a changed one."""
         self.path.mkdir(parents=True, exist_ok=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
         subprocess.run(["tar", "-x", "-C", self.path], input=archive, check=True)
