@@ -11,13 +11,13 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of, pods
-from tests.e2e.gangs import create_pod, fresh_kohort, lone_pod, own_namespace, submit, until
+from tests.e2e.gangs import create_pod, fresh_kohort, lone_pod, own_namespace, submit
 from tests.e2e.roomwatch import RoomWatch
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
 
 Json = dict[str, Any]
 CORES, NODES = 12, 3
-IN_TIME = 60.0  # how soon is told by the figures that are printed; a busy machine is no fault
 URGENT = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
 
 
@@ -49,7 +49,7 @@ def preempt(plane: ControlPlane, space: str, name: str, cpu: int) -> float:
     """A pod of the default scheduler that finds room by preemption alone; how long it took to be bound."""
     began = time.monotonic()
     create_pod(plane, space, lone_pod(name, str(cpu), scheduler="default-scheduler", priorityClassName="urgent"))
-    until(lambda: name in nodes_of(plane, space), f"{name} bound", IN_TIME)
+    until(lambda: name in nodes_of(plane, space), f"{name} bound")
     return time.monotonic() - began
 
 
@@ -59,7 +59,7 @@ def whole(plane: ControlPlane, job: TFJob) -> bool:
 
 def end(plane: ControlPlane, space: str, name: str) -> None:
     plane.api.delete(f"/api/v1/namespaces/{space}/pods/{name}?gracePeriodSeconds=0")
-    until(lambda: not any(pod["metadata"]["name"] == name for pod in pods(plane, space)), f"{name} gone", IN_TIME)
+    until(lambda: not any(pod["metadata"]["name"] == name for pod in pods(plane, space)), f"{name} gone")
 
 
 def only_room_was_made(watch: RoomWatch, name: str, cpu: int) -> None:
@@ -78,17 +78,17 @@ def told(plane: ControlPlane, space: str, *reasons: str) -> list[str]:
 
 def test_a_preempted_worker_does_not_take_the_preemptors_room(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     job = submit(plane, filling(space, elastic=True))
-    until(lambda: whole(plane, job), "the job on the whole cluster", IN_TIME)
+    until(lambda: whole(plane, job), "the job on the whole cluster")
     with RoomWatch(plane, space) as watch:
         seconds = preempt(plane, space, "other", 3)
-        until(lambda: len(nodes_of(plane, space)) >= NODES * CORES - 2, "everybody else still there", IN_TIME)
+        until(lambda: len(nodes_of(plane, space)) >= NODES * CORES - 2, "everybody else still there")
         time.sleep(3)  # in which the workers that are made again are tried
         print(f"bound after {seconds:.1f} s, {len(watch.victims)} victims: {sorted(watch.victims.values())}")
         only_room_was_made(watch, "other", 3)
-    until(lambda: told(plane, space, "MembersPreempted"), "the cause told", IN_TIME)
+    until(lambda: told(plane, space, "MembersPreempted"), "the cause told")
     assert any(f"{space}/other" in text for text in told(plane, space, "MembersPreempted"))
     end(plane, space, "other")
-    until(lambda: whole(plane, job), "the job on the whole cluster again", IN_TIME)
+    until(lambda: whole(plane, job), "the job on the whole cluster again")
 
 
 @pytest.mark.full
@@ -106,18 +106,18 @@ def test_twenty_preemptions(plane: ControlPlane, kohort: Kohort, cpu: int, elast
 
 def one_preemption(plane: ControlPlane, space: str, cpu: int, *, elastic: bool) -> float:
     job = submit(plane, filling(space, elastic=elastic))
-    until(lambda: whole(plane, job), "the job on the whole cluster", IN_TIME)
+    until(lambda: whole(plane, job), "the job on the whole cluster")
     ends = "MembersPreempted" if elastic else "Released"
     with RoomWatch(plane, space) as watch:
         seconds = preempt(plane, space, "other", cpu)
-        until(lambda: told(plane, space, ends), f"{ends} told", IN_TIME)
+        until(lambda: told(plane, space, ends), f"{ends} told")
         time.sleep(5)
         only_room_was_made(watch, "other", cpu)
         print(f"bound after {seconds:.1f} s, {len(watch.victims)} victims")
     assert any(f"{space}/other" in text for text in told(plane, space, "MembersPreempted"))
     assert elastic or any("preempted" in text for text in told(plane, space, "Released"))
     end(plane, space, "other")
-    until(lambda: whole(plane, job), "the job whole again", IN_TIME)
+    until(lambda: whole(plane, job), "the job whole again")
     plane.kubectl("delete", "tfjob", job.name, "-n", space, "--wait=true")
     return seconds
 
@@ -126,13 +126,13 @@ def one_preemption(plane: ControlPlane, space: str, cpu: int, *, elastic: bool) 
 @pytest.mark.timeout(600, func_only=True)
 def test_many_preemptors_at_once(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     job = submit(plane, filling(space, elastic=True))
-    until(lambda: whole(plane, job), "the job on the whole cluster", IN_TIME)
+    until(lambda: whole(plane, job), "the job on the whole cluster")
     names = [f"other-{n}" for n in range(8)]
     with RoomWatch(plane, space) as watch:
         began = time.monotonic()
         for name in names:
             create_pod(plane, space, lone_pod(name, "3", scheduler="default-scheduler", priorityClassName="urgent"))
-        until(lambda: set(names) <= nodes_of(plane, space).keys(), "all of them bound", IN_TIME)
+        until(lambda: set(names) <= nodes_of(plane, space).keys(), "all of them bound")
         seconds = time.monotonic() - began
         time.sleep(5)
         print(f"8 preemptors bound after {seconds:.1f} s, {len(watch.victims)} victims")

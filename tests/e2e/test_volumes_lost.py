@@ -10,7 +10,8 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import explained, nodes_of
-from tests.e2e.gangs import fresh_kohort, on_node, until
+from tests.e2e.gangs import fresh_kohort, on_node
+from tests.e2e.waiting import until
 
 Json = dict[str, Any]
 GHOST = {
@@ -18,7 +19,6 @@ GHOST = {
     "provisioner": "ghost.example.com/none", "volumeBindingMode": "WaitForFirstConsumer",
 }  # fmt: skip
 ONLY = "volumes-0"
-IN_TIME = 90.0
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_gang_without_its_volume_names_it_and_does_not_keep_the_room(
     two_pods(plane, space, "withpvc", volume=True)
     wait_to_be_told(kohort, space, "which asks for the volume data")
     two_pods(plane, space, "plain")
-    seconds = until(lambda: whole(plane, space, "plain"), "the gang without volumes started", IN_TIME)
+    seconds = until(lambda: whole(plane, space, "plain"), "the gang without volumes started")
     print(f"the innocent gang started after {seconds:.1f} s")
     assert not any(pod.startswith("withpvc") for pod in nodes_of(plane, space))
 
