@@ -70,7 +70,7 @@ def says(kohort: Kohort, space: str, name: str, words: str) -> bool:
 
 def wait_to_be_told(kohort: Kohort, space: str, words: str) -> None:
     until(
-        lambda: says(kohort, space, "withpvc", words), f"told {words!r}", IN_TIME,
+        lambda: says(kohort, space, "withpvc", words), f"told {words!r}",
         seen=lambda: explained(kohort, space, "withpvc"),
     )  # fmt: skip
 
