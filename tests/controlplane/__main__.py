@@ -15,7 +15,7 @@ from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.recipes import MONITORING, RECIPES
 
-HOURS = "KOHORT_CLUSTER_HOURS"
+HOURS = "CLUSTER_HOURS"
 
 
 def main() -> int:
