@@ -21,6 +21,7 @@ HELP = (
     "or put a `chromium` on PATH."
 )
 DOWNLOAD_SECONDS = 300
+START_SECONDS = 240  # on a machine that others keep busy
 WORKS = "<title>works</title>"
 
 
@@ -53,7 +54,7 @@ def works(path: str) -> bool:
     """Whether it starts and shows a page: a package may lack a library."""
     command = [path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"data:text/html,{WORKS}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return WORKS in done.stdout

@@ -41,8 +41,9 @@ new PerformanceObserver((list) => {
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The browser; without one the tests fail."""
+    path = chromium.find()  # before Playwright runs, which it may have to ask: two at once are not allowed
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium.find())
+        found = playwright.chromium.launch(executable_path=path, timeout=PATIENCE * 1000)
         yield found
         found.close()
 

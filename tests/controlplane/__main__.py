@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.controlplane.definitions import DEFINITIONS, definition
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.recipes import MONITORING, RECIPES
+
+HOURS = "CLUSTER_HOURS"
 
 
 def main() -> int:
@@ -41,7 +44,12 @@ def _parser() -> argparse.ArgumentParser:
     starts.add_argument("--cpu", default="10", help="cores of a node (default 10)")
     starts.add_argument("--memory", default="32Gi", help="memory of a node (default 32Gi)")
     starts.add_argument("--gpu", type=int, default=1, help="GPUs of a node (default 1)")
-    starts.add_argument("--hours", type=float, default=0, help="end by itself after so many hours (default: never)")
+    starts.add_argument(
+        "--hours",
+        type=float,
+        default=float(os.environ.get(HOURS, "0")),
+        help=f"end by itself after so many hours (default: {HOURS} of the environment, else never)",
+    )
     starts.add_argument("--no-controller-manager", action="store_true", help="leave kube-controller-manager out")
     starts.add_argument("--no-kohort", action="store_true", help="leave Kohort out: the stock scheduler alone")
     starts.add_argument("--directory", type=Path, default=DIRECTORY, help="where it keeps its files (.cluster)")

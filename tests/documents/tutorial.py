@@ -37,8 +37,8 @@ def checkout(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """A reader's: nothing of the make and of the Python that run this test."""
-    return {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    """A reader's: nothing of the make and of the Python that run this test. A cluster ends where the test is killed."""
+    return {name: value for name, value in os.environ.items() if name not in OF_MAKE} | {"CLUSTER_HOURS": "0.5"}
 
 
 def run(script: str, folder: Path = ROOT) -> str:

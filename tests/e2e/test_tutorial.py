@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +23,15 @@ ADDRESS = re.compile(r"export KOHORT_CLI_SERVER=(http://\S+)")
 
 
 @pytest.fixture(autouse=True)
-def usual_port_taken() -> Iterator[None]:
-    """No command of the page needs the usual port: here somebody else has it."""
+def usual_port_taken() -> Iterator[bool]:
+    """No command of the page needs the usual port: here we have it; where others do, they may let it go meanwhile."""
     with ExitStack() as held:
-        with suppress(OSError):  # somebody else has it indeed
+        try:
             held.enter_context(socket.create_server((LOOPBACK, USUAL_PORTS[0])))
-        yield
+        except OSError:
+            yield False
+        else:
+            yield True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def test_the_first_part_shows_elastic_jobs_and_ends_as_it_says(demo: Demo) -> No
     assert re.search(r"^fifo-pod +10 +5 ", demo.printed, re.MULTILINE), "five are left half placed, as the page says"
 
 
-def test_the_other_parts_run_as_they_are_written(tmp_path: Path) -> None:
+def test_the_other_parts_run_as_they_are_written(usual_port_taken: bool, tmp_path: Path) -> None:
     need_checkout()
     here = checkout(tmp_path)
     steps = blocks("Third")
@@ -95,4 +98,5 @@ def test_the_other_parts_run_as_they_are_written(tmp_path: Path) -> None:
     assert re.search(r"mnist +TFJob +[2-5] \(2-6\) +running", said[4]), "it has given workers back"
     assert "Shrunk" in said[4], "kubectl describe tells it"
     assert "default/mnist" in said[5], "the decisions tell the story"
-    assert f"port {USUAL_PORTS[0]} is taken by another process: Kohort, and its page, are at http://" in said[0]
+    if usual_port_taken:
+        assert f"port {USUAL_PORTS[0]} is taken by another process: Kohort, and its page, are at http://" in said[0]
