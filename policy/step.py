@@ -14,8 +14,10 @@ from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
+from policy.transitions.refused import heed_refused
 from policy.transitions.repair import repair
 from policy.transitions.settle import settle
+from policy.transitions.shown import tell_shown
 from policy.transitions.theft import give_up_stolen
 
 
@@ -38,10 +40,12 @@ def step(
         recall(draft, policy)
     if deciding:
         effects += give_up_stolen(draft, now)
+        effects += heed_refused(draft, now, gives_back=grows_again(policy))
     effects += settle(draft, now)
     if deciding:
         effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
         effects += repair(draft, now)
+        effects += tell_shown(draft)
         draft.settle()
         effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)
     return draft.freeze(), tuple(effects)

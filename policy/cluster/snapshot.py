@@ -17,6 +17,7 @@ from policy.cluster.index import Index
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
 
@@ -108,6 +109,10 @@ class Snapshot:
     memory: Mapping[str, object] = field(
         default_factory=dict,
         metadata=_kept("persisted: what is of one job, by an annotation of it; volatile: turns and statistics of all"),
+    )
+    refused_writes: Mapping[str, tuple[RefusedWrite, ...]] = field(
+        default_factory=dict,
+        metadata=_kept("volatile: the controller tells again what it is refused (job uid, empty of the gate -> writes)"),
     )
     texts: Mapping[str, str] = field(
         default_factory=dict, metadata=_kept("derived: ``memory`` as the job objects should hold it (job uid -> text)")

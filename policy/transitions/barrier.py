@@ -27,6 +27,7 @@ from policy.transitions.gangs import (
     pod_of,
     rules_of,
 )
+from policy.transitions.refused import refused_binding
 
 FIRST_REFUSAL_SECONDS = 1.0
 
@@ -64,8 +65,9 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
             drop(draft, uid)
         case events.BindDone(uid, node):
             bound(draft, uid, node, now)
-        case events.BindRefused(uid):
+        case events.BindRefused(uid, message):
             _landed(draft, uid)
+            return refused_binding(draft, uid, message)
         case events.NodeNotOffered(uid, node):
             return not_offered(draft, uid, node, now)
         case _:
