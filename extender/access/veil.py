@@ -16,11 +16,13 @@ from extender.present.views.base import JobName, View
 from extender.present.views.cluster import Guest, HeldView, NodeView
 from extender.present.views.decisions import DecisionView
 from extender.present.views.explain import AheadView
+from extender.present.views.refused import RefusedView
 from extender.state.journal import Entry
 
 OTHER_JOB: Final = "a job of another namespace"
 OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
+REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
 _OF_RIVAL: Final = ("it needs", "its weight")  # policy/answers/inputs.py
 ViewT = TypeVar("ViewT", bound=View)
@@ -80,6 +82,9 @@ class Veil:
         if isinstance(value, AheadView):
             hidden = self.text(value.job) != value.job
             return AheadView(job=OTHER_JOB, why=COMES_FIRST) if hidden else self.view(value)
+        if isinstance(value, RefusedView):
+            hidden = self.text(value.job) != value.job
+            return RefusedView(job=OTHER_JOB, write=value.write, text=REFUSED) if hidden else self.view(value)
         if isinstance(value, View):
             return self.view(value)
         if isinstance(value, tuple | list):

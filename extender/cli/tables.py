@@ -14,6 +14,7 @@ from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import ExpectedView, InvalidJob, JobsView, JobView, QueuedJob, QueueView
+from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
@@ -41,14 +42,21 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
     if not view.jobs:
         return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
-    more = ("WEIGHT", "ASKED", "GATED", "NOTE") if wide else ()
+    more = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
     return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
     row = (job.namespace, job.name, job.kind, _workers(job), job.state, age(job.waited_seconds), why(job.waits))
     asked = "-" if job.state == "invalid" else str(job.replicas)
-    return (*row, weight(job.weight), asked, str(job.gated_pods), job.note or "-") if wide else row
+    return (
+        (*row, weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused)) if wide else row
+    )
+
+
+def refused(writes: Sequence[RefusedView]) -> str:
+    """What the API server refuses, with its words."""
+    return "; ".join(one.text for one in writes) or "-"
 
 
 def bounded(job: JobView) -> bool:
@@ -73,7 +81,7 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
     if not view.jobs:
         return Group(text(f"no job{_of(within)} waits"), *_invalid(view.invalid), *_held(view.held))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
-    more = ("GATED", "BASIS", "BEHIND") if wide else ()
+    more = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
     return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_invalid(view.invalid), *_held(view.held))
 
@@ -85,7 +93,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
         str(job.members), short(job.needs), expected(job.expected), why(job.waits),
     )  # fmt: skip
     basis = job.expected.basis if job.expected is not None else "-"
-    return (*row, str(job.gated_pods), basis, job.waits.behind or "-") if wide else row
+    return (*row, str(job.gated_pods), basis, job.waits.behind or "-", refused(job.refused)) if wide else row
 
 
 def expected(start: ExpectedView | None) -> str:

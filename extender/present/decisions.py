@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import assert_never
 
@@ -23,8 +23,10 @@ from policy.cluster.actions import (
     Released,
     Remember,
     Resize,
+    Shown,
     ShrinkStalled,
     Stalled,
+    WriteRefused,
 )
 from policy.cluster.reasons import Reason
 
@@ -42,7 +44,7 @@ def decision_view(entry: Entry) -> DecisionView:
         at=entry.at,
         generation=entry.generation,
         cause=entry.cause,
-        action=type(entry.effect).__name__,
+        action=action_of(entry.effect),
         job=JobName(**named(job)) if job is not None else None,
         inputs=dict(entry.inputs),
         text="",
@@ -50,21 +52,26 @@ def decision_view(entry: Entry) -> DecisionView:
     return base.model_copy(update=_told(entry.effect, entry.subject, entry.way))
 
 
+def action_of(effect: Effect) -> str:
+    """The name of what was decided; of what the API shows as done, what that is."""
+    return effect.what if isinstance(effect, Shown) else type(effect).__name__
+
+
 def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:
     match effect:
         case Admit():
             hosts = len(set(effect.nodes.values()))
-            text = f"started with {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}"
+            text = f"planned: {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}{_once_gone(effect)}"
             return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
         case Resize():
             return _resized(effect, subject.rival, way)
         case Migrate():
-            text = f"moved whole to {_count(len(set(effect.nodes.values())), 'node')}"
+            text = f"planned: to move whole to {_count(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
         case Reject():
             return {"reason": effect.reason.value, "text": _plain(effect.reason)}
         case Released():
-            return {"reason": effect.reason.value, "text": f"released: {_plain(effect.reason)}"}
+            return {"reason": effect.reason.value, "text": f"plan given up: {_plain(effect.reason)}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case ShrinkStalled():
@@ -72,7 +79,12 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
         case Edited():
             return {"text": _edited(effect)}
         case Bind():
-            return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": f"bound to {effect.node}"}
+            text = f"binding to {effect.node} sent"
+            return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": text}
+        case Shown():
+            return _shown(effect, subject.rival)
+        case WriteRefused():
+            return _write_refused(effect, subject)
         case RefuseBind():
             return {"pod": subject.pod or effect.uid, "reason": effect.reason.value, "text": _plain(effect.reason)}
         case Remember():
@@ -84,6 +96,38 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
 def _plain(reason: Reason) -> str:
     """The reason's sentence without the name that pods' conditions need: here everything is Kohort's."""
     return reason.text.removeprefix("kohort: ")
+
+
+def _once_gone(admit: Admit) -> str:
+    """What the plan waits for, so that nobody takes it for a start."""
+    return (
+        f", once {_count(len(admit.waits_for), 'pod')} of others {_is_or_are(admit.waits_for)} gone"
+        if admit.waits_for
+        else ""
+    )
+
+
+def _is_or_are(many: Collection[str]) -> str:
+    return "is" if len(many) == 1 else "are"
+
+
+def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
+    """What the API shows as done."""
+    members, ahead = f"{_count(shown.members, 'member')} on {_count(shown.hosts, 'node')}", _full_name(rival)
+    text = {
+        "Bound": f"bound: {members}",
+        "Repaired": f"repaired: {members}",
+        "Moved": f"moved: {members}",
+        "Shrunk": f"scaled in from {shown.before} to {_count(shown.workers, 'worker')}"
+        + (f" for {ahead}" if ahead else ""),
+        "Grown": f"scaled out from {shown.before} to {_count(shown.workers, 'worker')}",
+        "Paused": "paused: its pods are gone",
+    }[shown.what]
+    return {"workers": shown.workers, "on_behalf_of": ahead, "text": text}
+
+
+def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
+    return {"pod": subject.pod, "on_behalf_of": _full_name(subject.rival), "text": effect.refused.text}
 
 
 def _edited(edit: Edited) -> str:
@@ -110,8 +154,9 @@ def _full_name(job: Named | None) -> str:
 
 def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, object]:
     ahead = _full_name(rival)
-    scaled = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
-    text = scaled if way else f"{_count(len(resize.nodes), 'member')} placed anew"
+    scaled = f"asked to scale {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
+    anew = f"planned: new nodes for {_count(len(resize.nodes), 'member')}"
+    text = "asked to pause" if resize.pauses else scaled if way else anew
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
     return {**named, "on_behalf_of": ahead, "text": text}
 

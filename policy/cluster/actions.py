@@ -183,10 +183,28 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """The API server has begun to refuse a write that the job needs; it is tried again. job_uid: empty of the gate."""
+    """The API server refuses a write that the job needs; it is tried again. job_uid: empty of the admission gate.
+
+    on_behalf_of: the job that waits for the room which the write was to free.
+    """
 
     job_uid: str
     refused: RefusedWrite
+    on_behalf_of: str = ""
 
 
-Effect = Shown | WriteRefused | Edited | Admit | Resize | Migrate | Reject | Remember | Bind | RefuseBind | Released | Stalled | ShrinkStalled
+Effect = (
+    Shown
+    | WriteRefused
+    | Edited
+    | Admit
+    | Resize
+    | Migrate
+    | Reject
+    | Remember
+    | Bind
+    | RefuseBind
+    | Released
+    | Stalled
+    | ShrinkStalled
+)

@@ -45,7 +45,7 @@ class RefusedWrite:
     def text(self) -> str:
         """One sentence for people."""
         what = self.name or "the admission gate"
-        return f"the API server refuses to {WRITES.get(self.write, self.write)} {what}: {self.message}"
+        return f"the API server refused to {WRITES.get(self.write, self.write)} {what}: {self.message}"
 
 
 def shortened(message: str) -> str:

@@ -22,8 +22,10 @@ from policy.transitions.shrinks import stalled_shrinks
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
     """Exactly these are refused from now on. What was not refused before is told; an object that is gone is left out."""
+    if not draft.read("leading"):
+        return []  # they are of a controller that has not heard yet that it leads no more
     before: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
-    known = {(one.write, one.uid) for writes in before.values() for one in writes}
+    known = {(uid, one.write) for uid, writes in before.items() for one in writes}
     found: dict[str, tuple[RefusedWrite, ...]] = {}
     effects: list[Effect] = []
     for one in refused:
@@ -32,8 +34,9 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        if (one.write, one.uid) not in known:
-            effects.append(WriteRefused(uid, write))
+        if (uid, one.write) not in known:  # told once, however many of its pods it is
+            known.add((uid, one.write))
+            effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
     for uid in found.keys() | before.keys():
         if uid:
             draft.touch(uid)
@@ -52,13 +55,21 @@ def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
     return (pod.job_uid, replace(one, name=f"{pod.namespace}/{pod.name}")) if pod is not None else None
 
 
+def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
+    """The job for which the workers are to be taken that the API server does not let go."""
+    gang, job = draft.gang(uid), job_of(draft, uid)
+    shrinks = refused.write == SET_REPLICAS and job is not None and job.worker and gang.workers < job.worker.replicas
+    return gang.on_behalf_of if shrinks else ""
+
+
 def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
     """The API server refused to bind a member: its gang keeps the words until its minimum is bound."""
     pod = pod_of(draft, uid)
     if pod is None or not pod.job_uid or not message:
         return []
     refused = RefusedWrite(BIND, uid, shortened(message), name=f"{pod.namespace}/{pod.name}")
-    draft.put_gang(replace(draft.gang(pod.job_uid), refused=refused))
+    gang = draft.gang(pod.job_uid)
+    draft.put_gang(replace(gang, refused=refused))
     return [WriteRefused(pod.job_uid, refused)]
 
 

@@ -1,0 +1,39 @@
+"""The controller tells which of its writes the API server refuses: POST /v1/refused-writes, on the own listener alone.
+
+It is an outcome that comes back as an event, like that of a binding. The header that the controller sends keeps a page
+in somebody's browser from sending one.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from extender.http.headers import CLIENT_HEADER, CONTROLLER
+from extender.present.views.refused import RefusedWritesBody
+from extender.routes.parameters import Client
+from extender.routes.problems import ProblemError
+from extender.state.ledger import Ledger
+from policy.cluster.events import WritesRefused
+from policy.cluster.refusedwrite import RefusedWrite
+
+
+def router(ledger: Ledger) -> APIRouter:
+    """The one route."""
+    routes = APIRouter(prefix="/v1")
+
+    async def take(told: RefusedWritesBody, client: Client = "") -> Response:
+        """Take the list in: it replaces the one before."""
+        if client != CONTROLLER:
+            allowed = f"{CLIENT_HEADER}: {CONTROLLER}"
+            raise ProblemError(403, f"only the controller tells what it is refused; allowed: {allowed}")
+        take_in(ledger, told)
+        return Response(status_code=204)
+
+    routes.add_api_route("/refused-writes", take, methods=["POST"], include_in_schema=False)
+    return routes
+
+
+def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
+    """Hand the list to the ledger."""
+    refused = (RefusedWrite(one.write, one.uid, one.message, one.lasting) for one in told.refused)
+    ledger.post(WritesRefused(tuple(refused)))
