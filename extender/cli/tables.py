@@ -49,9 +49,8 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
     row = (job.namespace, job.name, job.kind, _workers(job), job.state, age(job.waited_seconds), why(job.waits))
     asked = "-" if job.state == "invalid" else str(job.replicas)
-    return (
-        (*row, weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused)) if wide else row
-    )
+    more = (weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused))
+    return (*row, *more) if wide else row
 
 
 def refused(writes: Sequence[RefusedView]) -> str:

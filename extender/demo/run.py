@@ -26,7 +26,7 @@ from extender import app as service
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.sidecar import http_fetch
+from extender.control.sidecar import http_fetch, http_tell
 from extender.demo import view
 from extender.embedded.cluster import LOOPBACK, Cluster, served
 from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import assert_never
 
@@ -60,9 +60,7 @@ def action_of(effect: Effect) -> str:
 def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:
     match effect:
         case Admit():
-            hosts = len(set(effect.nodes.values()))
-            text = f"planned: {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}{_once_gone(effect)}"
-            return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
+            return {"workers": effect.workers, "nodes": _by_member(effect), "text": _planned(effect, subject)}
         case Resize():
             return _resized(effect, subject.rival, way)
         case Migrate():
@@ -98,29 +96,26 @@ def _plain(reason: Reason) -> str:
     return reason.text.removeprefix("kohort: ")
 
 
-def _once_gone(admit: Admit) -> str:
-    """What the plan waits for, so that nobody takes it for a start."""
-    return (
-        f", once {_count(len(admit.waits_for), 'pod')} of others {_is_or_are(admit.waits_for)} gone"
-        if admit.waits_for
-        else ""
-    )
-
-
-def _is_or_are(many: Collection[str]) -> str:
-    return "is" if len(many) == 1 else "are"
+def _planned(admit: Admit, subject: Subject) -> str:
+    """What is to be, and what it waits for, so that nobody takes it for a start."""
+    workers, hosts = _count(admit.workers, "worker"), _count(len(set(admit.nodes.values())), "node")
+    if not admit.waits_for:
+        return f"planned: to start with {workers} on {hosts}"
+    pods, be = _count(len(admit.waits_for), "pod"), "is" if len(admit.waits_for) == 1 else "are"
+    whose = f" of {' and '.join(subject.awaited)}" if subject.awaited else ""
+    return f"planned: to start with {workers} on {hosts} once {pods}{whose} {be} gone"
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
     """What the API shows as done."""
+    scaled = f"from {shown.before} to {_count(shown.workers, 'worker')}"
     members, ahead = f"{_count(shown.members, 'member')} on {_count(shown.hosts, 'node')}", _full_name(rival)
     text = {
         "Bound": f"bound: {members}",
         "Repaired": f"repaired: {members}",
         "Moved": f"moved: {members}",
-        "Shrunk": f"scaled in from {shown.before} to {_count(shown.workers, 'worker')}"
-        + (f" for {ahead}" if ahead else ""),
-        "Grown": f"scaled out from {shown.before} to {_count(shown.workers, 'worker')}",
+        "Shrunk": f"scaled in {scaled}" + (f" for {ahead}" if ahead else ""),
+        "Grown": f"scaled out {scaled}",
         "Paused": "paused: its pods are gone",
     }[shown.what]
     return {"workers": shown.workers, "on_behalf_of": ahead, "text": text}

@@ -133,7 +133,7 @@ def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
 
 
 def refused_views(snapshot: Snapshot) -> RefusedByJob:
-    """What the API server refuses, by the job that is told: whose write it is, or who waits for what it was to bring."""
+    """What the API server refuses, by the job that is told."""
     found: dict[str, tuple[RefusedView, ...]] = {}
     for told_to, whose, one in refusals(snapshot):
         job = snapshot.jobs.get(whose)

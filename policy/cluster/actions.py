@@ -193,18 +193,5 @@ class WriteRefused:
     on_behalf_of: str = ""
 
 
-Effect = (
-    Shown
-    | WriteRefused
-    | Edited
-    | Admit
-    | Resize
-    | Migrate
-    | Reject
-    | Remember
-    | Bind
-    | RefuseBind
-    | Released
-    | Stalled
-    | ShrinkStalled
-)
+Outcome = Edited | Released | Stalled | ShrinkStalled | Shown | WriteRefused
+Effect = Action | Bind | RefuseBind | Outcome

@@ -145,7 +145,7 @@ class UsageSeen:
 
 @dataclass(frozen=True, slots=True)
 class WritesRefused:
-    """The writes of the controller that the API server refuses now; those that were told before and lack here are over."""
+    """All writes of the controller that the API server refuses now: this list replaces the one before."""
 
     refused: tuple[RefusedWrite, ...]
 

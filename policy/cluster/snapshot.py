@@ -112,9 +112,7 @@ class Snapshot:
     )
     refused_writes: Mapping[str, tuple[RefusedWrite, ...]] = field(
         default_factory=dict,
-        metadata=_kept(
-            "volatile: the controller tells again what it is refused (job uid, empty of the gate -> writes)"
-        ),
+        metadata=_kept("volatile: the controller tells it again (job uid, or empty of the gate -> refused writes)"),
     )
     texts: Mapping[str, str] = field(
         default_factory=dict, metadata=_kept("derived: ``memory`` as the job objects should hold it (job uid -> text)")

@@ -21,7 +21,7 @@ from policy.transitions.shrinks import stalled_shrinks
 
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
-    """Exactly these are refused from now on. What was not refused before is told; an object that is gone is left out."""
+    """Exactly these are refused from now on. What was not refused before is told."""
     if not draft.read("leading"):
         return []  # they are of a controller that has not heard yet that it leads no more
     before: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")

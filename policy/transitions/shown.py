@@ -32,7 +32,7 @@ def _tell(draft: Draft, job: Job) -> list[Effect]:
 
 
 def _arrival(was: Gang, gang: Gang) -> What | None:
-    """A gang whose minimum is bound since this step, by what it was bound for. One that was found bound tells nothing."""
+    """What a gang whose minimum is bound since this step was bound for; nothing of one that was found bound."""
     if gang.state is not State.RUNNING:
         return None
     if was.state in (State.PLANNED, State.BINDING):

@@ -19,8 +19,9 @@ def test_a_gangs_bindings_are_one_line_newest_first() -> None:
     told(world, journal)
     story.read_on()
     assert [(line.kind, line.text) for line in story.lines()] == [
-        ("bind", "3 members bound"),
-        ("admit", "started with 2 workers on 1 node"),
+        ("bound", "bound: 3 members on 1 node"),
+        ("bind", "3 bindings sent"),
+        ("admit", "planned: to start with 2 workers on 1 node"),
     ]
 
 
