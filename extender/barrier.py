@@ -27,7 +27,7 @@ UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the 
 # An API server may still carry out a request for a while after its client has given up.
 LANDED_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two looks at a pod whose binding has no known outcome
-NOT_LEADING = Refused(0, "NotLeading", Reason.NOT_LEADING.text)
+NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Response
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.present.views.refused import RefusedWritesBody
 from extender.routes.parameters import Client
-from extender.routes.problems import ProblemError
+from extender.routes.problems import ProblemError, routed
 from extender.state.ledger import Ledger
 from policy.cluster.events import WritesRefused
 from policy.cluster.refusedwrite import RefusedWrite
@@ -19,7 +19,7 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 def router(ledger: Ledger) -> APIRouter:
     """The one route."""
-    routes = APIRouter(prefix="/v1")
+    routes = APIRouter(prefix="/v1", route_class=routed(lambda: ""))
 
     async def take(told: RefusedWritesBody, client: Client = "") -> Response:
         """Take the list in: it replaces the one before."""

@@ -701,7 +701,9 @@ async def test_decisions_since_the_start_become_events_once_whatever_the_extende
         bench.extender.decisions = decided(*old, at=at)
         await bench.pass_time(3)
         assert bench.api.written == []
-        bench.extender.decisions = decided(*old, decision(3, at + 3), decision(4, at + 3, "Bind"), decision(5, at + 3, "Bound"), at=at + 3)
+        bench.extender.decisions = decided(
+            *old, decision(3, at + 3), decision(4, at + 3, "Bind"), decision(5, at + 3, "Bound"), at=at + 3
+        )
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
         assert bench.api.written == [

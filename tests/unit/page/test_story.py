@@ -33,5 +33,5 @@ def test_a_job_that_is_gone_keeps_its_name_and_the_journal_is_read_once() -> Non
     story.read_on()
     world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())), JobGone(one.done().uid))
     story.read_on()
-    assert [(line.namespace, line.name) for line in story.lines()] == [("team", "a")] * 2
+    assert [(line.namespace, line.name) for line in story.lines()] == [("team", "a")] * 3
     assert list(story.lines("nobody")) == []
