@@ -45,6 +45,8 @@ class Veil:
         """The answer without what is out of sight."""
         if self.sight.every:
             return view
+        if isinstance(view, RefusedView) and self.text(view.job) != view.job:
+            return view.model_copy(update={"job": OTHER_JOB, "text": REFUSED})
         uncounted = {"other_pods": 0} if isinstance(view, NodeView) else {}
         return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
 
@@ -82,9 +84,6 @@ class Veil:
         if isinstance(value, AheadView):
             hidden = self.text(value.job) != value.job
             return AheadView(job=OTHER_JOB, why=COMES_FIRST) if hidden else self.view(value)
-        if isinstance(value, RefusedView):
-            hidden = self.text(value.job) != value.job
-            return RefusedView(job=OTHER_JOB, write=value.write, text=REFUSED) if hidden else self.view(value)
         if isinstance(value, View):
             return self.view(value)
         if isinstance(value, tuple | list):

@@ -93,9 +93,9 @@ TABLES = {
     ),
     "wide queue": (
         ("queue", "-o", "wide"),
-        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND",
+        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND REFUSED",
          "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu) 3 "
-         "if nobody else comes, once team/run has ended -", *HELD_TABLE],
+         "if nobody else comes, once team/run has ended - -", *HELD_TABLE],
     ),
     "another namespace": (("queue", "-n", "other"), ["no job of namespace other waits", *HELD_TABLE]),
     "jobs of another namespace": (
