@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
@@ -193,7 +193,7 @@ class Overview:
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, place.starving, told.reason if told else reason.value,
             (told.text if told else reason.text).removeprefix(_PREFIX),
-            "; ".join(dict.fromkeys(part for part in (detail, *more) if part)), self._veil.text(told.behind) if told else "",
+            "; ".join(part for part in (detail, *more) if part), self._veil.text(told.behind) if told else "",
         )  # fmt: skip
 
     def _running(self, snapshot: Snapshot) -> Iterator[Running]:

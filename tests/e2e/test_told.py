@@ -1,4 +1,4 @@
-"""What people are told is what the API server has: a plan is told as a plan, and a refusal in the API server's words."""
+"""People are told what the API server has: a plan as a plan, and a refusal in the API server's own words."""
 
 from __future__ import annotations
 
