@@ -51,9 +51,11 @@ class Refusals:
         lasting = _is_lasting(call, outcome)
         if count >= (REFUSED if lasting else PASSING):
             write, uid = written
-            told = RefusedBody(write=write, uid=uid, message=shortened(outcome.words), lasting=lasting)
-            self._stir.set()
+            namespace = "" if isinstance(call, SetGate) else call.order.namespace
+            words = shortened(outcome.words)
+            told = RefusedBody(write=write, namespace=namespace, uid=uid, message=words, lasting=lasting)
             self._told[written] = told
+            self._stir.set()
 
     def keep(self, wanted: Collection[Key], instance: str) -> None:
         """Forget what is not wanted any more. instance: of the extender; a new one has been told nothing yet."""

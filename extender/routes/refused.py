@@ -6,10 +6,13 @@ in somebody's browser from sending one.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from fastapi import APIRouter, Response
 
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
-from extender.present.views.refused import RefusedWritesBody
+from extender.present.names import ledger_uid
+from extender.present.views.refused import RefusedBody, RefusedWritesBody
 from extender.routes.parameters import Client
 from extender.routes.problems import ProblemError, routed
 from extender.state.ledger import Ledger
@@ -35,5 +38,12 @@ def router(ledger: Ledger) -> APIRouter:
 
 def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
     """Hand the list to the ledger."""
-    refused = (RefusedWrite(one.write, one.uid, one.message, one.lasting) for one in told.refused)
+    jobs = ledger.snapshot.jobs
+    refused = (RefusedWrite(one.write, _known(one, jobs), one.message, one.lasting) for one in told.refused)
     ledger.post(WritesRefused(tuple(refused)))
+
+
+def _known(one: RefusedBody, jobs: Container[str]) -> str:
+    """The uid by which the ledger knows the object: a job's has its namespace before it, a pod's is the API's."""
+    of_job = ledger_uid(one.namespace, one.uid)
+    return of_job if of_job in jobs else one.uid

@@ -74,7 +74,7 @@ def cli(kohort: Kohort, *arguments: str) -> str:
 
 
 def explain(kohort: Kohort, space: str, name: str) -> Json:
-    found: Json = kohort.get(f"/v1/explain/{space}/{name}?unblock=true")
+    found: Json = kohort.get(f"/v1/explain/{space}/{name}", unblock="true")
     return found
 
 

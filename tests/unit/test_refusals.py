@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -147,13 +148,13 @@ def test_a_lost_answer_keeps_what_the_api_server_said() -> None:
 
 # -- what the extender takes ---------------------------------------------------------------------
 
-BODY = {"write": "SetReplicas", "uid": "job-a", "message": "Invalid: no", "lasting": False}
+BODY = {"write": "SetReplicas", "namespace": "team", "uid": "1234", "message": "Invalid: no", "lasting": False}
 FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
 
 
 def live() -> Live:
     made = Live(Settings(), FakeApi(), Clock(), random.Random(1))
-    one = job("a").workers(1).done()
+    one = replace(job("a").workers(1).done(), uid="team/1234")  # as the ledger knows a job
     made.ledger.step(Led(True), JobSeen(one), *map(PodSeen, members(one)), Synced())
     return made
 
@@ -178,9 +179,17 @@ async def test_what_the_controller_tells_is_a_fact_in_the_next_step_and_shown_ev
         assert [one["text"] for one in told if one["action"] == "WriteRefused"] == [said]
 
 
+async def test_a_pod_is_found_by_the_uid_that_the_api_server_gave_it() -> None:
+    made = live()
+    body = {**BODY, "write": "Ungate", "uid": "uid-a-worker-0"}
+    assert (await sent(made, {"refused": [body]}, FROM_CONTROLLER)).status_code == 204
+    made.ledger.step()
+    assert [one.name for one in made.ledger.snapshot.refused_writes["team/1234"]] == ["team/a-worker-0"]
+
+
 async def test_a_gate_that_cannot_be_switched_is_a_warning_of_every_answer() -> None:
     made = live()
-    body = {"refused": [{**BODY, "write": "SetGate", "uid": ""}]}
+    body = {"refused": [{**BODY, "write": "SetGate", "namespace": "", "uid": ""}]}
     assert (await sent(made, body, FROM_CONTROLLER)).status_code == 204
     made.ledger.step()
     async with httpx.AsyncClient(transport=httpx.ASGITransport(made.rest()), base_url="http://kohort") as client:

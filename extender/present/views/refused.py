@@ -25,6 +25,7 @@ class RefusedBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     write: Annotated[str, AfterValidator(_known)] = Field(description="Which write it is.")
+    namespace: str = Field(max_length=63, description="Of the object that is written; empty of the admission gate.")
     uid: str = Field(max_length=500, description="Of the job or pod that is written; empty of the admission gate.")
     message: str = Field(max_length=MOST_CHARACTERS, description="The API server's words.")
     lasting: bool = Field(description="Whether the same write will be refused again.")
