@@ -19,6 +19,7 @@ from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
 PUSHED_TOLD: Final = 5
+RESIZED: Final = ("running", "repairing", "migrating")
 # What a narrow terminal leaves out, the first one first.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
 LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
@@ -64,9 +65,11 @@ def bounded(job: JobView) -> bool:
 
 
 def _workers(job: JobView) -> str:
-    """What it was given, and its bounds."""
+    """What it was given, and its bounds; of a job that runs and is resized, first what its object still asks for."""
     if bounded(job):
-        return f"{job.workers} ({job.min_workers}-{job.max_workers})"
+        resized = job.elastic and job.state in RESIZED and job.replicas != job.workers
+        before = f"{job.replicas} → " if resized else ""
+        return f"{before}{job.workers} ({job.min_workers}-{job.max_workers})"
     return str(job.workers) if job.workers else "-"
 
 

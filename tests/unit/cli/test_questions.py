@@ -37,7 +37,7 @@ TABLES = {
         ("jobs",),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
          "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
-         "team run TFJob 0 (2-4) running 3m12s -"],
+         "team run TFJob 2 → 0 (2-4) running 3m12s -"],
     ),
     "nodes": (
         ("nodes",),
@@ -109,7 +109,7 @@ TABLES = {
         ("jobs", "-A"),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
          "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
-         "team run TFJob 0 (2-4) running 3m12s -"],
+         "team run TFJob 2 → 0 (2-4) running 3m12s -"],
     ),
     "nodes of a namespace": (
         ("nodes", "-n", "other"),

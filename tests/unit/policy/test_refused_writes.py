@@ -18,7 +18,20 @@ from policy.cluster.refusedwrite import MOST_CHARACTERS, RefusedWrite, shortened
 from policy.desired import desired
 from policy.systems import make_policy
 from policy.systems.base import Policy
-from tests.builders import BindRefused, JobBuilder, Led, PodGone, Released, Resize, World, job, node
+from tests.builders import (
+    BindRefused,
+    JobBuilder,
+    Led,
+    PodGone,
+    PodSeen,
+    Released,
+    Resize,
+    World,
+    job,
+    members,
+    node,
+    w,
+)
 
 FIXED = "Invalid: the size of a training job is fixed here"
 BIG = job("big", utility=0.1).workers(2, 4, asked=4, cpu=2)
@@ -224,6 +237,26 @@ def test_the_words_go_once_the_gang_is_bound() -> None:
     world.bind(job("doomed").workers(2, cpu=1))
     assert world.state("doomed") is State.RUNNING
     assert list(refusals(world.snapshot)) == []
+
+
+def test_a_worker_that_is_bound_at_last_or_gone_bears_no_words() -> None:
+    """Its gang runs, and is not bound anew: the words go with the pod that they are about."""
+    world = World().nodes(node("n1", cpu=4)).start(job("a").workers(1, 3, asked=3, cpu=1))
+    for gone in (False, True):
+        last = world.snapshot.member("job-a", w(2))
+        assert last is not None
+        world.do(PodGone(last.uid))
+        (new,) = [pod for pod in members(world.snapshot.jobs["job-a"]) if pod.slot == w(2)]
+        new = world.fresh(new)
+        world.do(PodSeen(new))
+        world.hold(new.uid)
+        world.do(BindRefused(new.uid, DENIED))
+        assert [one.uid for _, _, one in refusals(world.snapshot)] == [new.uid]
+        if gone:
+            world.do(PodGone(new.uid))
+        else:
+            world.answer(world.hold(new.uid))
+        assert list(refusals(world.snapshot)) == []
 
 
 def test_an_outcome_without_words_of_the_api_server_is_no_refusal() -> None:
