@@ -82,7 +82,7 @@ skew: $(DEV) ## the main flow on Kubernetes 1.34 to 1.37; builds each that is no
 	@$(BIN)/pytest -m skew -s tests/e2e/test_skew.py $(ARGS)
 
 # Each with the sizes that its bounds are about.
-BENCHES = "decisions --nodes 1000 --waiting 0 500" "verbs" "beside" "rebuild" "rebuild --nodes 5000 --pods-per-node 4" \
+BENCHES = "decisions --nodes 1000 --waiting 0 500" "verbs" "beside" "stalled" "rebuild" "rebuild --nodes 5000 --pods-per-node 4" \
   "gang_throughput" "gang_throughput --nodes 5000 --gangs 60 --against plain --rounds 3" \
   "burst --nodes 50 --seconds 8 --rooms 8" "simulator --nodes 64 --jobs 10000" "simulator --per-node 2"
 

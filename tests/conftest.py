@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.commands.fullstate import STATE, FullState
@@ -13,6 +14,9 @@ from tests.commands.resuming import Resuming
 from tests.commands.retries import Retries
 from tests.commands.spreading import Spreading, longest_first
 
+# The same examples at every run, and no clock that judges them.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
 COUNTED = "counted"  # the name under which a test records what it counted
 
 

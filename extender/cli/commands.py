@@ -109,20 +109,27 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
     no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port. Default: 8900, or any free port "
+            "where that is taken.",
+        ),
+    ] = None,
 ) -> None:
     """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
     with errors():
         from extender.demo import run as shown
+        from extender.http.server import AddressError
 
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
+        except AddressError as error:
+            raise CliError(f"--port {port}: {error}; name one that is free, or 0 for any") from None
         except OSError as error:
             told = strerror(error.errno or 0)
-            if error.filename is None:
-                raise CliError(f"{told}: --port {port}; name one that is free, or 0") from None
-            raise CliError(f"{told}: {error.filename}; name a file that can be written") from None
+            raise CliError(f"{told}: {error.filename or json_file}; name a file that can be written") from None
 
 
 app.add_typer(questions.app)

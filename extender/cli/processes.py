@@ -8,7 +8,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from extender import logs
 from extender.cli.errors import CliError
 from extender.config.settings import Settings
 from extender.config.settingsfile import CONFIG_VARIABLE, SettingsError, load_settings
+from extender.http.server import AddressError
 from extender.kube.api import ClusterError
 
 
@@ -97,7 +98,7 @@ def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], setti
     except Exception as error:
         cause = _first_leaf(error)
         logging.getLogger("kohort").error("kohort %s has stopped", name, exc_info=error)
-        raise CliError(f"kohort {name} has stopped: {_in_words(cause)}") from None
+        raise CliError(f"kohort {name} has stopped: {_in_words(cause, settings)}") from None
 
 
 def prefer_the_loop() -> None:
@@ -116,9 +117,21 @@ def _first_leaf(error: BaseException) -> BaseException:
     return error
 
 
-def _in_words(error: BaseException) -> str:
+def _in_words(error: BaseException, settings: Settings) -> str:
+    if isinstance(error, AddressError):
+        named = " or ".join(_ports(settings.model_dump(), error.port)) or "the port"
+        return f"{error}; set {named} to another port, or 0 for any free one"
     if isinstance(error, ClusterError) and error.reason == "Credentials":
         return f"no usable credentials ({error.message}); set KUBECONFIG, or kubeconfig in the settings"
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a port taken or a file missing?"
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a file missing?"
     return f"{type(error).__name__}: {error}"
+
+
+def _ports(settings: Mapping[str, Any], port: int, above: str = "") -> Iterator[str]:
+    """Yield the name of each setting that asks for that port."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _ports(value, port, f"{above}{name}.")
+        elif name.endswith("port") and value == port:
+            yield f"{above}{name}"

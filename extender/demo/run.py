@@ -24,6 +24,7 @@ import httpx
 
 from extender import app as service
 from extender.clock import Clock
+from extender.config.sections import Server
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.sidecar import http_fetch, http_tell
@@ -32,7 +33,7 @@ from extender.embedded.cluster import LOOPBACK, Cluster, served
 from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
 from extender.embedded.observer import Observer
 from extender.embedded.paced import paced
-from extender.http.server import listen, serve
+from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.configuration import load_configuration
 from extender.kubescheduler.wire import VERBS_PATH
@@ -54,24 +55,37 @@ Part = Callable[[], Coroutine[Any, Any, None]]
 
 
 def run(
-    json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True, port: int = 0
+    json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True, port: int | None = None
 ) -> None:
     """Run the demo, show it and print the table; meanwhile Kohort's REST is on ``port``, 0 for any free one.
 
-    Raises OSError, and at once, where ``json_file`` cannot be written or the port is taken.
+    None: the port where the command line looks, and any free one where that is taken. Raises OSError, and at once,
+    where ``json_file`` cannot be written; of its kinds AddressError where ``port`` is taken.
     """
     if json_file is not None:
         with json_file.open("a"):
             pass
-    listen(LOOPBACK, port).close()
+    found = _usual_port() if port is None else port
+    listen(LOOPBACK, found).close()
     try:
         with _quiet():
-            results = asyncio.run(_run(speed, seed, live, port))
+            results = asyncio.run(_run(speed, seed, live, found))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if json_file is not None:
         rows = {"policies": [result.to_dict() for result in results]}
         json_file.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def _usual_port() -> int:
+    """Return the settings' own port, or 0 where another process has it."""
+    usual = Server().port
+    try:
+        listen(LOOPBACK, usual).close()
+    except AddressError as taken:
+        view.console().print(f"{taken}: Kohort answers at another one", soft_wrap=True)
+        return 0
+    return usual
 
 
 @contextmanager
@@ -93,6 +107,7 @@ async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[Res
         entered = [await stack.enter_async_context(paced(speed, start)) for start in starts]
         _end_on_signals()
         sides = [replace(side, ask=ask) for side, ask in entered]
+        view.console().print(f"Ask Kohort meanwhile: export KOHORT_CLI_SERVER={sides[0].url}", soft_wrap=True)
         await view.follow(sides, speed, live=wants_live)
         endings = [await side.ask(side.observer.ending) for side in sides]
     view.print_table(endings, HORIZON)
@@ -141,7 +156,7 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
             await clock.sleep(1)
         observer = Observer(OURS, cluster, clock, HORIZON)
         await stack.enter_async_context(_running(observer.run))
-        yield view.Side(observer, live)
+        yield view.Side(observer, live, url)
 
 
 def settings_for(port: int = 0) -> Settings:

@@ -60,10 +60,14 @@ async def directly(look: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two clusters with whoever watches it; ``service`` is None for the default scheduler."""
+    """One of the two clusters with whoever watches it; ``service`` is None for the default scheduler.
+
+    ``url``: where the service answers.
+    """
 
     observer: Observer
     service: Service | None = None
+    url: str = ""
     ask: Ask = directly
 
 
@@ -144,7 +148,8 @@ def has_room(job: Job, gang: Gang) -> bool:
 async def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
     """Everything as of now."""
     elapsed = max(side.observer.elapsed for side in sides)
-    head = Text(f"kohort demo   {_clock(elapsed)} of the clusters' time, {speed:g} times real speed", style="bold")
+    told = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
+    head = Text(f"kohort demo   {told}   {sides[0].url}", style="bold")
     wide = sides if width >= NARROWEST else sides[:1]
     panels = [await side.ask(partial(_panel, side)) for side in wide]
     lines = [Text(await side.ask(partial(_line, side))) for side in sides[len(wide) :]]

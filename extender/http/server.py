@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import ssl
@@ -46,14 +47,23 @@ class Endpoint:
     guard: Guard | None = None
 
 
+class AddressError(OSError):
+    """An address on which nothing can listen; the text says why."""
+
+    def __init__(self, host: str, port: int, why: OSError) -> None:
+        taken = why.errno == errno.EADDRINUSE
+        super().__init__(f"port {port} of {host} {'is taken by another process' if taken else f'cannot be had: {why}'}")
+        self.port = port
+
+
 OnReady = Callable[[list[tuple[str, int]]], None]
 
 
 async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop: asyncio.Event | None = None) -> None:
     """Serve all endpoints until ``stop`` is set, by a signal or by the caller; they stop one after the other, in order.
 
-    ``on_ready`` gets the bound (host, port) of each, in order, once all accept connections. Raises OSError where an
-    address cannot be had; nothing is served then. Apps start and stop by their ASGI lifespan, where they have one.
+    ``on_ready`` gets the bound (host, port) of each, in order, once all accept connections. Raises AddressError where
+    an address cannot be had; nothing is served then. Apps start and stop by their ASGI lifespan, where they have one.
     """
     stop = stop or asyncio.Event()
     with contextlib.ExitStack() as opened:
@@ -71,13 +81,16 @@ async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket, IPv4 or IPv6; OSError where the address cannot be had.
+    """Open a listening socket, IPv4 or IPv6; AddressError where the address cannot be had.
 
     Connections inherit TCP_NODELAY from it. asyncio sets that only on sockets made with an explicit IPPROTO_TCP, which
     these are not, and without it each answer (head and body are two writes) waits 40 ms for an acknowledgement.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise AddressError(host, port, error) from None
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

@@ -7,6 +7,7 @@ any the tests of the page fail; they are never skipped.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def works(path: str) -> bool:
     """Whether it starts and shows a page: a package may lack a library."""
     command = [path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"data:text/html,{WORKS}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return WORKS in done.stdout
@@ -100,8 +101,11 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
         print(f"  {command[0]}: {error}", flush=True)
         return
     if done.returncode:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        print(f"  {' '.join(command[-3:])}: {''.join(last)[:200]}", flush=True)
+        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if re.search(r"\w{3}", line)]
+        why = next(
+            (line for line in said if "error" in line.lower()), said[-1] if said else f"ended with {done.returncode}"
+        )
+        print(f"  {' '.join(command[-3:])}: {why[:200]}", flush=True)
 
 
 if __name__ == "__main__":

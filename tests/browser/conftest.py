@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +14,18 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from tests.browser import chromium
+from tests.e2e.waiting import PATIENCE, TEST_LIMIT, until
 
 SHOTS = Path(os.environ.get("PAGE_SCREENSHOTS", "")) if os.environ.get("PAGE_SCREENSHOTS") else None
 
-PATIENCE_SECONDS = 120  # a browser beside twenty other processes; how fast the page is, the bars judge
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Limit what is in this folder; the limit leaves fixtures out, for the first may have binaries to build."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
+
 
 # What the browser notes from the first moment on: shifts of the layout, and when rows of the timeline appear.
 WATCH = """
@@ -78,11 +85,14 @@ class Viewer:
     def first_paint(self) -> float:
         """Seconds from the navigation to the first content."""
         script = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
-        ends = time.monotonic() + 30
-        while (found := self.page.evaluate(script)) is None:  # the entry comes a moment after the page has loaded
-            assert time.monotonic() < ends, "nothing was painted"
-            time.sleep(0.02)
-        return float(found) / 1000
+        self.until(
+            lambda: self.page.evaluate(script) is not None, "painted"
+        )  # noted a moment after the page has loaded
+        return float(self.page.evaluate(script)) / 1000
+
+    def until(self, look: Callable[[], object], what: str) -> None:
+        """Wait; meanwhile what the browser tells is taken in."""
+        until(look, what, pause=lambda: self.page.wait_for_timeout(20))
 
 
 @pytest.fixture
@@ -104,7 +114,7 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
     def make(scheme: str = "light", width: int = 1600, height: int = 1000) -> Viewer:
         context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
         context.add_init_script(WATCH)
-        context.set_default_timeout(PATIENCE_SECONDS * 1000)
+        context.set_default_timeout(PATIENCE * 1000)
         viewer = Viewer(context.new_page(), shots)
         assert viewer.cpu() >= 0  # counts from here on
         viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))

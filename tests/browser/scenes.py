@@ -34,6 +34,8 @@ from tests import builders
 T = TypeVar("T")
 CORES = 10
 GPUS = 8
+# Those who wait in the scenes came hours ago. Where they starved, nobody could pass them, and no newcomer would start.
+PATIENT = Kod2(starve_limit=1e6)
 
 
 def nodes(count: int, chance: random.Random) -> list[Node]:
@@ -175,7 +177,7 @@ class Scene:
         async def asked() -> T:
             return ask()
 
-        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(60)
 
     def end_streams(self) -> None:
         """As when the service stops."""
@@ -207,7 +209,7 @@ class Scene:
 
         thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
         thread.start()
-        assert ready.wait(20), "the scene is not served"
+        assert ready.wait(60), "the scene is not served"
         try:
             yield self.url
         finally:

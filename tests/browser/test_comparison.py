@@ -12,7 +12,7 @@ from tests import builders
 from tests.browser.conftest import Look, faults, until_live
 from tests.browser.scenes import Scene, cluster, small_job, submitted
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_the_page_waits_for_the_answer_and_then_stands_still(scene: Scene, look: Look) -> None:
     viewer = look().open(f"{scene.url}comparison/fifo-backfill")
     page = viewer.page
-    page.get_by_text("would have decided otherwise in").wait_for(timeout=60_000)
+    page.get_by_text("would have decided otherwise in").wait_for()
     assert page.locator("[data-list=courses] tr").count() == 3
     assert page.locator("[data-list=charts] figure").count() == 3
     assert page.locator("[data-list=counts] tr").count() > 0
@@ -46,7 +46,7 @@ def test_it_is_for_everybody(scene: Scene, look: Look, scheme: str, width: int) 
     for name, path in {"choose": "comparison", "compared": "comparison/fifo"}.items():
         viewer = look(scheme, width).open(scene.url + path)
         if path.endswith("fifo"):
-            viewer.page.get_by_text("would have decided otherwise in").wait_for(timeout=60_000)
+            viewer.page.get_by_text("would have decided otherwise in").wait_for()
         viewer.shot(f"{name}-{scheme}-{width}")
         assert faults(viewer) == [], name
         assert viewer.page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} scrolls sideways"
@@ -57,7 +57,7 @@ def test_a_policy_is_chosen_by_keyboard_and_links_stay_behind_a_proxys_path(scen
     page = look().open(f"{scene.url}").page
     page.get_by_role("link", name="Comparison").press("Enter")
     page.get_by_role("link", name="drs", exact=True).press("Enter")
-    page.get_by_text("would have decided otherwise in").wait_for(timeout=60_000)
+    page.get_by_text("would have decided otherwise in").wait_for()
     assert page.url == f"{scene.url}comparison/drs"
     assert page.locator(".policies [aria-current]").inner_text() == "drs"
 
@@ -75,5 +75,5 @@ def test_a_record_that_is_spoilt_is_said_on_the_page(look: Look, tmp_path: Path)
     scene = Scene(journal=tmp_path)
     with scene.served() as url:
         viewer = look().open(f"{url}comparison/fifo")
-        viewer.page.get_by_text("this is no beginning of a journal").wait_for(timeout=60_000)
+        viewer.page.get_by_text("this is no beginning of a journal").wait_for()
         assert "taken" not in viewer.page.title()

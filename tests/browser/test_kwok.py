@@ -15,10 +15,10 @@ from tests.browser.bars import Bar
 from tests.browser.conftest import EMPTY, Look, await_decision, faults, seen_at, until_live
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.gangs import until
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import until
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.full
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
 STILL_SECONDS, STILL_CPU = 5.0, 0.25  # so long, so little CPU: what the set-up has caused is done
 CORES = 10

@@ -13,15 +13,14 @@ import httpx
 import pytest
 
 from tests.browser.conftest import Look
-from tests.browser.scenes import Scene, cluster
-from tests.browser.test_current import PATIENT
+from tests.browser.scenes import PATIENT, Scene, cluster
 
+pytestmark = pytest.mark.full
 PAUSE_SECONDS = 0.06  # longer than a frame, so that the browser draws what it has
 WIDTHS = (1600, 1100, 600)  # one for each of the stylesheet's layouts
 PIECE = re.compile(rb"(?=<(?:body|header|section|div|p|h2|ul|li|ol|dl|figure|button|nav|input|table|tr)\b)")
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_moves_while_the_page_still_comes(look: Look, width: int) -> None:
     scene, viewer = Scene(PATIENT), look(width=width)

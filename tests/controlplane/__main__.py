@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.controlplane.build import build
-from tests.controlplane.cluster import COMMANDS, DIRECTORY, down, server_option, up
+from tests.controlplane.cluster import DIRECTORY, USUAL_PORTS, down, up
 from tests.controlplane.definitions import DEFINITIONS, definition
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.nodes import NodeShape
@@ -26,7 +26,7 @@ def main() -> int:
                 _up(arguments)
             case _:
                 _down(arguments)
-    except ControlPlaneError as error:
+    except (ControlPlaneError, OSError) as error:  # OSError: a full disk, a folder that cannot be written
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
@@ -61,7 +61,7 @@ def _build() -> None:
 def _up(arguments: argparse.Namespace) -> None:
     shape = NodeShape(arguments.nodes, arguments.cpu, arguments.memory, arguments.gpu)
     started = time.monotonic()
-    kubeconfig = up(
+    cluster = up(
         shape,
         controller_manager=not arguments.no_controller_manager,
         kohort=not arguments.no_kohort,
@@ -69,10 +69,12 @@ def _up(arguments: argparse.Namespace) -> None:
         directory=arguments.directory.absolute(),
     )
     print(f"up in {time.monotonic() - started:.1f} s; end it with make cluster-down. To use it:")
-    print(f"export KUBECONFIG={kubeconfig}")
-    print(f'export PATH="{kubeconfig.parent / COMMANDS}:$PATH"  # kubectl and kohort, where you have none')
-    if (option := server_option(arguments.directory.absolute())) is not None:
-        print(f"kubectl apply -f manifests/examples/tfjob.yaml; kohort{option} jobs")
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    print(f'export PATH="{cluster.commands}:$PATH"  # kubectl, and the kohort that asks this cluster')
+    if cluster.url:
+        print("kubectl apply -f manifests/examples/tfjob.yaml; kohort jobs")
+    if cluster.taken:
+        print(f"port {USUAL_PORTS[0]} is taken by another process: Kohort, and its page, are at {cluster.url} instead")
 
 
 def _down(arguments: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ class Api:
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
         # trust_env off: a proxy of the user's must not stand between us and loopback.
-        self._client = httpx.Client(base_url=url, verify=tls, timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=url, verify=tls, timeout=60, trust_env=False)
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
         """Return the object or list at ``path``; raises ControlPlaneError with the server's words otherwise."""

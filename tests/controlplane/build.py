@@ -7,14 +7,15 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 from typing import IO
 
 import yaml
 
-from tests.controlplane.cache import cache_directory, locked
+from tests.controlplane.cache import cache_directory, is_json, is_program, locked
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.recipes import GO_MODULES, RECIPES, TRAINING_OPERATOR_MODULE, Recipe
 from tests.controlplane.toolchain import find_go
@@ -41,7 +42,7 @@ def build(recipes: Sequence[Recipe] = RECIPES) -> Binaries:
     """
     paths = {recipe.binary: _cached(recipe) for recipe in recipes}
     definitions = _cached_definitions()
-    if not (all(path.exists() for path in paths.values()) and definitions.exists()):
+    if not (all(map(is_program, paths.values())) and is_json(definitions)):
         lock = cache_directory() / "build.lock"
         with locked(lock, "waiting for another run that builds the control plane"):
             _build_missing(recipes, definitions)
@@ -59,12 +60,14 @@ def _cached_definitions() -> Path:
 
 def _build_missing(recipes: Sequence[Recipe], definitions: Path) -> None:
     """Build under the lock; what another run finished while we waited for it is not built again."""
-    missing = [recipe for recipe in recipes if not _cached(recipe).exists()]
+    missing = [recipe for recipe in recipes if not is_program(_cached(recipe))]
+    for damaged in [path for path in map(_cached, missing) if path.exists()]:
+        print(f"{damaged} is not whole: it is built anew", flush=True)
     go = find_go()
     started = time.monotonic()
     for number, recipe in enumerate(missing, start=1):
         _build_one(go, recipe, f"[{number}/{len(missing)}] {recipe.binary} {recipe.version}")
-    if not definitions.exists():
+    if not is_json(definitions):
         _write_definitions(go, definitions)
     if missing:
         print(f"control plane built in {time.monotonic() - started:.0f} s", flush=True)
@@ -89,10 +92,19 @@ def _build_one(go: Path, recipe: Recipe, title: str) -> None:
     assert process.stderr is not None
     output = _follow(process.stderr, title)
     if process.wait():
-        raise ControlPlaneError(f"{title}: build failed\n" + "\n".join(output[-30:]))
+        raise ControlPlaneError(f"{title}: build failed\n" + "\n".join([*output[-30:], *_if_full(go, output)]))
     # Renamed only when whole, so that a build cut short is never taken for a binary.
     partial.rename(target)
     print(f"{title}: done in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _if_full(go: Path, output: Sequence[str]) -> Iterator[str]:
+    """Where to make room, if the disk was full."""
+    if any("no space left on device" in line or "file too large" in line for line in output):
+        asked = ("GOCACHE", "GOMODCACHE", "GOTMPDIR")
+        said = subprocess.run([go, "env", *asked], env=_go_environment(go), capture_output=True, text=True, check=False)
+        folders = [folder for folder in said.stdout.splitlines() if folder] + [str(cache_directory())]
+        yield f"the disk is full: a build from nothing takes 4 GB in {', '.join(folders)} and {gettempdir()}; make room"
 
 
 def _follow(stream: IO[str], title: str) -> list[str]:

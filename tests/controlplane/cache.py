@@ -1,9 +1,11 @@
-"""Where built binaries are kept between runs, and the lock that keeps two builds apart."""
+"""Where built binaries are kept between runs, whether they are whole, and the lock that keeps two builds apart."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,33 @@ def cache_directory() -> Path:
     directory = root / "controlplane"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+def is_program(path: Path) -> bool:
+    """Tell whether the file holds all that its ELF header promises: a full disk or a crash may have cut it."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+            if head[:5] != b"\x7fELF\x02":
+                return False
+            segments, sections = struct.unpack_from("<QQ", head, 32)
+            each, count, of_sections, their_count = struct.unpack_from("<HHHH", head, 54)
+            file.seek(segments)
+            table = file.read(each * count)
+        ends = [sum(struct.unpack_from("<Q", table, at + field)[0] for field in (8, 32))
+                for at in range(0, each * count, each)]  # fmt: skip
+        return bool(path.stat().st_size >= max(*ends, sections + of_sections * their_count))
+    except (OSError, struct.error):
+        return False
+
+
+def is_json(path: Path) -> bool:
+    """Tell whether the file is there and can be read as JSON."""
+    try:
+        json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @contextmanager

@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.controlplane.errors import ControlPlaneError
-from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
+from tests.controlplane.kohort import CHECKOUT, start_kohort
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.state import Running, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
-USUAL_PORTS = (8900, 8901, 8902)  # where the command line looks
-SERVER = "kohort-server"
+USUAL_PORTS = (8900, 8901, 8902)  # of the extender, its probes and the controller's
 COMMANDS = "bin"
 MARKER = "a-kohort-cluster-lives-here"
+# The cluster's own kohort asks this cluster's service, whatever else listens on the usual port of this machine.
+OUR_KOHORT = """\
+#!/bin/sh
+export KOHORT_CLI_SERVER="${{KOHORT_CLI_SERVER:-{url}}}"
+exec {kohort} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What `up` has started. url: where Kohort answers; empty where it was left out."""
+
+    kubeconfig: Path
+    url: str
+
+    @property
+    def commands(self) -> Path:
+        """The folder with kubectl and kohort, for whoever has neither on the PATH."""
+        return self.kubeconfig.parent / COMMANDS
+
+    @property
+    def taken(self) -> bool:
+        """Tell whether another process has the port that Kohort usually has."""
+        return bool(self.url) and not self.url.endswith(f":{USUAL_PORTS[0]}")
 
 
 def up(
@@ -27,8 +52,8 @@ def up(
     kohort: bool = True,
     hours: float = 0,
     directory: Path = DIRECTORY,
-) -> Path:
-    """Start a control plane with Kohort that outlives this process, and return the admin's kubeconfig.
+) -> Cluster:
+    """Start a control plane with Kohort that outlives this process.
 
     ``hours`` other than 0 ends it by itself after that time. Raises ControlPlaneError when one is up already, or when
     ``directory`` holds something else.
@@ -69,39 +94,30 @@ def down(*, directory: Path = DIRECTORY) -> list[str]:
     return alive
 
 
-def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Path:
+def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Cluster:
     """Start what is beside the control plane and leave the kubeconfig where the user is told of it."""
     plane.start_scheduler()
-    if kohort:
-        _write_server(plane, start_kohort(plane, ports=USUAL_PORTS))
+    url = start_kohort(plane, ports=USUAL_PORTS).url if kohort else ""
     if hours:
         _end_after(plane, hours)
     kubeconfig = plane.workdir / "kubeconfig"
     shutil.copy(plane.admin_kubeconfig, kubeconfig)
-    _link_commands(plane)
+    cluster = Cluster(kubeconfig, url)
+    _place_commands(plane, cluster)
     plane.api.close()
-    return kubeconfig
+    return cluster
 
 
-def _link_commands(plane: ControlPlane) -> None:
-    """Put kubectl and kohort into one folder, for whoever has neither on the PATH."""
-    (plane.workdir / COMMANDS).mkdir()
-    for name, target in (
-        ("kubectl", plane.layout.binaries["kubectl"]),
-        ("kohort", Path(sys.executable).parent / "kohort"),
-    ):
-        (plane.workdir / COMMANDS / name).symlink_to(target)
-
-
-def _write_server(plane: ControlPlane, kohort: Kohort) -> None:
-    """Leave a note of where the extender listens, for `server_option`."""
-    (plane.workdir / SERVER).write_text("" if kohort.url.endswith(f":{USUAL_PORTS[0]}") else f" --server {kohort.url}")
-
-
-def server_option(directory: Path = DIRECTORY) -> str | None:
-    """What the command line needs to find Kohort: nothing where it has its usual port; None where it does not run."""
-    note = directory / SERVER
-    return note.read_text() if note.exists() else None
+def _place_commands(plane: ControlPlane, cluster: Cluster) -> None:
+    cluster.commands.mkdir()
+    (cluster.commands / "kubectl").symlink_to(plane.layout.binaries["kubectl"])
+    kohort = Path(sys.executable).parent / "kohort"
+    command = cluster.commands / "kohort"
+    if cluster.url:
+        command.write_text(OUR_KOHORT.format(url=cluster.url, kohort=shlex.quote(str(kohort))))
+        command.chmod(0o755)
+    else:
+        command.symlink_to(kohort)
 
 
 def _end_after(plane: ControlPlane, hours: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tests.controlplane.cache import cache_directory, locked
+from tests.controlplane.cache import cache_directory, is_json, locked
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.toolchain import find_go
 
@@ -50,11 +50,11 @@ VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 def definition(one: Definition) -> dict[str, Any]:
     """The object to create. Raises ControlPlaneError where its module cannot be had, or is another than it was."""
-    if not one.cached.exists():
+    if not is_json(one.cached):
         with locked(
             cache_directory() / "definitions.lock", "waiting for another run that fetches resource definitions"
         ):
-            if not one.cached.exists():
+            if not is_json(one.cached):
                 _fetch(one)
     found: dict[str, Any] = json.loads(one.cached.read_text())
     return found

@@ -145,7 +145,7 @@ class FaultProxy:
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return future.result(30)
+        return future.result(60)
 
     def _set(self, faults: tuple[Fault, ...]) -> None:
         self._faults = faults

@@ -26,7 +26,7 @@ BASE = CHECKOUT / "manifests" / "base"
 NAMESPACE = "kohort-system"
 NOT_APPLIED = ("deployment.yaml", "pod-disruption-budget.yaml", "network-policy.yaml", "kustomization.yaml")
 HOSTNAME = "kohort-0"
-READY_LIMIT = 90.0  # seconds, on a machine that others keep busy; how soon is judged by test_rebuild_live
+READY_LIMIT = 180.0  # seconds, on a machine that others keep busy; how soon is judged by test_rebuild_live
 
 Json = dict[str, Any]
 
@@ -75,7 +75,7 @@ class Kohort:
 
     def get(self, path: str, **query: str) -> Any:
         """Ask the extender's REST."""
-        answer = httpx.get(f"{self.url}{path}", params=query, timeout=15, trust_env=False)
+        answer = httpx.get(f"{self.url}{path}", params=query, timeout=60, trust_env=False)
         answer.raise_for_status()
         return answer.json()
 
@@ -191,6 +191,6 @@ def _allowed(plane: ControlPlane, *question: str) -> bool:
 
 def _ok(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5, trust_env=False).is_success
+        return httpx.get(url, timeout=60, trust_env=False).is_success
     except httpx.TransportError:
         return False

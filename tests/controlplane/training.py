@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.controlplane.api import Api
-from tests.controlplane.cache import cache_directory, locked
+from tests.controlplane.cache import locked
+from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.pki import Pki
 
 NAMESPACE = "kubeflow"
@@ -52,13 +53,24 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _place_certificate(pki: Pki) -> None:
-    """Put a key pair in place once; renewed under another control plane's operator, it would not match for a moment."""
+    """Put a key pair in place once; renewed under another control plane's operator, it would not match for a moment.
+
+    The lock is in that folder, too: it is one for all checkouts and caches of this machine.
+    """
     certificate, key = CERTIFICATE_FOLDER / "tls.crt", CERTIFICATE_FOLDER / "tls.key"
-    with locked(cache_directory() / "certificate.lock", "waiting for another start of the training operator"):
-        if not _is_pair(certificate, key):
-            CERTIFICATE_FOLDER.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(pki.server_key, key)
-            shutil.copyfile(pki.server_certificate, certificate)
+    if _is_pair(certificate, key):
+        return
+    try:
+        CERTIFICATE_FOLDER.mkdir(parents=True, exist_ok=True)
+        with locked(CERTIFICATE_FOLDER / "lock", "waiting for another start of the training operator"):
+            if not _is_pair(certificate, key):
+                shutil.copyfile(pki.server_key, key)
+                shutil.copyfile(pki.server_certificate, certificate)
+    except PermissionError as error:
+        raise ControlPlaneError(
+            f"{error}: the training operator looks for its certificate in {CERTIFICATE_FOLDER} and nowhere else; "
+            "remove that folder, or have its owner start a control plane once"
+        ) from None
 
 
 def _is_pair(certificate: Path, key: Path) -> bool:

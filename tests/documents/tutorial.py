@@ -28,15 +28,23 @@ def need_checkout() -> None:
         pytest.skip("run it by `make test`: with another environment the tutorial's make would first install .venv")
 
 
+def checkout(folder: Path) -> Path:
+    """A checkout beside this one, of the same files: a cluster that is up in this one is not in the way."""
+    for one in ROOT.iterdir():
+        if one.name not in (".cluster", ".git"):
+            (folder / one.name).symlink_to(one)
+    return folder
+
+
 def environment() -> dict[str, str]:
     """A reader's: nothing of the make and of the Python that run this test."""
     return {name: value for name, value in os.environ.items() if name not in OF_MAKE}
 
 
-def run(script: str) -> str:
-    """Run a whole script in the checkout; every command must succeed. Returns what it prints."""
+def run(script: str, folder: Path = ROOT) -> str:
+    """Run a whole script in that checkout; every command must succeed. Returns what it prints."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=environment(), text=True, check=False,
+        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment(), text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, f"{script}\n{done.stdout}"

@@ -41,7 +41,7 @@ def refusal(pod: Json) -> str:
 
 def explained(kohort: Kohort, namespace: str, name: str) -> tuple[str, str]:
     """Reason and detail of ``/v1/explain``; two empty texts while the job is unknown or does not wait."""
-    answer = httpx.get(f"{kohort.url}/v1/explain/{namespace}/{name}", timeout=15, trust_env=False)
+    answer = httpx.get(f"{kohort.url}/v1/explain/{namespace}/{name}", timeout=60, trust_env=False)
     if answer.status_code == httpx.codes.NOT_FOUND:
         return "", ""
     answer.raise_for_status()
@@ -52,7 +52,7 @@ def explained(kohort: Kohort, namespace: str, name: str) -> tuple[str, str]:
 def metric(url: str, name: str, **labels: str) -> float:
     """The sum of a metric's samples that carry these labels; 0 where there is none."""
     total = 0.0
-    for line in httpx.get(f"{url}/metrics", timeout=10, trust_env=False).text.splitlines():
+    for line in httpx.get(f"{url}/metrics", timeout=60, trust_env=False).text.splitlines():
         head, _, value = line.rpartition(" ")
         found, _, marks = head.partition("{")
         if found == name and all(f'{key}="{wanted}"' in marks for key, wanted in labels.items()):

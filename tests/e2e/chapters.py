@@ -14,10 +14,11 @@ from typing import Any
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.e2e.asking import pods
 from tests.e2e.background import Background
-from tests.e2e.gangs import on_node, submit, until
+from tests.e2e.gangs import on_node, submit
 from tests.e2e.people import People
 from tests.e2e.scenario import Arrival
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
 
 Json = dict[str, Any]
 RUN = "demo.kohort.dev/run-seconds"
@@ -82,13 +83,13 @@ class Taken(Chapter):
         submit(self.plane, broad, stop_seconds=1)
         for job in SERVICES:
             self._people.submit(job)
-        until(self._are_full, "grown over their nodes", 60, self._sizes)
+        until(self._are_full, "grown over their nodes", seen=self._sizes)
         for name, node in RIVALS.values():
             submit(self.plane, TFJob(self.space, name, workers=1, utility="100", run_seconds=1.0, extra=on_node(node)))
         observer = self._people.observer  # a rival may have ended before the last one is bound
         for name, _ in RIVALS.values():
-            until(lambda name=name: len(observer.first_nodes(name)) == 2, f"{name} bound", 60)  # type: ignore[misc]
-        until(self._are_full, "grown back", 60, self._sizes)
+            until(lambda name=name: len(observer.first_nodes(name)) == 2, f"{name} bound")  # type: ignore[misc]
+        until(self._are_full, "grown back", seen=self._sizes)
         end(self.plane, broad)
         for job in SERVICES:
             self._people.delete(job)
@@ -134,7 +135,7 @@ class Moved(Chapter):
     def begin(self, beside: ExitStack) -> None:
         """The second is told to come to the first."""
         submit(self.plane, self._done)
-        until(lambda: len(running(self.plane, self.space, DONE)) == 2, "running", 60)
+        until(lambda: len(running(self.plane, self.space, DONE)) == 2, "running")
         (host,) = set(running(self.plane, self.space, DONE).values())
         self._first = uids(self.plane, self.space, DONE)
         self._grows = TFJob(self.space, GROWS, workers=1, notes={"migratable": "true"}, extra=on_node(host))

@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.gangs import own_namespace
-
-TEST_LIMIT = 120
+from tests.e2e.gangs import new_namespace, own_namespace
+from tests.e2e.waiting import TEST_LIMIT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in this folder; its time limit leaves fixtures out, for the first may have binaries to build."""
+    """Limit what is in this folder; the limit leaves fixtures out, for the first may have binaries to build."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.e2e)
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
 
 
 @pytest.fixture(scope="session")
@@ -44,9 +41,7 @@ def live_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
 @pytest.fixture
 def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> str:
     """Return a new namespace named after the test."""
-    name = f"{request.node.name.replace('_', '-').replace('[', '-').rstrip(']')[:50].lower().strip('-')}"
-    control_plane.kubectl("create", "namespace", name)
-    return name
+    return new_namespace(control_plane, request.node.name)
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
-from zlib import crc32
 
 import httpx
 
@@ -16,6 +15,7 @@ from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort, shipped, start_kohort
 from tests.e2e.asking import JOB, Json, pods
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import until
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
@@ -30,31 +30,13 @@ def wait_gated(plane: ControlPlane, space: str) -> None:
 
     The API server sees the switch with a watch of its own: pods that come within that moment are not gated yet.
     """
-    until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on", 30)
-    until(lambda: would_be_gated(plane, space), "new pods gated", 30)
+    until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on")
+    until(lambda: would_be_gated(plane, space), "new pods gated")
 
 
 def would_be_gated(plane: ControlPlane, space: str) -> bool:
     """Whether a new pod would wait for us: what the API server makes of one, without keeping it."""
     return is_gated(plane.api.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", lone_pod("new")))
-
-
-def until(look: Callable[[], object], what: str, limit: float = 60, seen: Callable[[], object] = str) -> float:
-    """Wait until ``look()`` is true; return the seconds it took. ``seen()`` is shown where it does not come."""
-    began = time.monotonic()
-    while not (last := look()):
-        assert time.monotonic() - began < limit, f"not {what} within {limit} s (last: {last!r}) {seen()}"
-        time.sleep(0.1)
-    return time.monotonic() - began
-
-
-def never(look: Callable[[], object], what: str, seconds: float) -> None:
-    """Watch for ``seconds`` that ``look()`` stays false."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        seen = look()
-        assert not seen, f"{what}: {seen!r}"
-        time.sleep(0.1)
 
 
 # -- Kohort --------------------------------------------------------------------------------------
@@ -68,7 +50,7 @@ def fresh_kohort(
     forget_lease(plane)
     kohort = start_kohort(plane, settings, scheduler, name, api_url=api_url)
     try:
-        until(lambda: is_leading(kohort), "leading", 30)
+        until(lambda: is_leading(kohort), "leading")
         yield kohort
     finally:
         kohort.stop()
@@ -91,7 +73,7 @@ def forget_lease(plane: ControlPlane) -> None:
 
 def is_leading(kohort: Kohort) -> bool:
     """Tell whether the extender decides."""
-    answer = httpx.get(f"{kohort.health}/readyz/leading", timeout=5, trust_env=False)
+    answer = httpx.get(f"{kohort.health}/readyz/leading", timeout=60, trust_env=False)
     return "yes" in answer.text
 
 
@@ -114,12 +96,21 @@ def scheduler_changes(*, weight: int | None = None, preemption: bool = False) ->
 # -- pods and jobs -------------------------------------------------------------------------------
 
 
+_numbers = itertools.count(1)
+
+
+def new_namespace(plane: ControlPlane, name: str) -> str:
+    """Create a namespace that nobody has used: a test that is tried again gets another one."""
+    name = re.sub(r"[^a-z0-9]+", "-", name.removeprefix("test_").lower())
+    name = f"{name[:50].strip('-')}-{next(_numbers)}"
+    plane.kubectl("create", "namespace", name)
+    return name
+
+
 @contextmanager
 def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
     """A namespace for one test; afterwards it is emptied, so that the next test finds empty nodes."""
-    name = re.sub(r"[^a-z0-9]+", "-", name.removeprefix("test_").lower())
-    name = f"{name[:50].strip('-')}-{crc32(name.encode()) % 10_000}"
-    plane.kubectl("create", "namespace", name)
+    name = new_namespace(plane, name)
     try:
         yield name
     finally:
@@ -141,7 +132,7 @@ def empty(plane: ControlPlane, namespace: str) -> None:
             list(deleters.map(delete, left))
         return not left
 
-    until(is_empty, "no pod left", 90)
+    until(is_empty, "no pod left")
 
 
 def is_gated(pod: Json, gate: str = OUR_GATE) -> bool:
@@ -203,7 +194,7 @@ def allow_holds(plane: ControlPlane) -> None:
     probe = lone_pod("probe", scheduler="nobody")
     probe["metadata"]["annotations"] = {HOLD: "yes"}
     dry_run = "/api/v1/namespaces/default/pods?dryRun=All"
-    until(lambda: is_gated(plane.api.create(dry_run, probe), HOLD), "the gate of the tests", 30)
+    until(lambda: is_gated(plane.api.create(dry_run, probe), HOLD), "the gate of the tests")
 
 
 def submit(
@@ -277,12 +268,12 @@ def revive_operator(plane: ControlPlane) -> None:
     process = plane.processes[OPERATOR]
     if not process.alive:
         process.start()
-        process.wait_until(lambda: _serves(f"{process.url}/readyz"), "the operator was ready", 60)
+        process.wait_until(lambda: _serves(f"{process.url}/readyz"), "the operator was ready", 180)
 
 
 def _serves(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5, trust_env=False).is_success
+        return httpx.get(url, timeout=60, trust_env=False).is_success
     except httpx.TransportError:
         return False
 
@@ -328,12 +319,12 @@ def refused_bindings(plane: ControlPlane, namespace: str, expression: str) -> It
     )  # fmt: skip
     create_pod(plane, namespace, lone_pod(PROBE, cpu="1m", scheduler="nobody"))
     try:
-        until(lambda: not _may_bind(plane, namespace), "the policy in force", 30)
+        until(lambda: not _may_bind(plane, namespace), "the policy in force")
         yield
     finally:
         kinds = "validatingadmissionpolicybinding,validatingadmissionpolicy"
         plane.kubectl("delete", kinds, name)
-        until(lambda: _may_bind(plane, namespace), "the policy lifted", 30)
+        until(lambda: _may_bind(plane, namespace), "the policy lifted")
         plane.api.delete(f"/api/v1/namespaces/{namespace}/pods/{PROBE}")
 
 

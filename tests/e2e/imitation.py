@@ -134,7 +134,7 @@ class Side:
     def __init__(self, name: str, url: str, stub: Stub, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
         self.stub = stub
-        self.http = httpx.Client(base_url=url, verify=tls or False, timeout=10, trust_env=False)
+        self.http = httpx.Client(base_url=url, verify=tls or False, timeout=60, trust_env=False)
         stub.bind = self.bind_as_asked
 
     # -- pods ----------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def embedded_side() -> Iterator[Side]:
     with serving(stub) as url:
         thread = threading.Thread(target=lambda: asyncio.run(_embedded(url, found, started)), daemon=True)
         thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         side = Side("embedded", found["url"], stub)
         with side.http:
             yield side

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from extender.control.story import CONTROLLER
 from extender.control.vocabulary import OF_WAITING
 from tests.controlplane import ControlPlane
+from tests.e2e.waiting import at_rest
 
 Json = dict[str, Any]
 Name = tuple[str, str, str]  # group/plural, namespace, name
@@ -31,17 +31,9 @@ def inventory(plane: ControlPlane) -> dict[Name, str]:
     return found
 
 
-def settled(plane: ControlPlane, still: float = 3.0, limit: float = 60) -> dict[Name, str]:
-    """The inventory once nothing has changed for ``still`` seconds: a control plane goes on writing after its start."""
-    end = time.monotonic() + limit
-    seen, since = inventory(plane), time.monotonic()
-    while time.monotonic() - since < still:
-        assert time.monotonic() < end, f"the control plane still writes after {limit} s"
-        time.sleep(0.5)
-        now = inventory(plane)
-        if now != seen:
-            seen, since = now, time.monotonic()
-    return seen
+def settled(plane: ControlPlane) -> dict[Name, str]:
+    """The inventory once nothing changes for a while: a control plane goes on writing after its start."""
+    return at_rest(lambda: inventory(plane), seconds=3.0, pause=0.5)
 
 
 def _collections(plane: ControlPlane) -> list[tuple[str, str, str]]:

@@ -82,7 +82,7 @@ def _serving(handler: Handler, context: ssl.SSLContext) -> Iterator[int]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    loop, stop, port = ready.result(10)
+    loop, stop, port = ready.result(60)
     try:
         yield port
     finally:

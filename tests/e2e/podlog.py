@@ -28,7 +28,7 @@ class PodLog:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="podlog", daemon=True)
         self._thread.start()
-        assert started.wait(10), "the watch did not start"
+        assert started.wait(60), "the watch did not start"
         return self
 
     def __exit__(self, *_: object) -> None:

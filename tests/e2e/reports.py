@@ -29,8 +29,8 @@ def post(port: int, token: str, body: object, job: str = "", namespace: str = "t
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"http://127.0.0.1:{port}{path}"
     if isinstance(body, bytes):
-        return httpx.post(url, content=body, headers=headers, timeout=10, trust_env=False)
-    return httpx.post(url, json=body, headers=headers, timeout=10, trust_env=False)
+        return httpx.post(url, content=body, headers=headers, timeout=60, trust_env=False)
+    return httpx.post(url, json=body, headers=headers, timeout=60, trust_env=False)
 
 
 @dataclass(slots=True)

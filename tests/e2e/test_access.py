@@ -23,9 +23,12 @@ from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import CHECKOUT, HOSTNAME, Kohort, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.e2e.asking import metric, nodes_of
-from tests.e2e.gangs import submit, until
+from tests.e2e.gangs import submit
 from tests.e2e.kubelet import kubelet
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 COMPONENT = CHECKOUT / "manifests" / "components" / "api"
@@ -67,7 +70,7 @@ class People:
         verify = ssl.create_default_context(cafile=str(self.ca))
         method = "POST" if "json" in options else "GET"
         return httpx.request(
-            method, f"{self.url}{path}", headers=headers, verify=verify, timeout=20, trust_env=False, **options
+            method, f"{self.url}{path}", headers=headers, verify=verify, timeout=60, trust_env=False, **options
         )
 
     def token(self, namespace: str, audience: str = "kohort.dev", account: str = "reader") -> str:
@@ -110,10 +113,10 @@ def people(plane: ControlPlane) -> Iterator[People]:
         "create", "clusterrolebinding", "admin", "--clusterrole=kohort-view", f"--serviceaccount={SYSTEM}:admin"
     )
     runs = submit(plane, TFJob(RED, "red-runs", workers=2, ps=1, worker_cpu="2"))
-    until(lambda: len(nodes_of(plane, RED, runs.name)) == 3, "bound", 40)
+    until(lambda: len(nodes_of(plane, RED, runs.name)) == 3, "bound")
     submit(plane, TFJob(RED, "red-waits", workers=4, ps=1, worker_cpu="2", utility="50"))
     submit(plane, TFJob(BLUE, "blue-waits", workers=4, ps=1, worker_cpu="2", utility="1"))
-    until(lambda: len(kohort.get("/v1/queue")["jobs"]) == 2, "both wait", 30)
+    until(lambda: len(kohort.get("/v1/queue")["jobs"]) == 2, "both wait")
     yield People(plane, kohort, host, port, folder / "ca.crt")
     kohort.stop()
 
@@ -123,7 +126,7 @@ PATHS = ("/v1/jobs", "/v1/queue?expected=true", "/v1/nodes", "/v1/plans", "/v1/d
 
 def lets_in(people: People, token: str, status: int = 200) -> None:
     """Wait until the API server knows the right, or knows it no more."""
-    until(lambda: people.ask("/v1/jobs", token).status_code == status, f"answered by {status}", 30)
+    until(lambda: people.ask("/v1/jobs", token).status_code == status, f"answered by {status}")
 
 
 @pytest.mark.parametrize(("own", "other"), [(BLUE, RED), (RED, BLUE)])
@@ -232,7 +235,7 @@ def test_through_the_api_servers_proxy_the_token_counts_and_not_who_opened_the_p
         pytest.skip("this machine has no address but loopback, which the API server's proxy refuses")
     serve_through_a_service(people)
     proxy = f"/api/v1/namespaces/{SYSTEM}/services/https:kohort:8900/proxy"
-    until(partial(reached, people, f"{proxy}/openapi.json"), "the Service is known to the proxy", 30)
+    until(partial(reached, people, f"{proxy}/openapi.json"), "the Service is known to the proxy")
     lets_in(people, people.token(BLUE))
     said = kohort_says(people, "--kubeconfig", str(people.plane.admin_kubeconfig))
     assert "blue-waits" in said
@@ -308,8 +311,8 @@ def test_as_installed_a_kubeconfig_and_the_right_to_forward_ports_are_enough(peo
             told = found.stdout + found.stderr
             return what in told
 
-        until(lambda: said("ann", "red-waits"), "the queue", 60, lambda: told)
-        until(lambda: said("bob", "the right to get and create pods/portforward"), "refused", 60, lambda: told)
+        until(lambda: said("ann", "red-waits"), "the queue", seen=lambda: told)
+        until(lambda: said("bob", "the right to get and create pods/portforward"), "refused", seen=lambda: told)
         manifest = people.plane.workdir / "new.json"
         manifest.write_text(json.dumps(TFJob(BLUE, "new", workers=1, worker_cpu="100m").manifest()))
         question = asks(people, "ann", "what-if", "-f", str(manifest))
@@ -322,7 +325,7 @@ def test_a_right_that_is_taken_away_ends_the_stream_and_the_answers(people: Peop
     verify = ssl.create_default_context(cafile=str(people.ca))
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.stream(
-        "GET", f"{people.url}/v1/stream", headers=headers, verify=verify, timeout=40, trust_env=False
+        "GET", f"{people.url}/v1/stream", headers=headers, verify=verify, timeout=60, trust_env=False
     ) as stream:
         assert stream.status_code == 200
         people.plane.kubectl("delete", "rolebinding", "reader", "-n", RED)
@@ -342,7 +345,6 @@ def test_when_the_api_server_does_not_answer_us_nobody_is_let_in(people: People)
     people.kohort.wait_ready()
 
 
-@pytest.mark.timeout(180, func_only=True)
 def test_with_the_rights_of_an_older_version_the_rest_works_and_the_kind_is_named(people: People) -> None:
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/kohort-extender"
     rules = people.plane.api.get(role)["rules"]
@@ -352,19 +354,19 @@ def test_with_the_rights_of_an_older_version_the_rest_works_and_the_kind_is_name
     kohort = people.kohort
     kohort.extender.restart()
     try:
-        until(lambda: "[!]rights" in readiness(kohort), "told", 60)
+        until(lambda: "[!]rights" in readiness(kohort), "told")
         kohort.wait_ready(60)
         said = readiness(kohort)
         assert "may not read jobs.batch, jobsets.jobset.x-k8s.io" in said
         assert metric(kohort.health, "kohort_watch_forbidden") == 2
-        until(lambda: len(kohort.get("/v1/jobs")["jobs"]) == 3, "the TFJobs are known", 30)
+        until(lambda: len(kohort.get("/v1/jobs")["jobs"]) == 3, "the TFJobs are known")
     finally:
         people.plane.api.patch(role, {"rules": rules})
-    until(lambda: "[!]rights" not in readiness(kohort), "taken up with the right", 60)
+    until(lambda: "[!]rights" not in readiness(kohort), "taken up with the right")
 
 
 def readiness(kohort: Kohort) -> str:
     try:
-        return httpx.get(f"{kohort.health}/readyz?verbose", timeout=5, trust_env=False).text
+        return httpx.get(f"{kohort.health}/readyz?verbose", timeout=60, trust_env=False).text
     except httpx.TransportError:
         return ""

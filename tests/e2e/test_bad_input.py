@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
-from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +15,13 @@ from policy.cluster.reasons import Reason
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import explained, nodes_of, pods, refusal
-from tests.e2e.gangs import until
 from tests.e2e.malformed import BadJob, bad_jobs, too_large
 from tests.e2e.observer import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import never, until
 
 Json = dict[str, Any]
 BAD = "bad"
-USUAL = 5.0  # seconds from a small gang's last pod to its last binding, also on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +47,18 @@ def good(plane: ControlPlane, kohort: Kohort) -> Json:
     made = plane.api.create(TFJOBS.format(namespace="good"), job.manifest())
     until(lambda: len(nodes_of(plane, "good", "runs")) == 4, "the good job bound")
     return made
+
+
+@pytest.fixture(autouse=True)
+def tidied(plane: ControlPlane) -> Iterator[None]:
+    """What a test leaves is gone before the next one, which may be the same once more; the good job stays."""
+    yield
+    members = {"runs-ps-0", *(f"runs-worker-{index}" for index in range(3))}
+    for space, stay in ((BAD, set[str]()), ("good", {"runs", *members})):
+        for path in (TFJOBS.format(namespace=space), f"/api/v1/namespaces/{space}/pods"):
+            for name in {item["metadata"]["name"] for item in plane.api.get(path)["items"]} - stay:
+                with suppress(ControlPlaneError):  # gone meanwhile
+                    plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
 
 @dataclass(slots=True)
@@ -87,11 +97,8 @@ def wrong(kohort: Kohort, jobs: list[BadJob]) -> list[str]:
     return [fault for job in jobs if (fault := missing(job, explained(kohort, BAD, job.name)))]
 
 
-def await_explained(kohort: Kohort, jobs: list[BadJob], limit: float = 30) -> None:
-    deadline = time.monotonic() + limit
-    while (faults := wrong(kohort, jobs)) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert not faults, "\n".join(faults)
+def await_explained(kohort: Kohort, jobs: list[BadJob]) -> None:
+    until(lambda: not wrong(kohort, jobs), "every job told what is wrong", seen=lambda: "\n".join(wrong(kohort, jobs)))
 
 
 def assert_unharmed(plane: ControlPlane, kohort: Kohort) -> None:
@@ -105,19 +112,6 @@ def assert_unharmed(plane: ControlPlane, kohort: Kohort) -> None:
     assert len(nodes_of(plane, "good", "runs")) == 4
 
 
-def ready_to_bound(observer: Observer, job: str, size: int) -> float:
-    """Seconds from the sight of the gang's last pod to that of its last binding."""
-    born: dict[str, float] = {}
-    bound: dict[str, float] = {}
-    for seen in observer.sightings:
-        if seen.job == job:
-            born.setdefault(seen.uid, seen.at)
-            if seen.bound:
-                bound.setdefault(seen.uid, seen.at)
-    assert len(bound) == size, f"{len(bound)} of {size} bound"
-    return max(bound.values()) - max(born.values())
-
-
 def test_jobs_that_no_cluster_could_take_are_told_so(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
     faults = Faults()
     submit(plane, too_large(), faults)
@@ -128,7 +122,7 @@ def test_jobs_that_no_cluster_could_take_are_told_so(plane: ControlPlane, kohort
     assert_unharmed(plane, kohort)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.full
 def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
     plane: ControlPlane, kohort: Kohort, good: Json
 ) -> None:
@@ -141,20 +135,17 @@ def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
             plane.api.create(TFJOBS.format(namespace="good"), TFJob("good", name, workers=2).manifest())
             if name == "during":
                 submit(plane, jobs[half:], faults)
-            until(lambda name=name: len(observer.bound_now(name)) == 3, f"{name} bound", 60)  # type: ignore[misc]
-        await_explained(kohort, faults.taken, 60)
+            until(lambda name=name: len(observer.bound_now(name)) == 3, f"{name} bound")  # type: ignore[misc]
+        await_explained(kohort, faults.taken)
         born = {job.name for job in faults.taken if job.name.startswith(("min-", "max-", "utility-", "template-"))}
-        until(lambda: refusing(plane) >= born, "pods refused", 60, lambda: born - refusing(plane))
-        texts = refusals(plane, 3)
+        until(lambda: refusing(plane) >= born, "pods refused", seen=lambda: born - refusing(plane))
+        texts = refusals(plane)
+        changed = lambda: {name for name, text in refusals(plane).items() if text != texts.get(name, text)}  # noqa: E731
+        never(changed, "another text on the same pod", 3)
         assert not [seen for seen in witness.sightings if seen.bound]
-    before, during = (ready_to_bound(observer, name, 3) for name in ("before", "during"))
-    print(f"{len(jobs)} malformed jobs: {len(faults.refused)} refused by the API server, {len(faults.taken)} by Kohort;"
-          f" a good gang bound {before:.2f} s after its last pod before, {during:.2f} s during")  # fmt: skip
+    print(f"{len(jobs)} malformed jobs: {len(faults.refused)} refused by the API server, {len(faults.taken)} by Kohort")
     assert faults.refused == [job.name for job in jobs if job.server]
     assert len(faults.taken) >= 100
-    assert during < USUAL
-    assert {len(seen) for seen in texts.values()} == {1}, texts
-    assert observer.partial_seconds("during", 3) < 2
     assert_unharmed(plane, kohort)
 
 
@@ -163,15 +154,9 @@ def refusing(plane: ControlPlane) -> set[str]:
     return {pod["metadata"]["labels"][JOB_LABEL] for pod in pods(plane, BAD) if Reason.INVALID.text in refusal(pod)}
 
 
-def refusals(plane: ControlPlane, looks: int) -> dict[str, set[str]]:
-    """The different texts in each refused pod's condition, over a few looks."""
-    texts: dict[str, set[str]] = defaultdict(set)
-    for _ in range(looks):
-        for pod in pods(plane, BAD):
-            if text := refusal(pod):
-                texts[pod["metadata"]["name"]].add(text)
-        time.sleep(1)
-    return texts
+def refusals(plane: ControlPlane) -> dict[str, str]:
+    """The text in each refused pod's condition."""
+    return {pod["metadata"]["name"]: text for pod in pods(plane, BAD) if (text := refusal(pod))}
 
 
 # -- pods ----------------------------------------------------------------------------------------
@@ -261,6 +246,7 @@ BROKEN_PODS: list[tuple[str, Json]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "spec"), BROKEN_PODS, ids=[name for name, _ in BROKEN_PODS])
 def test_the_server_itself_refuses_pods_with_wrong_quantities(plane: ControlPlane, name: str, spec: Json) -> None:
     body = {
@@ -272,6 +258,7 @@ def test_the_server_itself_refuses_pods_with_wrong_quantities(plane: ControlPlan
 
 
 # Last, for the operator may take a while to get over what it cannot read.
+@pytest.mark.full
 def test_jobs_that_would_drown_the_operator_are_refused_too(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
     jobs, faults = [job for job in bad_jobs() if job.heavy], Faults()
     operator = plane.processes["training-operator"]

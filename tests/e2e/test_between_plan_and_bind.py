@@ -23,11 +23,13 @@ from tests.e2e.gangs import (
     no_operator,
     on_node,
     submit,
-    until,
     window,
 )
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 IN_TIME = 30.0
@@ -53,7 +55,7 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> TFJob:
     """A gang that needs all three nodes; its workers are held in bind because its ps may not start yet."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
-    until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier", IN_TIME)
+    until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier")
     return job
 
 
@@ -91,7 +93,7 @@ def without_a_member(plane: ControlPlane, job: TFJob) -> Iterator[None]:
 def stolen(plane: ControlPlane, job: TFJob) -> Iterator[None]:
     where = f"/api/v1/namespaces/{job.namespace}/pods/thief"
     create_pod(plane, job.namespace, lone_pod("thief", scheduler="default-scheduler", **on_node(LOST)))
-    until(lambda: nodes_of(plane, job.namespace).get("thief") == LOST, "the room stolen", 20)
+    until(lambda: nodes_of(plane, job.namespace).get("thief") == LOST, "the room stolen")
     yield
     plane.api.delete(where)
 
@@ -113,13 +115,13 @@ def test_the_plan_is_given_up_at_once_and_said_why(
     with Observer(plane, space) as watch:
         job = at_the_barrier(plane, kohort, space)
         with mishap(plane, job):
-            took = until(lambda: given_up in said(kohort, job), "given up", IN_TIME)
-            until(lambda: explained(kohort, space, job.name)[0] == waits, f"waits because of {waits}", IN_TIME)
+            took = until(lambda: given_up in said(kohort, job), "given up")
+            until(lambda: explained(kohort, space, job.name)[0] == waits, f"waits because of {waits}")
             print(f"given up after {took:.1f} s: {given_up}; waits: {explained(kohort, space, job.name)}")
             assert not plan_of(kohort, job)
             let_go(plane, space)
             assert nodes_of(plane, space, job.name) == {}
-        until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound whole", 2 * IN_TIME)
+        until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound whole")
         assert watch.partial_seconds(job.name, 3) < 2
 
 
@@ -128,14 +130,14 @@ def test_a_job_deleted_in_mid_scale_is_let_go_and_both_sides_are_told(
 ) -> None:
     """A heavy job waits for room of a light one that is being shrunk, and is deleted."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), stop_seconds=3)
-    until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job bound", IN_TIME)
+    until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job bound")
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
-    until(lambda: explained(kohort, space, heavy.name)[0] == "RoomBeingFreed", "the heavy job told why", IN_TIME)
+    until(lambda: explained(kohort, space, heavy.name)[0] == "RoomBeingFreed", "the heavy job told why")
     shrunk = kohort.get(f"/v1/jobs/{space}/light")
     assert shrunk["workers"] < 29
     plane.api.delete(heavy.path)
-    until(lambda: kohort.get(f"/v1/jobs/{space}/light")["workers"] == 29, "the light job given all", IN_TIME)
-    until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job whole again", IN_TIME)
+    until(lambda: kohort.get(f"/v1/jobs/{space}/light")["workers"] == 29, "the light job given all")
+    until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job whole again")
     assert not [pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith("heavy")]
     told = kohort.get("/v1/decisions")["decisions"]
     turns = [d["direction"] for d in told if d["action"] == "Resize" and (d["job"] or {}).get("namespace") == space]

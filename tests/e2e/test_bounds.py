@@ -1,4 +1,4 @@
-"""Bounds and counts that people set: one bound alone, and edits of a job that runs."""
+"""What people set and are told: one bound alone, edits of a job that runs, Events."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import job_view, reason
-from tests.e2e.gangs import failed, submit, until
+from tests.e2e.asking import job_view, nodes_of, reason
+from tests.e2e.gangs import failed, submit
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 MAX_WORKERS = "kohort.dev/max-workers"
 
@@ -107,10 +110,22 @@ def test_the_room_of_a_ps_that_a_person_takes_out_is_the_next_jobs(
         submit(plane, second)
         until(lambda: reason(kohort, second), "the second one waits")
         plane.api.patch(first.path, {"spec": {"tfReplicaSpecs": {"PS": {"replicas": 2}}}})
-        until(lambda: len(observer.bound_now("second")) == 2, "the second job whole", 90)
+        until(lambda: len(observer.bound_now("second")) == 2, "the second job whole")
         if failed(plane, first):
             pytest.skip(
                 "the operator has taken the ps that went for a failure of the job, which it may (docs/jobkinds.md)"
             )
         assert len(observer.bound_now("first")) == 3
         assert job_view(kohort, first)["state"] == "running"
+
+
+def test_decisions_are_events_on_the_job(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    job = submit(plane, TFJob(space, "told", workers=2))
+    until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound")
+
+    def events() -> list[str]:
+        found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
+        return [item["reason"] for item in found if item["regarding"]["kind"] == "TFJob" and "kohort" in
+                item["reportingController"]]  # fmt: skip
+
+    until(lambda: sorted(events()) == ["Bound", "Planned"], "told", seen=events)

@@ -17,8 +17,10 @@ from policy.sim.pods.apps import DELETION_COST, POD_INDEX, deletion_cost
 from policy.sim.pods.batch import COMPLETION_INDEX
 from policy.sim.pods.world import World
 from tests.controlplane import ControlPlane, NodeShape
-from tests.e2e.gangs import until
+from tests.e2e.waiting import until
 from tests.unit.sim.worlds import SMALL, submitted
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 PATHS = {

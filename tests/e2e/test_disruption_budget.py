@@ -15,8 +15,11 @@ from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import pods
 from tests.e2e.background import Background
-from tests.e2e.gangs import fresh_kohort, never, own_namespace, submit, until
+from tests.e2e.gangs import fresh_kohort, own_namespace, submit
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import never, until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 ROUND = 3.0
@@ -95,18 +98,17 @@ def members(plane: ControlPlane, space: str, name: str) -> dict[str, str]:
 def start(plane: ControlPlane, space: str, name: str) -> TFJob:
     """A ps and a worker on the node whose turn it is."""
     job = submit(plane, TFJob(space, name, workers=1))
-    until(lambda: len(members(plane, space, name)) == 2, f"{name} running", 60)
+    until(lambda: len(members(plane, space, name)) == 2, f"{name} running")
     return job
 
 
 def refused_evictions(kohort: Kohort) -> float:
-    text = httpx.get(f"{kohort.controller_health}/metrics", timeout=10, trust_env=False).text
+    text = httpx.get(f"{kohort.controller_health}/metrics", timeout=60, trust_env=False).text
     wanted = 'kohort_controller_writes_total{kind="Evict",outcome="refused"} '
     return next((float(line.removeprefix(wanted)) for line in text.splitlines() if line.startswith(wanted)), 0.0)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400, func_only=True)
 def test_a_budget_that_forbids_it_keeps_every_member_and_without_it_the_move_goes_on(
     live_plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
@@ -114,7 +116,7 @@ def test_a_budget_that_forbids_it_keeps_every_member_and_without_it_the_move_goe
     plane = live_plane
     moving = f"{SETS.format(space)}/{NAME}"
     plane.api.create(SETS.format(space), stateful_set(NAME))
-    until(lambda: len(members(plane, space, NAME)) == 2, "the set running", 60)
+    until(lambda: len(members(plane, space, NAME)) == 2, "the set running")
     start(plane, space, "other")
     third = start(plane, space, "third")
     grows = start(plane, space, "grows")
@@ -122,9 +124,9 @@ def test_a_budget_that_forbids_it_keeps_every_member_and_without_it_the_move_goe
     assert set(before.values()) == set(members(plane, space, "grows").values()) == {"node-0"}
     plane.api.create(BUDGETS.format(space), budget(NAME))
     kept = f"{BUDGETS.format(space)}/{NAME}"
-    until(lambda: plane.api.get(kept)["status"].get("expectedPods") == 2, "the budget counted", 60)
+    until(lambda: plane.api.get(kept)["status"].get("expectedPods") == 2, "the budget counted")
     plane.api.delete(third.path)
-    until(lambda: members(plane, space, "third") == {}, "gone", 60)
+    until(lambda: members(plane, space, "third") == {}, "gone")
     with ExitStack() as reporting:
         reporting.enter_context(Notes(plane, moving, lambda n: 1.0 + 0.5**n))
         reporting.enter_context(Notes(plane, grows.path, lambda n: 1000.0 - 10.0 * n))
@@ -132,6 +134,6 @@ def test_a_budget_that_forbids_it_keeps_every_member_and_without_it_the_move_goe
         never(lambda: members(plane, space, NAME) != before, "a member gone", 5)
         assert "disruption budget" in kohort.controller.log.read_text()
         plane.api.delete(kept)
-        until(lambda: list(members(plane, space, NAME).values()) == [IDLE] * 2, "moved", 120)
+        until(lambda: list(members(plane, space, NAME).values()) == [IDLE] * 2, "moved")
     assert before.keys().isdisjoint(members(plane, space, NAME))
     assert set(members(plane, space, "grows").values()) == {"node-0"}

@@ -28,6 +28,8 @@ from tests.e2e.imitation import (
     refuse,
 )
 
+pytestmark = pytest.mark.full
+
 REST = 0.5  # seconds without a call after which the own condition's patch has had its effect
 QUIET = 2.5  # seconds without a call that count as quiet: longer than the first two back-offs' flushes
 Behaviour = Callable[[Side], None]

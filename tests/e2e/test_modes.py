@@ -29,13 +29,15 @@ from tests.e2e.gangs import (
     operator_pods,
     scheduler_changes,
     submit,
-    until,
     window,
 )
 from tests.e2e.observer import Observer
 from tests.e2e.podlog import PodLog
 from tests.e2e.recorder import recorded
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 WINDOW = 8.0
@@ -86,9 +88,9 @@ def test_kube_schedulers_scores_count_where_they_are_asked_for(
     name = f"{answer}-{weight}"
     with fresh_kohort(plane, {"answer": answer}, name, changes) as kohort, Observer(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=4, extra=prefers("node-2")))
-        until(lambda: is_bound(plane, space, job), "bound", 40)
+        until(lambda: is_bound(plane, space, job), "bound")
         assert set(nodes_of(plane, space).values()) == {node}
-        until(lambda: job_view(kohort, job)["state"] == "running", "known as running", 10)
+        until(lambda: job_view(kohort, job)["state"] == "running", "known as running")
         assert set(plan_of(kohort, job)["nodes"].values()) == {node}
         assert observer.partial_seconds(job.name, 5) <= WINDOW
 
@@ -106,12 +108,12 @@ class TestRanked:
         self, plane: ControlPlane, ranked: Kohort, space: str
     ) -> None:
         create_pod(plane, space, lone_pod("filler", cpu="7", **on_node("node-2")))
-        until(lambda: nodes_of(plane, space), "filled", 20)
+        until(lambda: nodes_of(plane, space), "filled")
         job = submit(plane, TFJob(space, "gang", workers=4, extra=prefers("node-2")))
-        until(lambda: is_bound(plane, space, job), "bound", 40)
+        until(lambda: is_bound(plane, space, job), "bound")
         placed = nodes_of(plane, space, job.name)
         assert list(placed.values()).count("node-2") == 3, placed
-        until(lambda: job_view(ranked, job)["state"] == "running", "known as running", 10)
+        until(lambda: job_view(ranked, job)["state"] == "running", "known as running")
         plan = plan_of(ranked, job)["nodes"]
         assert {f"gang-{slot}": node for slot, node in plan.items()} == placed
 
@@ -120,7 +122,7 @@ class TestRanked:
     ) -> None:
         with Observer(plane, space) as observer:
             jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4, extra=prefers("node-2"))) for n in range(6)]
-            until(lambda: all(is_bound(plane, space, job) for job in jobs), "all bound", 60)
+            until(lambda: all(is_bound(plane, space, job) for job in jobs), "all bound")
             assert max(observer.partial_seconds(job.name, 5) for job in jobs) <= WINDOW
         assert max(cores_by_node(plane).values()) <= CORES
 
@@ -135,7 +137,7 @@ def gate(plane: ControlPlane) -> str:
 def fill(plane: ControlPlane, space: str) -> TFJob:
     """A job that takes every core: three members of ten."""
     job = submit(plane, TFJob(space, "full", workers=2, worker_cpu="10", ps_cpu="10"))
-    until(lambda: is_bound(plane, space, job), "the cluster full", 40)
+    until(lambda: is_bound(plane, space, job), "the cluster full")
     return job
 
 
@@ -151,23 +153,23 @@ def test_pods_are_gated_while_jobs_wait_and_not_before_or_after(plane: ControlPl
         recorded(kohort, port) as recorder,
         PodLog(plane, space) as log,
     ):
-        until(lambda: gate(plane) == "off", "the gate off", 10)
+        until(lambda: gate(plane) == "off", "the gate off")
         full = fill(plane, space)
-        until(lambda: gate(plane) == "off", "the gate off while nobody waits", 10)
+        until(lambda: gate(plane) == "off", "the gate off while nobody waits")
         first = submit(plane, TFJob(space, "first", workers=2))
-        until(lambda: gate(plane) == "on" and reason(kohort, first) == "WaitingForRoom", "the gate on", 20)
-        until(lambda: len(pods(plane, space, first.name)) == 3, "its pods there", 20)
+        until(lambda: gate(plane) == "on" and reason(kohort, first) == "WaitingForRoom", "the gate on")
+        until(lambda: len(pods(plane, space, first.name)) == 3, "its pods there")
         second = submit(plane, TFJob(space, "second", workers=2))
-        until(lambda: job_view(kohort, second).get("gated_pods") == 3, "the second job's pods gated", 20)
+        until(lambda: job_view(kohort, second).get("gated_pods") == 3, "the second job's pods gated")
         members = [f"second-{member}" for member in ("ps-0", "worker-0", "worker-1")]
         assert [recorder.of("filter", pod) for pod in members] == [[], [], []]
         plane.api.delete(full.path)
-        until(lambda: is_bound(plane, space, first) and is_bound(plane, space, second), "both bound", 40)
+        until(lambda: is_bound(plane, space, first) and is_bound(plane, space, second), "both bound")
         asked = {pod: len(recorder.of("filter", pod)) for pod in members}
         assert all(asked.values()), asked
-        until(lambda: gate(plane) == "off", "the gate off again", 20)
+        until(lambda: gate(plane) == "off", "the gate off again")
         last = submit(plane, TFJob(space, "last", workers=2))
-        until(lambda: is_bound(plane, space, last), "bound", 30)
+        until(lambda: is_bound(plane, space, last), "bound")
         assert ungated_at_birth(log, "second") == []
 
 
@@ -180,29 +182,29 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
     with fresh_kohort(plane, {"barrier": {"repair_seconds": 90}}, "restarted") as kohort:
         full = fill(plane, space)
         waits = submit(plane, TFJob(space, "waits", workers=2, utility="100"))
-        until(lambda: gate(plane) == "on", "the gate on", 20)
+        until(lambda: gate(plane) == "on", "the gate on")
         with no_operator(plane):
             path = f"/api/v1/namespaces/{space}/pods"
             workers = [pod for pod in operator_pods(plane, full) if "worker" in pod["metadata"]["name"]]
             for pod in workers:
                 plane.api.delete(f"{path}/{pod['metadata']['name']}")
             # KWOK deletes by name what it has seen going: a successor that is there too soon would go as well.
-            until(lambda: len(pods(plane, space, full.name)) == 1, "its workers gone", 20)
+            until(lambda: len(pods(plane, space, full.name)) == 1, "its workers gone")
             time.sleep(KWOK_SECONDS)
             for pod in workers:
                 pod["metadata"]["annotations"][HOLD] = "yes"
                 born = create_pod(plane, space, pod)
                 assert is_gated(born)
                 assert is_gated(born, HOLD)
-            until(lambda: not is_gated(plane.api.get(f"{path}/full-worker-1")), "our gate gone", 10)
+            until(lambda: not is_gated(plane.api.get(f"{path}/full-worker-1")), "our gate gone")
             plane.api.patch(f"{path}/full-worker-1", {"spec": {"schedulingGates": None}})
-            took = until(lambda: len(nodes_of(plane, space, full.name)) == 2, "one back alone", 10)
+            took = until(lambda: len(nodes_of(plane, space, full.name)) == 2, "one back alone")
             print(f"a restarted member was bound {took:.1f} s after it could be, without the other")
             assert set(nodes_of(plane, space, full.name)) == {"full-ps-0", "full-worker-1"}
             let_go(plane, space)
             told = partial(both_sides, plane, kohort, full)
-            until(lambda: is_bound(plane, space, full), "whole again", 20, told)
-            until(lambda: job_view(kohort, full)["state"] == "running", "known as running", 10)
+            until(lambda: is_bound(plane, space, full), "whole again", seen=told)
+            until(lambda: job_view(kohort, full)["state"] == "running", "known as running")
         assert nodes_of(plane, space, waits.name) == {}
         assert reason(kohort, waits) == "WaitingForRoom"
 
@@ -213,19 +215,19 @@ def test_a_job_whose_pods_straddle_the_gate_binds_whole(plane: ControlPlane, spa
         full = fill(plane, space)
         job = TFJob(space, "straddles", workers=4)
         submit(plane, TFJob(space, "first", workers=2))
-        until(lambda: gate(plane) == "on", "the gate on", 20)
+        until(lambda: gate(plane) == "on", "the gate on")
         with no_operator(plane):
             submit(plane, job)
             for pod in operator_pods(plane, job):
                 create_pod(plane, space, pod)
             for name in ("straddles-ps-0", "straddles-worker-2"):
                 plane.api.patch(f"/api/v1/namespaces/{space}/pods/{name}", {"spec": {"schedulingGates": None}})
-            until(lambda: _refused(plane, space, job) == 2, "two refused", 20)
+            until(lambda: _refused(plane, space, job) == 2, "two refused")
             assert job_view(kohort, job)["gated_pods"] == 3
             for name in nodes_of(plane, space, full.name):
                 plane.api.delete(f"/api/v1/namespaces/{space}/pods/{name}?gracePeriodSeconds=0")
             plane.api.delete(full.path)
-            until(lambda: is_bound(plane, space, job), "bound whole", 30)
+            until(lambda: is_bound(plane, space, job), "bound whole")
             assert observer.partial_seconds(job.name, 5) <= WINDOW
 
 
@@ -236,23 +238,23 @@ def _refused(plane: ControlPlane, space: str, job: TFJob) -> int:
 
 def test_always_gates_every_pod_and_lets_those_go_that_have_room(plane: ControlPlane, space: str) -> None:
     with fresh_kohort(plane, {"gate": "always"}, "always"), PodLog(plane, space) as log:
-        until(lambda: gate(plane) == "on", "the gate on", 10)
+        until(lambda: gate(plane) == "on", "the gate on")
         job = submit(plane, TFJob(space, "gang", workers=4))
-        until(lambda: is_bound(plane, space, job), "bound", 30)
+        until(lambda: is_bound(plane, space, job), "bound")
         assert len(log.versions) == 5
         assert ungated_at_birth(log, "gang") == []
 
 
 def test_never_gates_no_pod_whoever_waits(plane: ControlPlane, space: str) -> None:
     with fresh_kohort(plane, {"gate": "never"}, "never") as kohort, PodLog(plane, space) as log:
-        until(lambda: gate(plane) == "off", "the gate off", 10)
+        until(lambda: gate(plane) == "off", "the gate off")
         full = fill(plane, space)
         jobs = [submit(plane, TFJob(space, f"waits-{n}", workers=2)) for n in range(2)]
-        until(lambda: all(_refused(plane, space, job) == 3 for job in jobs), "every pod refused", 30)
+        until(lambda: all(_refused(plane, space, job) == 3 for job in jobs), "every pod refused")
         assert gate(plane) == "off"
         assert len(ungated_at_birth(log, "waits")) == 6
         plane.api.delete(full.path)
-        until(lambda: all(is_bound(plane, space, job) for job in jobs), "both bound", 40)
+        until(lambda: all(is_bound(plane, space, job) for job in jobs), "both bound")
         assert all(job_view(kohort, job)["gated_pods"] == 0 for job in jobs)
 
 
@@ -276,11 +278,11 @@ def test_a_member_is_nominated_before_it_is_asked_about(plane: ControlPlane, spa
         recorded(kohort, port) as recorder,
         PodLog(plane, space) as log,
     ):
-        until(lambda: gate(plane) == "on", "the gate on", 10)
+        until(lambda: gate(plane) == "on", "the gate on")
         job = submit(plane, TFJob(space, "gang", workers=4))
-        until(lambda: is_bound(plane, space, job), "bound", 30)
+        until(lambda: is_bound(plane, space, job), "bound")
         members = list(nodes_of(plane, space))
-        until(lambda: all(log.bound(name) for name in members), "seen bound", 10)
+        until(lambda: all(log.bound(name) for name in members), "seen bound")
         before = {name: log.before_bound(name)["status"].get("nominatedNodeName") for name in members}
         assert before == {name: log.bound(name) for name in members}
         first = {name: recorder.of("filter", name)[0] for name in members}
@@ -294,9 +296,9 @@ def test_nominations_are_cleared_when_a_plan_is_released(plane: ControlPlane, sp
     name = f"release-{preemption}"
     with fresh_kohort(plane, settings, name, scheduler_changes(preemption=preemption)) as kohort:
         job = submit(plane, TFJob(space, "gang", workers=3), hold="PS")
-        until(lambda: set(nominated(plane, space, job).values()) == {"node-0"}, "all nominated", 20)
-        until(lambda: reason(kohort, job) == "BackingOff", "the plan released", 40)
-        until(lambda: set(nominated(plane, space, job).values()) == {""}, "the nominations cleared", 10)
+        until(lambda: set(nominated(plane, space, job).values()) == {"node-0"}, "all nominated")
+        until(lambda: reason(kohort, job) == "BackingOff", "the plan released")
+        until(lambda: set(nominated(plane, space, job).values()) == {""}, "the nominations cleared")
         assert nodes_of(plane, space) == {}
 
 
@@ -307,13 +309,13 @@ def test_a_stale_nomination_does_not_keep_a_gang(plane: ControlPlane, space: str
     name = f"stale-{preemption}"
     with fresh_kohort(plane, settings, name, scheduler_changes(preemption=preemption)) as kohort:
         job = submit(plane, TFJob(space, "gang", workers=3), hold="PS")
-        until(lambda: len(plan_of(kohort, job).get("at_barrier", ())) == 3, "the workers at the barrier", 20)
-        until(lambda: set(nominated(plane, space, job).values()) == {"node-0"}, "all nominated", 10)
+        until(lambda: len(plan_of(kohort, job).get("at_barrier", ())) == 3, "the workers at the barrier")
+        until(lambda: set(nominated(plane, space, job).values()) == {"node-0"}, "all nominated")
         plane.kubectl("cordon", "node-0")
         try:
-            until(lambda: set(nominated(plane, space, job).values()) == {"node-1"}, "nominated elsewhere", 20)
+            until(lambda: set(nominated(plane, space, job).values()) == {"node-1"}, "nominated elsewhere")
             let_go(plane, space)
-            took = until(lambda: is_bound(plane, space, job), "bound", 30)
+            took = until(lambda: is_bound(plane, space, job), "bound")
             print(f"bound {took:.1f} s after the last member could be")
             assert set(nodes_of(plane, space).values()) == {"node-1"}
         finally:

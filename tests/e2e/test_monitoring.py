@@ -20,8 +20,11 @@ from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.recipes import MONITORING
 from tests.e2e.asking import nodes_of
-from tests.e2e.gangs import create_pod, lone_pod, own_namespace, submit, until
+from tests.e2e.gangs import create_pod, lone_pod, own_namespace, submit
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 FOLDER = CHECKOUT / "manifests" / "components" / "monitoring"
 ALERTS = FOLDER / "alerts.yaml"
@@ -56,7 +59,7 @@ class Prometheus:
     url: str
 
     def get(self, path: str, **query: str) -> Any:
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=10, trust_env=False).json()
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=60, trust_env=False).json()
         assert answer["status"] == "success", answer
         assert not answer.get("warnings"), answer
         return answer["data"]
@@ -83,7 +86,7 @@ def _serve_node_metrics(plane: ControlPlane) -> None:
     """What a metrics server would serve, at the same path, as a custom resource: node-0 uses 2.5 of its 10 cores."""
     plane.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", NODE_METRICS)
     path = "/apis/metrics.k8s.io/v1beta1/nodes"
-    until(lambda: plane.api.ok(path), "node metrics served", 30)
+    until(lambda: plane.api.ok(path), "node metrics served")
     usage = {"cpu": "2500000000n", "memory": "1Gi"}
     plane.api.create(path, {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics",
                             "metadata": {"name": "node-0"}, "usage": usage})  # fmt: skip
@@ -114,7 +117,7 @@ def prometheus(plane: ControlPlane, kohort: Kohort) -> Iterator[Prometheus]:
         f"--storage.tsdb.path={plane.workdir / 'prometheus'}", f"--web.listen-address={LOOPBACK}:{port}", url=url,
     )  # fmt: skip
     asked = Prometheus(url)
-    process.wait_until(lambda: _scrapes(asked), "both processes were scraped", 60)
+    process.wait_until(lambda: _scrapes(asked), "both processes were scraped", 180)
     yield asked
     process.stop()
 
@@ -161,16 +164,16 @@ def busy(plane: ControlPlane, prometheus: Prometheus, request: pytest.FixtureReq
         job = submit(plane, TFJob(space, "runs", workers=2))
         submit(plane, TFJob(space, "waits", workers=40))
         create_pod(plane, space, lone_pod("too-large", cpu="99"))
-        until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound", 30)
-        until(lambda: prometheus.query('kohort_gangs{state="running"} == 1'), "seen by Prometheus", 60)
+        until(lambda: len(nodes_of(plane, space, job.name)) == 3, "bound")
+        until(lambda: prometheus.query('kohort_gangs{state="running"} == 1'), "seen by Prometheus")
         yield space
 
 
 def test_every_panel_has_data_and_no_alert_fires(prometheus: Prometheus, kohort: Kohort, busy: str) -> None:
     for title in sorted(EXPRESSIONS.keys() - EMPTY):  # a rate wants two scrapes of a series that the gang has begun
         expression = EXPRESSIONS[title].replace("$__rate_interval", "1m")
-        until(partial(prometheus.query, expression), f"data in the panel {title}", 60)
-    until(lambda: len(prometheus.query("kohort_ledger_drift_objects == 0")) == 2, "nodes and pods counted alike", 60)
+        until(partial(prometheus.query, expression), f"data in the panel {title}")
+    until(lambda: len(prometheus.query("kohort_ledger_drift_objects == 0")) == 2, "nodes and pods counted alike")
     loud = {name for name, state in prometheus.alerts().items() if state == "firing"}
     assert loud == set()
 
@@ -178,12 +181,12 @@ def test_every_panel_has_data_and_no_alert_fires(prometheus: Prometheus, kohort:
 def test_the_alert_comes_when_nobody_leads(prometheus: Prometheus, kohort: Kohort) -> None:
     assert prometheus.alerts()["KohortNoLeader"] == "inactive"
     kohort.extender.stop()
-    until(lambda: prometheus.alerts()["KohortNoLeader"] == "pending", "the alert on its way", 20)
+    until(lambda: prometheus.alerts()["KohortNoLeader"] == "pending", "the alert on its way")
     kohort.extender.start()
     kohort.wait_ready()
-    until(lambda: prometheus.alerts()["KohortNoLeader"] == "inactive", "the alert gone", 40)
+    until(lambda: prometheus.alerts()["KohortNoLeader"] == "inactive", "the alert gone")
 
 
 def test_measured_use_is_told_where_the_metrics_api_is_served(prometheus: Prometheus, busy: str) -> None:
     used = 'kohort_node_used_ratio_gsum{resource="cpu"}'
-    until(lambda: [one["value"][1] for one in prometheus.query(used)] == ["0.25"], "use as measured", 30)
+    until(lambda: [one["value"][1] for one in prometheus.query(used)] == ["0.25"], "use as measured")

@@ -15,8 +15,11 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import job_view, pods, reason
-from tests.e2e.gangs import crash, fresh_kohort, until
+from tests.e2e.gangs import crash, fresh_kohort
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 SLOT = 20
@@ -42,7 +45,7 @@ def settings(slot: int) -> Json:
 
 def price_lines(kohort: Kohort) -> list[str]:
     """What Prometheus is told of the prices."""
-    text = httpx.get(f"{kohort.health}/metrics", timeout=10, trust_env=False).text
+    text = httpx.get(f"{kohort.health}/metrics", timeout=60, trust_env=False).text
     return [line for line in text.splitlines() if line.startswith("kohort_price")]
 
 
@@ -74,7 +77,7 @@ def schedule(plane: ControlPlane, job: TFJob, of: str = "worker") -> dict[int, i
 
 
 def decided(plane: ControlPlane, job: TFJob) -> dict[int, int]:
-    until(lambda: schedule(plane, job), f"{job.name} planned", 10)
+    until(lambda: schedule(plane, job), f"{job.name} planned")
     return schedule(plane, job)
 
 
@@ -136,7 +139,6 @@ def why(kohort: Kohort, job: TFJob) -> str:
     return str(job_view(kohort, job)["waits"]["detail"])
 
 
-@pytest.mark.timeout(170, func_only=True)
 def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, space: str) -> None:
     """A schedule with a hole: a first job makes place for the last one in the first slot, and another has the second.
 
@@ -153,7 +155,7 @@ def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, spa
         second = submit(plane, job("second", run_seconds=SLOT - 3), 4)
         assert decided(plane, second) == {start + 2: 4}
         plane.api.delete(first.path)
-        until(lambda: not pods(plane, space, "first"), "gone", 10)
+        until(lambda: not pods(plane, space, "first"), "gone")
         third = submit(plane, job("third"), 10)
         assert decided(plane, third) == {start + 1: 4, start + 3: 4, start + 4: 2}
         planned = {job: schedule(plane, job) for job in (second, third)}
@@ -161,7 +163,6 @@ def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, spa
         print({slot - start: round(seconds, 1) for slot, seconds in took.items()})
 
 
-@pytest.mark.timeout(170, func_only=True)
 def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(plane: ControlPlane, space: str) -> None:
     """Two workers need a ps, and there is a slot with four workers beside one with one.
 
@@ -198,10 +199,9 @@ def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(pla
             kept.append({pod["metadata"]["uid"] for pod in running(plane, holds, "ps")})
         assert kept[0] == kept[1]
         assert not any(has_failed(plane, one) for one, _ in planned)
-        until(lambda: job_view(kohort, varies)["state"] == "running", "the job runs", 20)
+        until(lambda: job_view(kohort, varies)["state"] == "running", "the job runs")
 
 
-@pytest.mark.timeout(170, func_only=True)
 def test_schedules_refusals_and_prices_outlive_every_crash(plane: ControlPlane, space: str) -> None:
     """Extender and controller are killed right after each job came, at moments that differ; slots are long.
 
@@ -220,13 +220,13 @@ def test_schedules_refusals_and_prices_outlive_every_crash(plane: ControlPlane, 
             written = {name: found for name in held if (found := text(plane, replace(job, name=name)))}
             crash(kohort)
             assert {name: text(plane, replace(job, name=name)) for name in held} == written == held
-            until(partial(text, plane, job), f"{job.name} decided", 30)
+            until(partial(text, plane, job), f"{job.name} decided")
             held[job.name] = text(plane, job)
-        until(lambda: reason(kohort, cheap) == "JobRejected", "refused", 20)
+        until(lambda: reason(kohort, cheap) == "JobRejected", "refused")
         refused, prices = why(kohort, cheap), price_lines(kohort)
         assert all(word in refused for word in ("payoff -", "price", "cheapest slot is")), refused
         assert any(float(line.rsplit(" ", 1)[1]) > 0 for line in prices), prices
         crash(kohort)
-        until(lambda: reason(kohort, cheap) == "JobRejected", "refused again", 20)
+        until(lambda: reason(kohort, cheap) == "JobRejected", "refused again")
         assert (why(kohort, cheap), price_lines(kohort)) == (refused, prices)
         assert {job.name: text(plane, job) for job in (*jobs, cheap)} == held

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,12 +11,16 @@ import pytest
 import yaml
 
 from tests.controlplane import ControlPlane, NodeShape
-from tests.controlplane.kohort import CHECKOUT, Kohort, start_kohort
-from tests.e2e.asking import gone, metric, nodes_of, pods
+from tests.controlplane.kohort import Kohort, start_kohort
+from tests.e2e.asking import gone, nodes_of, pods
 from tests.e2e.bodies import GOOD, broken_texts, missing_fields
-from tests.e2e.gangs import submit, until
+from tests.e2e.gangs import own_namespace, submit
+from tests.e2e.midway import revive
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 WINDOW = 8.0
@@ -45,10 +44,23 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane)
-    yield started
-    started.stop()
+def started(plane: ControlPlane) -> Iterator[Kohort]:
+    kohort = start_kohort(plane)
+    yield kohort
+    kohort.stop()
+
+
+@pytest.fixture
+def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
+    revive(plane, started)
+    return started
+
+
+@pytest.fixture
+def strangers(plane: ControlPlane) -> Iterator[str]:
+    """A namespace for pods that did not opt in."""
+    with own_namespace(plane, "strangers") as name:
+        yield name
 
 
 def size(job: TFJob) -> int:
@@ -81,13 +93,13 @@ def rate(plane: ControlPlane, namespace: str, name: str) -> float:
     for n in range(STRANGERS):
         plane.api.create(f"/api/v1/namespaces/{namespace}/pods", stranger(namespace, f"{name}-{n}"))
     with Observer(plane, namespace) as observer:
-        until(lambda: len(observer.jobs()) == STRANGERS, f"{name} seen", 60)
+        until(lambda: len(observer.jobs()) == STRANGERS, f"{name} seen")
         default.resume()
         began = time.monotonic()
-        until(lambda: len(bindings(observer)) == STRANGERS, f"{name} scheduled", 60)
+        until(lambda: len(bindings(observer)) == STRANGERS, f"{name} scheduled")
     found = STRANGERS / (max(bindings(observer).values()) - began)
     plane.kubectl("delete", "pods", "--all", "-n", namespace, "--wait=false")
-    until(lambda: gone(plane, namespace), "the strangers gone", 60)
+    until(lambda: gone(plane, namespace), "the strangers gone")
     return found
 
 
@@ -100,25 +112,23 @@ def bindings(observer: Observer) -> dict[str, float]:
     return seen
 
 
-@pytest.mark.timeout(240)
 def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
-    plane: ControlPlane, kohort: Kohort, space: str
+    plane: ControlPlane, kohort: Kohort, space: str, strangers: str
 ) -> None:
     """Extender up, killed, stopped: rounds of each in turn, and the best of each, as a busy machine only slows."""
     rates: dict[str, list[float]] = {"up": [], "down": [], "stopped": []}
-    plane.kubectl("create", "namespace", "strangers")
     waiting: list[TFJob] = []
     for n in range(ROUNDS):
-        rates["up"].append(rate(plane, "strangers", f"up-{n}"))
+        rates["up"].append(rate(plane, strangers, f"up-{n}"))
         for state in ("down", "stopped"):
             kohort.extender.crash() if state == "down" else kohort.extender.pause()
             waiting.append(submit(plane, TFJob(space, f"{state}-{n}", workers=2)))
             until(lambda job=waiting[-1]: members(plane, job) == 3, "the gang's pods created")  # type: ignore[misc]
-            rates[state].append(rate(plane, "strangers", f"{state}-{n}"))
+            rates[state].append(rate(plane, strangers, f"{state}-{n}"))
             assert not nodes_of(plane, space, waiting[-1].name), "bound by somebody else"
             kohort.extender.start() if state == "down" else kohort.extender.resume()
             kohort.wait_ready()
-            until(lambda: whole(plane, *waiting), "all gangs whole again", 60)
+            until(lambda: whole(plane, *waiting), "all gangs whole again")
     best = {state: max(found) for state, found in rates.items()}
     ratios = {state: best[state] / best["up"] for state in ("down", "stopped")}
     for state, found in rates.items():
@@ -139,7 +149,7 @@ def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane
     until(lambda: whole(plane, job), "a gang whole")
     before = kohort.get("/v1/plans")["plans"]
     asked = 0
-    with httpx.Client(base_url=f"{kohort.url}/scheduler/v1", timeout=10, trust_env=False) as client:
+    with httpx.Client(base_url=f"{kohort.url}/scheduler/v1", timeout=60, trust_env=False) as client:
         for verb in GOOD:
             for name, body in (*broken_texts().items(), *missing_fields(verb)):
                 answer = client.post(f"/{verb}", content=body, headers={"content-type": "application/json"})
@@ -203,114 +213,15 @@ def test_a_gang_is_whole_after_the_extender_was_killed_in_its_middle(
     nodes = nodes_of(plane, space)
     with Observer(plane, space) as observer:
         big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m"))
-        deadline = time.monotonic() + 60
-        while not reached(moment, kohort, observer):  # no pause: the moment is short
-            assert time.monotonic() < deadline, f"never {moment}"
+        until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # the moment is short
         kohort.extender.crash()
         left = len(observer.bound_now("big"))
         kohort.extender.start()
         kohort.wait_ready()
         rebuilt = lasting(kohort.get("/v1/jobs"))
-        took = until(lambda: whole(plane, big), "the gang whole", 90, lambda: kohort.get(f"/v1/jobs/{space}/big"))
+        took = until(lambda: whole(plane, big), "the gang whole", seen=lambda: kohort.get(f"/v1/jobs/{space}/big"))
         partial = observer.partial_seconds("big", BIG + 1)
         print(f"killed {moment} with {left} of {BIG + 1} bound; whole {took:.1f} s after the restart, "
               f"partly bound for {partial:.2f} s")  # fmt: skip
     assert {key: rebuilt[key] for key in before} == before
     assert {name: node for name, node in nodes_of(plane, space).items() if name in nodes} == nodes
-    assert partial <= WINDOW + START_SECONDS
-
-
-START_SECONDS = 10.0  # the extender's own start on a busy machine, in which it cannot bind
-
-
-# -- the controller dead -------------------------------------------------------------------------
-
-
-OPERATIONS = CHECKOUT / "docs" / "operations.md"
-
-
-def commands() -> tuple[str, str]:
-    """The shell lines of docs/operations.md: the gate off, and all gated pods let go."""
-    text = OPERATIONS.read_text().partition("## When the controller is dead")[2].partition("\n## ")[0]
-    block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
-    assert block, "docs/operations.md says how to let gated pods go"
-    first, _, all_of_them = block[1].partition("# 2.")
-    return first, all_of_them.partition("# 3.")[2].partition("\n")[2]
-
-
-def shell(plane: ControlPlane, script: str) -> str:
-    """Run the lines as an administrator would, with kubectl on PATH."""
-    home = plane.workdir / "bin"
-    home.mkdir(exist_ok=True)
-    link = home / "kubectl"
-    if not link.exists():
-        link.symlink_to(Path(plane.layout.binaries["kubectl"]))
-    environment = os.environ | {
-        "PATH": f"{home}:{os.environ['PATH']}",
-        "KUBECONFIG": str(plane.admin_kubeconfig),
-        "KUBECACHEDIR": str(plane.workdir / "kubectl-cache"),
-    }
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=False,
-                          env=environment)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def gated(plane: ControlPlane, namespace: str) -> int:
-    return sum(1 for pod in pods(plane, namespace) if pod["spec"].get("schedulingGates"))
-
-
-def kohort_says(kohort: Kohort, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "extender", *words, "--server", kohort.url], capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
-
-
-def test_gated_pods_are_seen_and_let_go_by_hand_when_the_controller_is_dead(
-    plane: ControlPlane, kohort: Kohort, space: str
-) -> None:
-    filler = submit(plane, TFJob(space, "filler", workers=1, ps=0, worker_cpu="4"))
-    until(lambda: whole(plane, filler), "a node partly taken")
-    # It wants all four nodes to itself and waits; smaller jobs pass it.
-    submit(plane, TFJob(space, "blocker", workers=4, ps=0, worker_cpu="20"))
-    until(lambda: gate(plane) == "on", "the gate on while a job waits for room")
-    kohort.controller.crash()
-    late = submit(plane, TFJob(space, "late", workers=3))
-    until(lambda: members(plane, late) == size(late), "all pods created")
-    count = gated(plane, space)
-    assert count >= size(late)
-    until(lambda: metric(kohort.health, "kohort_gated_pods") == count, "counted in the metrics")
-    until(lambda: f"({count} now)" in probe(kohort), "the probe's warning")
-    assert "[!]controller" in probe(kohort)
-    assert httpx.get(f"{kohort.health}/readyz", trust_env=False).is_success
-    heard = "kohort_controller_last_heard_seconds"
-    until(lambda: metric(kohort.health, heard) > 10, "counted in the metrics, which are up to a second old")
-    said = kohort_says(kohort, "queue")
-    print(said)
-    assert "warning: controller" in said
-    assert f"({count} now)" in said
-    # There is room, a plan even, and nobody to let them go.
-    assert "late" in {plan["name"] for plan in kohort.get("/v1/plans")["plans"]}
-    assert gated(plane, space) == count
-    off, let_go = commands()
-    shell(plane, off)
-    assert gate(plane) == "off"
-    assert shell(plane, let_go).count("patched") == count
-    assert gated(plane, space) == 0
-    until(lambda: whole(plane, late), "the gang that was gated whole")
-    kohort.controller.start()
-    until(lambda: gate(plane) == "on", "the gate switched by a controller again")
-    after = submit(plane, TFJob(space, "after", workers=2))
-    until(lambda: whole(plane, after), "the next gang whole")
-
-
-def gate(plane: ControlPlane) -> str:
-    found = plane.api.get("/api/v1/namespaces/kohort-system/configmaps/kohort-gate")["data"]["gate"]
-    return str(found)
-
-
-def probe(kohort: Kohort) -> str:
-    return httpx.get(f"{kohort.health}/readyz", params={"verbose": ""}, trust_env=False).text

@@ -16,12 +16,15 @@ from tests.controlplane.definitions import COSCHEDULING, JOBSET, VOLCANO, defini
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.training import DEFINITIONS_PATH
 from tests.e2e.chapters import RIVALS, SERVICES, Chapter, Moved, Taken
-from tests.e2e.gangs import fresh_kohort, own_namespace, until
+from tests.e2e.gangs import fresh_kohort, own_namespace
 from tests.e2e.inventory import told_of_waiting
 from tests.e2e.judging import Seen
 from tests.e2e.observer import Observer
 from tests.e2e.people import People
 from tests.e2e.scenario import KINDS, Arrival, arrivals, slot_of
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 INTERVAL = 3.0  # seconds between two rounds in which SpeCon moves jobs
@@ -53,11 +56,10 @@ def kinds(live_plane: ControlPlane) -> None:
     for made in (definition(JOBSET), group_definition(COSCHEDULING), group_definition(VOLCANO)):
         live_plane.api.create(DEFINITIONS_PATH, made)
     for kind in KINDS.values():
-        until(lambda kind=kind: live_plane.api.ok(f"/apis/{kind.api}/{kind.plural}"), f"{kind.plural} served", 30)  # type: ignore[misc]
+        until(lambda kind=kind: live_plane.api.ok(f"/apis/{kind.api}/{kind.plural}"), f"{kind.plural} served")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.timeout(170, func_only=True)
 def test_every_job_ends_or_is_told_why_not(live_plane: ControlPlane, policy: str) -> None:
     play(live_plane, policy, arrivals(10, seed=1, seconds=5.0), gap=0.3, limit=120.0)
 
@@ -108,7 +110,7 @@ def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float
             for chapter in chapters:
                 chapter.finish()
             took = time.monotonic() - began
-            until(lambda: charged(kohort) == {}, "all room given back", 30, lambda: str(charged(kohort)))
+            until(lambda: charged(kohort) == {}, "all room given back", seen=lambda: str(charged(kohort)))
         assert people.problem == ""
         assert {job.name for job in jobs if people.ended(job) == "Failed"} == set()
         seen = Seen.of(people, folder, scheduled=policy == "oasis")

@@ -12,10 +12,13 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.ports import free_ports
 from tests.e2e.asking import metric, nodes_of, pods
-from tests.e2e.gangs import create_pod, failed, fresh_kohort, lone_pod, on_node, own_namespace, submit, until
+from tests.e2e.gangs import create_pod, failed, fresh_kohort, lone_pod, on_node, own_namespace, submit
 from tests.e2e.observer import Observer
 from tests.e2e.recorder import Recorder, recorded
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 WINDOW = 8.0
@@ -69,7 +72,7 @@ def place_plain(plane: ControlPlane, namespace: str) -> list[str]:
     """Create the plain pods one after the other; return their nodes."""
     for number, cores in enumerate(CORES):
         create_pod(plane, namespace, lone_pod(f"plain-{number}", cpu=cores, scheduler=PLAIN))
-        until(lambda: len(nodes_of(plane, namespace)) == number + 1, f"plain-{number} bound", 20)  # noqa: B023
+        until(lambda: len(nodes_of(plane, namespace)) == number + 1, f"plain-{number} bound")  # noqa: B023
     placed = nodes_of(plane, namespace)
     return [placed[f"plain-{number}"] for number in range(len(CORES))]
 
@@ -98,7 +101,7 @@ def test_gangs_and_plain_pods_share_the_process(plane: ControlPlane, both: tuple
         jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(2)]
         for number in range(8):
             create_pod(plane, space, lone_pod(f"plain-{number}", scheduler=PLAIN))
-        until(lambda: len(nodes_of(plane, space)) == 18, "all bound", 40)
+        until(lambda: len(nodes_of(plane, space)) == 18, "all bound")
         assert max(observer.partial_seconds(job.name, 5) for job in jobs) <= WINDOW
         assert all(len({seen.node for seen in observer.bound_now(job.name)}) == 1 for job in jobs)
 
@@ -112,13 +115,13 @@ def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple
     kohort, recorder = both
     with Observer(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, worker_cpu="4", ps_cpu="4"))
-        until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound", 40)
+        until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound")
         create_pod(plane, space, high("wants", "3"))
-        until(lambda: recorder.of("preempt", "wants"), "asked about preemption", 20)
+        until(lambda: recorder.of("preempt", "wants"), "asked about preemption")
         assert all(call.answered["NodeNameToMetaVictims"] == {} for call in recorder.of("preempt", "wants"))
         assert any(call.asked["NodeNameToMetaVictims"] for call in recorder.of("preempt", "wants"))
         assert metric(kohort.health, "kohort_verb_requests_total", verb="preempt") >= 1
-        until(lambda: _unschedulable(plane, space) == {"wants"}, "told that it has to wait", 20)
+        until(lambda: _unschedulable(plane, space) == {"wants"}, "told that it has to wait")
         assert len(observer.bound_now(job.name)) == 10
         assert observer.deleted(job.name, "worker") == observer.deleted(job.name, "ps") == 0
 
@@ -134,11 +137,11 @@ def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
 
     with Observer(plane, space) as observer:
         create_pod(plane, space, lone_pod("victim", cpu="8", scheduler=PLAIN, **on_node("small-0")))
-        until(lambda: nodes_of(plane, space).get("victim"), "the plain pod bound", 20)
+        until(lambda: nodes_of(plane, space).get("victim"), "the plain pod bound")
         job = submit(plane, TFJob(space, "gang", workers=7, worker_cpu="4", ps_cpu="4"))
-        until(lambda: len(observer.bound_now(job.name)) == 8, "the gang bound", 40)
+        until(lambda: len(observer.bound_now(job.name)) == 8, "the gang bound")
         create_pod(plane, space, high("wants", "3"))
-        until(lambda: nodes_of(plane, space).get("wants") == "small-0", "bound in the plain pod's place", 60, asked)
+        until(lambda: nodes_of(plane, space).get("wants") == "small-0", "bound in the plain pod's place", seen=asked)
         assert "victim" not in nodes_of(plane, space)
         assert observer.deleted(job.name, "worker") == observer.deleted(job.name, "ps") == 0
 
@@ -150,9 +153,9 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
     with Observer(plane, space) as observer:
         sizes = TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4")
         job = submit(plane, sizes, dynamic=True)
-        until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound", 40)
+        until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound")
         create_pod(plane, space, high("wants", "8"))
-        until(lambda: nodes_of(plane, space).get("wants"), "bound in the place of two workers", 30)
+        until(lambda: nodes_of(plane, space).get("wants"), "bound in the place of two workers")
         assert observer.deleted(job.name, "ps") == 0
         # Two are preempted; the job may have been shrunk by then, for which its operator takes the two highest.
         assert 2 <= observer.deleted(job.name, "worker") <= 4
@@ -168,9 +171,9 @@ def test_no_worker_is_preempted_whose_end_would_fail_its_job(
     _, recorder = both
     with Observer(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"), dynamic=False)
-        until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound", 40)
+        until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound")
         create_pod(plane, space, high("protected", "8"))
-        until(lambda: recorder.of("preempt", "protected"), "asked about preemption", 20)
+        until(lambda: recorder.of("preempt", "protected"), "asked about preemption")
         assert all(call.answered["NodeNameToMetaVictims"] == {} for call in recorder.of("preempt", "protected"))
 
 

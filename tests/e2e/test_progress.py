@@ -12,9 +12,11 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.ports import free_ports
-from tests.e2e.gangs import until
 from tests.e2e.reports import AUDIENCE, post, token
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 
@@ -43,13 +45,13 @@ def kohort(plane: ControlPlane, port: int) -> Iterator[Kohort]:
 @pytest.fixture(scope="module")
 def jobs(plane: ControlPlane, kohort: Kohort) -> tuple[TFJob, TFJob]:
     plane.kubectl("create", "namespace", "team")
-    until(partial(plane.api.ok, "/api/v1/namespaces/team/serviceaccounts/default"), "given its account", 30)
+    until(partial(plane.api.ok, "/api/v1/namespaces/team/serviceaccounts/default"), "given its account")
     account = {"serviceAccountName": "default"}  # which the admission plugin, not on here, would fill in
     made = TFJob("team", "a", workers=1, extra=account), TFJob("team", "b", workers=1, extra=account)
     for job in made:
         plane.api.create(TFJOBS.format(namespace="team"), job.manifest())
     for job in made:
-        until(partial(runs, plane, f"/api/v1/namespaces/team/pods/{job.name}-worker-0"), "running", 40)
+        until(partial(runs, plane, f"/api/v1/namespaces/team/pods/{job.name}-worker-0"), "running")
     return made
 
 
@@ -66,7 +68,7 @@ def written(plane: ControlPlane, job: TFJob) -> list[Any]:
 def test_a_member_reports_and_the_job_holds_it(plane: ControlPlane, jobs: tuple[TFJob, TFJob], port: int) -> None:
     answer = post(port, token(plane, "a-worker-0"), {"metric": 0.5, "step": 1, "steps": 4}, "a")
     assert (answer.status_code, answer.text) == (204, "")
-    until(lambda: written(plane, jobs[0]), "written on the job", 20)
+    until(lambda: written(plane, jobs[0]), "written on the job")
     assert [entry[1:] for entry in written(plane, jobs[0])] == [[0.5, 0.25]]
 
 

@@ -13,9 +13,12 @@ from policy.cluster.reasons import Reason
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import explained, gone, metric, nodes_of, pods, refusal
-from tests.e2e.gangs import submit, until
+from tests.e2e.gangs import submit
 from tests.e2e.observer import JOB_LABEL, Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 EACH = 3  # nodes of each zone

@@ -19,9 +19,12 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.nodes import NodeShape
 from tests.e2e.asking import reason
-from tests.e2e.gangs import fresh_kohort, lone_pod, own_namespace, submit, until
+from tests.e2e.gangs import fresh_kohort, lone_pod, own_namespace, submit
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 NODES, CORES = 100, 4
@@ -53,7 +56,7 @@ class Scene:
         elastic = [TFJob(self.space, f"wide-{n}", 7, least=3, most=7, utility="5") for n in range(CASES)]
         for job in elastic:
             submit(self.plane, job)
-        until(lambda: all(self.bound(job) == 8 for job in elastic), "the elastic jobs at their most", 90)
+        until(lambda: all(self.bound(job) == 8 for job in elastic), "the elastic jobs at their most")
         for n in range(2):
             self.wait(TFJob(self.space, f"light-{n}", 7, utility="0.1"))
 
@@ -149,7 +152,6 @@ def react(plane: ControlPlane, rounds: int) -> Seconds:
     return Seconds(bound, patched)
 
 
-@pytest.mark.timeout(400, func_only=True)
 def test_room_is_used_within_two_seconds_and_made_within_one(plane: ControlPlane) -> None:
     found = react(plane, rounds=1)
     print(found)

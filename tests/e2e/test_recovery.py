@@ -1,11 +1,11 @@
-"""What may go wrong between plan and bind (design.md, section 9): planned anew or released in time, never half."""
+"""What may go wrong between plan and bind: planned anew or released in time, never half."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -15,64 +15,45 @@ from extender.config.sections import Barrier
 from extender.kube.jobkinds import RELEASED
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
-from tests.e2e.asking import JOB, at_barrier, job_view, nodes_of, plan_of, pods, reason, summary
+from tests.e2e import midway
+from tests.e2e.asking import JOB, at_barrier, nodes_of, plan_of, pods, reason, summary
 from tests.e2e.gangs import (
-    allow_holds,
     create_pod,
     failed,
-    forget_lease,
-    fresh_kohort,
     is_leading,
     let_go,
     lone_pod,
-    never,
     no_operator,
     on_node,
     refused_bindings,
-    revive_operator,
     submit,
-    until,
-    window,
 )
+from tests.e2e.midway import CORES, LATE, WINDOW, at_the_barrier, bound_whole, half_bound, is_bound, reborn
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import at_rest, never, until
 
 Json = dict[str, Any]
-WINDOW = 8.0
+pytestmark = pytest.mark.full
 REPAIR = Barrier().repair_seconds  # as shipped
-IN_TIME = 30.0
-CORES = 10
 SLACK = 5.0  # a crash is followed by a start
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Three empty nodes of ten cores, and the default scheduler beside Kohort's."""
-    with ControlPlane.start(workdir=tmp_path_factory.mktemp("recovery"), controller_manager=True) as started:
-        allow_holds(started)
-        started.start_scheduler()
+    with midway.three_nodes(tmp_path_factory.mktemp("recovery")) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def started(plane: ControlPlane) -> Iterator[Kohort]:
-    settings = window(WINDOW) | {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 2}}
-    with fresh_kohort(plane, settings, "recovery") as kohort:
+    with midway.patient_kohort(plane, "recovery") as kohort:
         yield kohort
 
 
 @pytest.fixture
 def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
-    """Kohort, up and leading also after a test that left a part dead."""
-    for process in (started.extender, started.controller):
-        if not process.alive:
-            process.restart()
-    if not started.scheduler.alive:
-        forget_lease(plane)
-        started.scheduler.restart()
-    revive_operator(plane)
-    started.wait_ready()
-    until(lambda: is_leading(started), "leading", 30)
+    midway.revive(plane, started)
     return started
 
 
@@ -80,39 +61,6 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
 def watch(plane: ControlPlane, space: str) -> Iterator[Observer]:
     with Observer(plane, space) as observer:
         yield observer
-
-
-def reborn(kohort: Kohort) -> None:
-    """Kill the extender without warning and start it again."""
-    kohort.extender.crash()
-    kohort.extender.restart()
-    kohort.wait_ready()
-
-
-def is_bound(plane: ControlPlane, job: TFJob) -> bool:
-    return len(nodes_of(plane, job.namespace, job.name)) == job.workers + job.ps
-
-
-def bound_in_time(plane: ControlPlane, job: TFJob, limit: float = IN_TIME) -> None:
-    took = until(lambda: is_bound(plane, job), f"{job.name} bound whole", limit)
-    print(f"{job.namespace}/{job.name}: whole {took:.1f} s later")
-
-
-def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, name: str = "gang", workers: int = 4) -> TFJob:
-    """A gang whose workers are all held in bind because its ps may not start yet."""
-    job = submit(plane, TFJob(space, name, workers=workers), hold="PS")
-    until(lambda: at_barrier(kohort, job) == workers, "every worker at the barrier", IN_TIME)
-    return job
-
-
-LATE = "name.endsWith('worker-2') || name.endsWith('worker-3')"
-
-
-def half_bound(plane: ControlPlane, space: str, stop_seconds: float = 0) -> TFJob:
-    """A gang of five of which three are bound; the other bindings are refused."""
-    job = submit(plane, TFJob(space, "gang", workers=4), stop_seconds=stop_seconds)
-    until(lambda: len(nodes_of(plane, space)) == 3, "three of five bound", 20)
-    return job
 
 
 def suspension(plane: ControlPlane, job: TFJob) -> tuple[bool, bool]:
@@ -158,38 +106,14 @@ def test_extender_killed_after_the_plan(plane: ControlPlane, kohort: Kohort, spa
     kohort.scheduler.pause()
     try:
         job = submit(plane, TFJob(space, "gang", workers=4))
-        until(lambda: len(plan_of(kohort, job).get("nodes", {})) == 5, "planned", 10)
+        until(lambda: len(plan_of(kohort, job).get("nodes", {})) == 5, "planned")
         reborn(kohort)
     finally:
         kohort.scheduler.resume()
-    bound_in_time(plane, job)
+    bound_whole(plane, job)
     assert_never_half_bound(watch, job)
 
 
-def test_extender_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
-    job = at_the_barrier(plane, kohort, space)
-    reborn(kohort)
-    let_go(plane, space)
-    bound_in_time(plane, job)
-    assert_never_half_bound(watch, job)
-
-
-def test_extender_killed_after_some_of_the_bindings(
-    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
-) -> None:
-    """Two of five bindings are refused until it is up again: the bound members' plan is taken up and completed."""
-    with refused_bindings(plane, space, LATE):
-        job = half_bound(plane, space)
-        reborn(kohort)
-        until(lambda: job_view(kohort, job).get("state") == "repairing", "found again", 10)
-        kept = nodes_of(plane, space)
-    bound_in_time(plane, job)
-    assert kept.items() <= nodes_of(plane, space).items()  # completed, not begun anew
-    assert len(set(nodes_of(plane, space).values())) == 1
-    assert_never_half_bound(watch, job)
-
-
-@pytest.mark.timeout(180, func_only=True)
 def test_extender_killed_again_and_again(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
     """Whenever it dies, everybody gets in at last, and nobody stays half bound."""
     jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(5)]
@@ -197,7 +121,7 @@ def test_extender_killed_again_and_again(plane: ControlPlane, kohort: Kohort, sp
         time.sleep(moment)  # the point of this test: at no chosen point
         reborn(kohort)
     for job in jobs:
-        bound_in_time(plane, job, 60)
+        bound_whole(plane, job)
         assert_never_half_bound(watch, job, extra=5 * SLACK)
     assert_no_node_is_overcommitted(plane)
 
@@ -206,49 +130,21 @@ def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort
     """Rigid and running, shrunk by a heavier one, and waiting."""
     rigid = submit(plane, TFJob(space, "rigid", workers=4))
     light = submit(plane, TFJob(space, "light", workers=20, least=2, most=20))
-    until(lambda: is_bound(plane, rigid) and is_bound(plane, light), "both bound", 40)
+    until(lambda: is_bound(plane, rigid) and is_bound(plane, light), "both bound")
     heavy = submit(plane, TFJob(space, "heavy", workers=8, utility="100"))
-    until(lambda: is_bound(plane, heavy), "the heavy job bound in their place", 40)
+    until(lambda: is_bound(plane, heavy), "the heavy job bound in their place")
     waits = submit(plane, TFJob(space, "waits", workers=2, worker_cpu="10", ps_cpu="10"))
-    until(lambda: reason(kohort, waits), "the last one waits", 10)
-    settled = _settled(lambda: summary(kohort, space))
+    until(lambda: reason(kohort, waits), "the last one waits")
+    settled = at_rest(lambda: summary(kohort, space))
     assert {name: state for name, (state, _, _) in settled.items()} == {
         "rigid": "running", "light": "running", "heavy": "running", "waits": "waiting",
     }  # fmt: skip
     assert settled["light"][1] < 20
     why = reason(kohort, waits)
     reborn(kohort)
-    until(lambda: is_leading(kohort), "leading", 10)
-    assert _settled(lambda: summary(kohort, space)) == settled
+    until(lambda: is_leading(kohort), "leading")
+    assert at_rest(lambda: summary(kohort, space)) == settled
     assert reason(kohort, waits) == why
-
-
-def _settled(look: Callable[[], Json]) -> Json:
-    """What ``look()`` gives once it is the same for two seconds."""
-    seen, since = look(), time.monotonic()
-    deadline = since + 30
-    while time.monotonic() - since < 2:
-        assert time.monotonic() < deadline, "it never settles"
-        time.sleep(0.2)
-        if (now := look()) != seen:
-            seen, since = now, time.monotonic()
-    return seen
-
-
-# -- kube-scheduler dies -------------------------------------------------------------------------
-
-
-def test_scheduler_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
-    """The binds of a dead scheduler count no more: the gang is held again by the new one, then bound whole."""
-    job = at_the_barrier(plane, kohort, space)
-    kohort.scheduler.crash()
-    until(lambda: at_barrier(kohort, job) == 0, "the held binds dropped", 5)
-    let_go(plane, space)
-    assert nodes_of(plane, space) == {}
-    forget_lease(plane)
-    kohort.scheduler.restart()
-    bound_in_time(plane, job)
-    assert_never_half_bound(watch, job)
 
 
 # -- members, nodes and jobs go ------------------------------------------------------------------
@@ -259,11 +155,11 @@ def test_a_member_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, sp
     job = at_the_barrier(plane, kohort, space)
     gone = plane.api.get(f"/api/v1/namespaces/{space}/pods/gang-worker-1")["metadata"]["uid"]
     plane.api.delete(f"/api/v1/namespaces/{space}/pods/gang-worker-1")
-    until(lambda: len(pods(plane, space)) == 5, "the operator made a new one", 20)
+    until(lambda: len(pods(plane, space)) == 5, "the operator made a new one")
     assert plane.api.get(f"/api/v1/namespaces/{space}/pods/gang-worker-1")["metadata"]["uid"] != gone
     assert nodes_of(plane, space) == {}
     let_go(plane, space)
-    bound_in_time(plane, job)
+    bound_whole(plane, job)
     assert_never_half_bound(watch, job)
 
 
@@ -273,7 +169,7 @@ def test_a_node_cordoned_at_the_barrier(plane: ControlPlane, kohort: Kohort, spa
     plane.kubectl("cordon", lost)
     try:
         let_go(plane, space)
-        bound_in_time(plane, job)
+        bound_whole(plane, job)
         assert lost not in nodes_of(plane, space).values()
         assert len(set(nodes_of(plane, space).values())) == 1
         assert_never_half_bound(watch, job)
@@ -288,13 +184,13 @@ def test_a_node_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, spac
     plane.api.delete(f"/api/v1/nodes/{lost}")
     try:
         let_go(plane, space)
-        bound_in_time(plane, job)
+        bound_whole(plane, job)
         assert lost not in watch.first_nodes(job.name).values()
         assert_never_half_bound(watch, job)
     finally:
         manifest = next(m for m in NodeShape().manifests("node") if m["metadata"]["name"] == lost)
         plane.api.create("/api/v1/nodes", manifest)
-        until(lambda: lost in ready_nodes(kohort), "the node back", 30)
+        until(lambda: lost in ready_nodes(kohort), "the node back")
 
 
 def only_node(kohort: Kohort, job: TFJob) -> str:
@@ -311,10 +207,10 @@ def test_a_job_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space
     """Its plan and its room go with it, and nothing of it is ever bound."""
     job = at_the_barrier(plane, kohort, space, workers=9)
     next_one = submit(plane, TFJob(space, "next", workers=29))
-    until(lambda: reason(kohort, next_one) == "WaitingForRoom", "the next one waits", 20)
+    until(lambda: reason(kohort, next_one) == "WaitingForRoom", "the next one waits")
     plane.api.delete(job.path)
-    until(lambda: not plan_of(kohort, job), "its plan gone", 10)
-    bound_in_time(plane, next_one)
+    until(lambda: not plan_of(kohort, job), "its plan gone")
+    bound_whole(plane, next_one)
     assert watch.most_bound(job.name) == watch.most_bound(job.name, "ps") == 0
 
 
@@ -328,15 +224,15 @@ def test_a_job_deleted_in_mid_scale(
 ) -> None:
     """While the light job is shrunk for the heavy one, either goes: the other one gets all that it may have."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29))
-    bound_in_time(plane, light)
+    bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
-    until(lambda: workers_of(plane, light) < 29, "the light job told to shrink", 20)
+    until(lambda: workers_of(plane, light) < 29, "the light job told to shrink")
     plane.api.delete(f"{TFJOBS.format(namespace=space)}/{deleted}")
     if deleted == "light":
-        bound_in_time(plane, heavy)
+        bound_whole(plane, heavy)
     else:
-        until(lambda: workers_of(plane, light) == 29, "the light job grown again", IN_TIME)
-        bound_in_time(plane, light)
+        until(lambda: workers_of(plane, light) == 29, "the light job grown again")
+        bound_whole(plane, light)
     assert_never_half_bound(watch, heavy)
     assert_never_half_bound(watch, light)
     assert_no_node_is_overcommitted(plane)
@@ -348,21 +244,20 @@ def test_a_job_deleted_in_mid_scale(
 def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
     plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
 ) -> None:
-    """Two of five bindings are refused for good: 30 s later the three are gone, and the operator does not fail the job.
+    """Two of five bindings are refused for good: in the end the three are gone, and the operator does not fail the job.
 
     Its members take three seconds to stop: one that terminates in a job that is not suspended would be a failure.
     """
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space, stop_seconds=3)
-        began, before = time.monotonic(), plane.api.get(job.path)["metadata"]
-        until(lambda: is_released(plane, job), "suspended under our mark", IN_TIME)
+        before = plane.api.get(job.path)["metadata"]
+        until(lambda: is_released(plane, job), "suspended under our mark")
         assert reason(kohort, job) == "GangBeingReleased"
-        until(lambda: not bound_or_going(plane, job), "released", IN_TIME - (time.monotonic() - began))
-        print(f"released whole {time.monotonic() - began:.1f} s after the bindings")
-        until(lambda: not suspension(plane, job)[0], "gone on", 10)
+        until(lambda: not bound_or_going(plane, job), "released")
+        until(lambda: not suspension(plane, job)[0], "gone on")
         told = kohort.get("/v1/decisions")["decisions"]
         assert any(d["reason"] == "BarrierTimedOut" and (d["job"] or {}).get("name") == "gang" for d in told)
-    bound_in_time(plane, job)
+    bound_whole(plane, job)
     assert not failed(plane, job)
     assert suspension(plane, job) == (False, False)
     after = plane.api.get(job.path)["metadata"]
@@ -374,19 +269,19 @@ def test_a_users_suspension_wins_over_a_release(plane: ControlPlane, kohort: Koh
     """While the gang is being released its user resumes and suspends it, with another client: it stays suspended."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space, stop_seconds=3)
-        until(lambda: is_released(plane, job), "suspended under our mark", REPAIR + SLACK)
+        until(lambda: is_released(plane, job), "suspended under our mark")
         # In one write, or the operator sees a job that goes on with members that terminate, and fails it.
         plane.kubectl("annotate", "tfjob", job.name, "-n", space, "kohort.dev/released-")
-        until(lambda: not pods(plane, space, job.name), "no pod left", 20)
+        until(lambda: not pods(plane, space, job.name), "no pod left")
         never(lambda: not suspension(plane, job)[0], "it went on", 3)
         assert reason(kohort, job) == "JobSuspended"
     plane.kubectl("patch", "tfjob", job.name, "-n", space, "--type=merge", "-p", suspend_patch(on=False))
-    bound_in_time(plane, job)
+    bound_whole(plane, job)
     # And one that suspends a running job is not taken for us, whoever left a mark behind.
     note = {"metadata": {"annotations": {RELEASED: "true"}}}
     plane.api.patch(job.path, note)
     plane.kubectl("patch", "tfjob", job.name, "-n", space, "--type=merge", "-p", suspend_patch(on=True))
-    until(lambda: not pods(plane, space, job.name), "no pod left", 20)
+    until(lambda: not pods(plane, space, job.name), "no pod left")
     never(lambda: not suspension(plane, job)[0], "it went on", 3)
     assert reason(kohort, job) == "JobSuspended"
 
@@ -398,11 +293,11 @@ def test_a_release_without_its_operator_gives_the_room_back_too(
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space)
         with no_operator(plane):
-            until(lambda: is_released(plane, job), "suspended under our mark", REPAIR + SLACK)
+            until(lambda: is_released(plane, job), "suspended under our mark")
             never(lambda: not is_released(plane, job), "it went on with members bound", 3)
             assert len(nodes_of(plane, space, job.name)) == 3
-        until(lambda: not suspension(plane, job)[0], "gone on", IN_TIME)
-    bound_in_time(plane, job)
+        until(lambda: not suspension(plane, job)[0], "gone on")
+    bound_whole(plane, job)
     assert not failed(plane, job)
 
 
@@ -410,9 +305,9 @@ def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
     """A light job whose workers take three seconds to go is shrunk for a heavy one."""
     light = TFJob(space, "light", workers=9, least=2, most=9, worker_cpu="3")
     submit(plane, light, dynamic=dynamic, stop_seconds=3)
-    bound_in_time(plane, light)
+    bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=3, worker_cpu="3", utility="100"))
-    bound_in_time(plane, heavy)
+    bound_whole(plane, heavy)
     return light
 
 
@@ -423,7 +318,7 @@ def test_the_operator_survives_workers_that_take_their_time(
     light = shrink(plane, space, dynamic=True)
     operator = plane.processes["training-operator"]
     until(lambda: not operator.alive or all(s.index < workers_of(plane, light) for s in watch.bound_now(light.name)),
-          "the removed workers gone, or the operator", IN_TIME)  # fmt: skip
+          "the removed workers gone, or the operator")  # fmt: skip
     assert operator.alive
     assert not failed(plane, light)
 
@@ -440,12 +335,10 @@ def test_workers_that_take_their_time_to_go(plane: ControlPlane, kohort: Kohort,
 def test_a_job_that_would_fail_is_not_shrunk(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     """While a removed worker terminates, the operator counts it as failed unless enableDynamicWorker is set."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), dynamic=False, stop_seconds=3)
-    bound_in_time(plane, light)
+    bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
     decided = ("WaitingForRoom", "BehindHeavierJob")
-    until(
-        lambda: failed(plane, light) or reason(kohort, heavy) in decided or is_bound(plane, heavy), "decided", IN_TIME
-    )
+    until(lambda: failed(plane, light) or reason(kohort, heavy) in decided or is_bound(plane, heavy), "decided")
     assert not failed(plane, light)
     assert reason(kohort, heavy) in decided
     assert "enableDynamicWorker" in str(kohort.get(f"/v1/explain/{space}/light"))
@@ -456,9 +349,9 @@ def test_room_stolen_by_the_default_scheduler(plane: ControlPlane, kohort: Kohor
     job = at_the_barrier(plane, kohort, space, workers=6)
     lost = only_node(kohort, job)
     create_pod(plane, space, lone_pod("thief", cpu="5", scheduler="default-scheduler", **on_node(lost)))
-    until(lambda: nodes_of(plane, space).get("thief") == lost, "the room stolen", 20)
+    until(lambda: nodes_of(plane, space).get("thief") == lost, "the room stolen")
     let_go(plane, space)
-    bound_in_time(plane, job)
+    bound_whole(plane, job)
     assert lost not in nodes_of(plane, space, job.name).values()
     assert_no_node_is_overcommitted(plane)
     assert_never_half_bound(watch, job)
@@ -469,11 +362,11 @@ def test_room_stolen_for_which_there_is_no_other(
 ) -> None:
     """Nothing of the gang is bound, it says at once what it waits for, and it gets in when the thief is gone."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
-    until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier", IN_TIME)
+    until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier")
     for node in ("node-0", "node-1", "node-2"):
         create_pod(plane, space, lone_pod(f"thief-{node}", cpu="1", scheduler="default-scheduler", **on_node(node)))
-    until(lambda: len(nodes_of(plane, space)) == 3, "the room stolen", 20)
-    took = until(lambda: reason(kohort, job), "a reason said", 2)
+    until(lambda: len(nodes_of(plane, space)) == 3, "the room stolen")
+    took = until(lambda: reason(kohort, job), "a reason said")
     print(f"said {took:.1f} s later: {reason(kohort, job)}")
     told = kohort.get("/v1/decisions")["decisions"]
     assert any(d["reason"] == "RoomTaken" and (d["job"] or {}).get("namespace") == space for d in told)
@@ -481,13 +374,13 @@ def test_room_stolen_for_which_there_is_no_other(
     never(lambda: nodes_of(plane, space, job.name), "a member bound", 3)
     for node in ("node-0", "node-1", "node-2"):
         plane.api.delete(f"/api/v1/namespaces/{space}/pods/thief-{node}")
-    bound_in_time(plane, job, 40)
+    bound_whole(plane, job)
     assert_never_half_bound(watch, job)
 
 
 def test_the_extender_survived_all_of_this_without_a_fault(kohort: Kohort) -> None:
     """A fault in a part would have ended the process or left a traceback."""
-    assert httpx.get(f"{kohort.health}/livez", timeout=5, trust_env=False).is_success
+    assert httpx.get(f"{kohort.health}/livez", timeout=60, trust_env=False).is_success
     for process in (kohort.extender, kohort.controller):
         log = process.log.read_text()
         assert '"level": "error"' not in log, [line for line in log.splitlines() if '"level": "error"' in line]

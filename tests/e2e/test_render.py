@@ -16,6 +16,8 @@ from extender.install.kustomization import KEYS, build
 from extender.install.manifests import folder, overlays, rendered
 from tests.controlplane.build import build as built
 
+pytestmark = pytest.mark.full
+
 
 def in_order(value: Any, key: str = "") -> Any:
     """Lists of known items in the order of their names: a merge may put them in another one."""

@@ -12,10 +12,13 @@ from extender.kube.jobkinds import RELEASED, SLOT
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of, pods
-from tests.e2e.gangs import failed, fresh_kohort, on_node, own_namespace, submit, until
+from tests.e2e.gangs import failed, fresh_kohort, on_node, own_namespace, submit
 from tests.e2e.manifests import STOP
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 REPAIR = 10.0
@@ -34,7 +37,7 @@ def kohort(live_plane: ControlPlane) -> Iterator[Kohort]:
 def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
     with own_namespace(live_plane, request.node.name) as name:
         yield name
-        live_plane.kubectl("delete", "jobs,statefulsets", "--all", "-n", name, "--wait=true", "--timeout=60s")
+        live_plane.kubectl("delete", "jobs,statefulsets", "--all", "-n", name, "--wait=true", "--timeout=180s")
 
 
 @contextmanager
@@ -56,7 +59,7 @@ def bring_back(plane: ControlPlane, name: str) -> None:
     if not plane.api.ok(f"/api/v1/nodes/{name}"):
         manifest = next(m for m in NodeShape().manifests("node") if m["metadata"]["name"] == name)
         plane.api.create("/api/v1/nodes", manifest)
-    until(lambda: is_ready(plane, name), "the node ready", IN_TIME)
+    until(lambda: is_ready(plane, name), "the node ready")
 
 
 def is_ready(plane: ControlPlane, name: str) -> bool:
@@ -69,7 +72,7 @@ def fill(plane: ControlPlane, space: str, *, elastic: bool) -> TFJob:
     least, most = (1, 3) if elastic else (None, None)
     job = TFJob(space, "light", workers=3, least=least, most=most, worker_cpu="3", extra=on_node(OTHERS))
     submit(plane, job, stop_seconds=1)
-    until(lambda: len(nodes_of(plane, space, "light")) == 4, "the light job whole", IN_TIME)
+    until(lambda: len(nodes_of(plane, space, "light")) == 4, "the light job whole")
     return job
 
 
@@ -140,16 +143,16 @@ def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
     with Observer(plane, space) as observer:
         light = fill(plane, space, elastic=True)
         make(plane, space)
-        until(lambda: len(members(plane, space)) == count, "the heavy job running", IN_TIME)
+        until(lambda: len(members(plane, space)) == count, "the heavy job running")
         before = members(plane, space)
         lost, node = alone(before)
         assert node != OTHERS
         with without_node(plane, node):
-            until(lambda: len(members(plane, space)) == count, "whole again", IN_TIME, lambda: explained(kohort, space))
+            until(lambda: len(members(plane, space)) == count, "whole again", seen=lambda: explained(kohort, space))
             after = members(plane, space)
             assert after[lost][0] == OTHERS
             assert before.items() - after.items() == {(lost, before[lost])}
-            until(lambda: told(plane, space, "Repaired"), "an Event", IN_TIME)
+            until(lambda: told(plane, space, "Repaired"), "an Event")
             assert len(nodes_of(plane, space, "light")) == 2
             if kind == "TFJob":
                 assert not failed(plane, TFJob(space, "heavy"))
@@ -164,7 +167,7 @@ def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
     """As in a drain: a process that does not heed its signal has the whole grace period, 30 s unless stated."""
     plane, (make, count) = live_plane, HEAVY[kind]
     make(plane, space)
-    until(lambda: len(members(plane, space)) == count, "the job running", IN_TIME)
+    until(lambda: len(members(plane, space)) == count, "the job running")
     before = members(plane, space)
     name = next(
         pod["metadata"]["name"] for pod in pods(plane, space) if pod["metadata"]["uid"] == before["worker-1"][1]
@@ -172,8 +175,8 @@ def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
     slow = {"metadata": {"annotations": {STOP: str(round(2.5 * REPAIR))}}}
     plane.api.patch(f"/api/v1/namespaces/{space}/pods/{name}", slow)
     plane.api.delete(f"/api/v1/namespaces/{space}/pods/{name}?gracePeriodSeconds=60")
-    took = until(lambda: is_another(members(plane, space), before, "worker-1"), "a successor running", 2 * IN_TIME,
-                 lambda: explained(kohort, space))  # fmt: skip
+    took = until(lambda: is_another(members(plane, space), before, "worker-1"), "a successor running",
+                 seen=lambda: explained(kohort, space))  # fmt: skip
     assert took > 2 * REPAIR, "it stopped too soon to show anything"
     assert members(plane, space)["worker-0"] == before["worker-0"]
     assert told(plane, space, "Released") == []
@@ -195,17 +198,17 @@ def test_a_gang_that_cannot_be_made_whole_is_released_whole_and_queues_with_its_
     plane, heavy = live_plane, TFJob(space, "heavy")
     fill(plane, space, elastic=False)
     heavy_tfjob(plane, space)
-    until(lambda: len(members(plane, space)) == 3, "the heavy job running", IN_TIME)
+    until(lambda: len(members(plane, space)) == 3, "the heavy job running")
     before = members(plane, space)
     arrival = kohort.get(f"/v1/jobs/{space}/heavy")["arrival"]
     _, node = alone(before)
     with without_node(plane, node):
-        until(lambda: told(plane, space, "Released"), "an Event of the release", IN_TIME)
-        until(lambda: not members(plane, space), "every member gone", IN_TIME)
-        until(lambda: waits(kohort, space) == "WaitingForRoom", "queued", IN_TIME, lambda: explained(kohort, space))
+        until(lambda: told(plane, space, "Released"), "an Event of the release")
+        until(lambda: not members(plane, space), "every member gone")
+        until(lambda: waits(kohort, space) == "WaitingForRoom", "queued", seen=lambda: explained(kohort, space))
         assert kohort.get(f"/v1/jobs/{space}/heavy")["arrival"] == arrival
         bring_back(plane, node)
-        until(lambda: len(members(plane, space)) == 3, "whole again", IN_TIME, lambda: explained(kohort, space))
+        until(lambda: len(members(plane, space)) == 3, "whole again", seen=lambda: explained(kohort, space))
     assert not failed(plane, heavy)
     item = plane.api.get(heavy.path)
     assert not item["spec"]["runPolicy"].get("suspend")

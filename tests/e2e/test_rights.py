@@ -14,8 +14,8 @@ import yaml
 
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import BASE, CHECKOUT, NAMESPACE, manifests
-from tests.e2e.gangs import until
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import until
 
 Json = dict[str, Any]
 TEAM = "team"
@@ -151,7 +151,7 @@ class Account:
         token = config["users"][0]["user"]["token"]
         tls = ssl.create_default_context(cafile=str(plane.layout.pki.ca_file))
         self._client = httpx.Client(
-            base_url=plane.url, verify=tls, headers={"authorization": f"Bearer {token}"}, trust_env=False, timeout=30
+            base_url=plane.url, verify=tls, headers={"authorization": f"Bearer {token}"}, trust_env=False, timeout=60
         )
 
     def close(self) -> None:
@@ -293,6 +293,7 @@ def test_jobs_are_resized_by_the_controller_and_otherwise_left_alone(
     plane.api.delete(job.path)
 
 
+@pytest.mark.full
 def test_who_leads_no_more_changes_nothing(plane: ControlPlane, accounts: dict[str, Account]) -> None:
     """What a paused replica sends when it wakes up names itself; the Lease is another's by then."""
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -318,13 +319,14 @@ def test_who_leads_no_more_changes_nothing(plane: ControlPlane, accounts: dict[s
             accounts[EXTENDER].status("POST", f"{pods}/fenced/binding", binding),
         )
 
-    until(lambda: written("old") == (FORBIDDEN, FORBIDDEN), "the policy in force", 20)
+    until(lambda: written("old") == (FORBIDDEN, FORBIDDEN), "the policy in force")
     assert written("ne") == (FORBIDDEN, FORBIDDEN), "a name is a whole one"
     assert written("new") == (httpx.codes.OK, httpx.codes.CREATED)
     for path in (job.path, f"{pods}/fenced", f"{leases}/kohort-scheduler"):
         plane.api.delete(path)
 
 
+@pytest.mark.full
 def test_a_batch_job_that_did_not_opt_in_is_not_changed(plane: ControlPlane, accounts: dict[str, Account]) -> None:
     path, less = f"/apis/batch/v1/namespaces/{TEAM}/jobs", {"spec": {"parallelism": 1}}
     for name, scheduler in (("ours", "kohort"), ("theirs", "default-scheduler")):
@@ -338,6 +340,7 @@ def test_a_batch_job_that_did_not_opt_in_is_not_changed(plane: ControlPlane, acc
         plane.api.delete(f"{path}/{name}")
 
 
+@pytest.mark.full
 def test_the_gate_is_the_only_map_and_the_lease_the_only_lease(
     plane: ControlPlane, accounts: dict[str, Account]
 ) -> None:
@@ -370,6 +373,7 @@ FILES = sorted(file for file in (*BASE.glob("*.yaml"), *(CHECKOUT / "manifests/e
                if file.name != "kustomization.yaml")  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("file", FILES, ids=[f"{file.parent.name}-{file.stem}" for file in FILES])
 def test_the_server_takes_every_manifest(plane: ControlPlane, file: Path) -> None:
     documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
@@ -377,6 +381,7 @@ def test_the_server_takes_every_manifest(plane: ControlPlane, file: Path) -> Non
     assert len([line for line in said if "(server dry run)" in line]) == len(documents)
 
 
+@pytest.mark.full
 def test_the_server_takes_the_base_as_a_whole(plane: ControlPlane) -> None:
     said = plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", str(BASE))
     kinds = [document["kind"] for file in FILES if file.parent == BASE for document in
@@ -384,6 +389,7 @@ def test_the_server_takes_the_base_as_a_whole(plane: ControlPlane) -> None:
     assert said.count("(server dry run)") == len(kinds)
 
 
+@pytest.mark.full
 def test_the_server_takes_the_overlay_for_a_shared_scheduler(plane: ControlPlane) -> None:
     overlay = CHECKOUT / "manifests/overlays/shared-scheduler"
     said = plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", str(overlay))
@@ -393,6 +399,7 @@ def test_the_server_takes_the_overlay_for_a_shared_scheduler(plane: ControlPlane
     assert "kohort-scheduler" not in said
 
 
+@pytest.mark.full
 def test_a_manifest_with_a_fault_is_not_taken(plane: ControlPlane) -> None:
     """The dry run above can fail: an unknown field is enough."""
     text = (BASE / "deployment.yaml").read_text().replace("enableServiceLinks:", "enableServiceLink:")

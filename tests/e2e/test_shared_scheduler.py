@@ -20,9 +20,12 @@ from tests.controlplane.kohort import CHECKOUT, Kohort, manifests, merged, start
 from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 from tests.e2e.asking import nodes_of
-from tests.e2e.gangs import create_pod, lone_pod, submit, until
+from tests.e2e.gangs import create_pod, lone_pod, submit
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 OVERLAY = CHECKOUT / "manifests" / "overlays" / "shared-scheduler"
@@ -86,7 +89,7 @@ class Shared:
     def status(self, context: ssl.SSLContext) -> int:
         """Of a filter call; 0 where the handshake fails."""
         try:
-            with httpx.Client(verify=context, trust_env=False, timeout=5) as client:
+            with httpx.Client(verify=context, trust_env=False, timeout=60) as client:
                 return client.post(f"{self.url}/filter", json=FILTER).status_code
         except httpx.TransportError:
             return 0
@@ -150,7 +153,7 @@ def test_jobs_are_bound_whole_while_certificates_rotate(plane: ControlPlane, sha
             assert shared.status(shared.certificates.caller()) == httpx.codes.OK
             shown.add(_certificate_of(shared))
             time.sleep(0.3)
-        until(lambda: len(nodes_of(plane, space)) == 8 * 6, "all bound", 60)
+        until(lambda: len(nodes_of(plane, space)) == 8 * 6, "all bound")
         assert max(observer.partial_seconds(job.name, 5) for job in jobs) <= WINDOW
     assert len(shown) == 8, "each call was shown the newest certificate"
     log = shared.kohort.scheduler.log.read_text()
@@ -194,7 +197,7 @@ def second_extender(plane: ControlPlane, shared: Shared) -> tuple[Process, str]:
 def test_only_the_leader_is_ready_and_another_takes_over(plane: ControlPlane, shared: Shared) -> None:
     second, health = second_extender(plane, shared)
     try:
-        second.wait_until(lambda: "[+]rebuilt" in _readyz(health), "rebuilt", 30)
+        second.wait_until(lambda: "[+]rebuilt" in _readyz(health), "rebuilt", 180)
         leader = plane.api.get(LEASE)["spec"]["holderIdentity"]
         assert "[-]leading no: a follower" in _readyz(health)
         assert "[+]leading yes" in _readyz(shared.kohort.health)
@@ -210,6 +213,6 @@ def test_only_the_leader_is_ready_and_another_takes_over(plane: ControlPlane, sh
 
 def _readyz(health: str) -> str:
     try:
-        return httpx.get(f"{health}/readyz", params={"verbose": ""}, timeout=5, trust_env=False).text
+        return httpx.get(f"{health}/readyz", params={"verbose": ""}, timeout=60, trust_env=False).text
     except httpx.TransportError:
         return ""

@@ -14,9 +14,10 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.recipes import KUBERNETES_VERSION, OLDER_VERSIONS
 from tests.e2e.asking import JOB, metric, nodes_of
-from tests.e2e.gangs import create_pod, lone_pod, never, own_namespace, submit, until, would_be_gated
+from tests.e2e.gangs import create_pod, lone_pod, own_namespace, submit, would_be_gated
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import never, until
 
 pytestmark = pytest.mark.skew
 Json = dict[str, Any]
@@ -61,18 +62,18 @@ def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     """Two to six workers, a heavier gang that takes some, all of it back; pods of others and lone pods pass."""
     with Observer(plane, space) as watch:
         light = submit(plane, TFJob(space, "light", workers=2, least=2, most=6), stop_seconds=0.5)
-        until(lambda: len(nodes_of(plane, space)) == CORES, "six workers and a ps", 60)
+        until(lambda: len(nodes_of(plane, space)) == CORES, "six workers and a ps")
         heavy = submit(plane, TFJob(space, "heavy", workers=2, utility="50"))
-        until(lambda: len(nodes_of(plane, space, "heavy")) == 3, "the heavier gang whole", 60)
+        until(lambda: len(nodes_of(plane, space, "heavy")) == 3, "the heavier gang whole")
         remove(plane, heavy)
-        until(lambda: len(nodes_of(plane, space, "light")) == CORES, "six workers again", 60)
+        until(lambda: len(nodes_of(plane, space, "light")) == CORES, "six workers again")
         assert watch.partial_seconds("heavy", 3) < 5
         assert watch.deleted("light", "ps") == 0
     remove(plane, light)
-    until(lambda: not nodes_of(plane, space), "the node empty", 30)
+    until(lambda: not nodes_of(plane, space), "the node empty")
     create_pod(plane, space, lone_pod("lone"))
     create_pod(plane, space, lone_pod("plain", scheduler="default-scheduler"))
-    until(lambda: len(nodes_of(plane, space)) == 2, "a lone pod and one of another scheduler", 30)
+    until(lambda: len(nodes_of(plane, space)) == 2, "a lone pod and one of another scheduler")
 
 
 def remove(plane: ControlPlane, job: TFJob) -> None:
@@ -131,4 +132,4 @@ def native_group(plane: ControlPlane, space: str, version: str) -> None:
         create_pod(plane, space, lone_pod(f"train-{index}", schedulingGroup={"podGroupName": "train"}))
     never(lambda: nodes_of(plane, space), "a part of the group bound", 3)
     create_pod(plane, space, lone_pod("train-2", schedulingGroup={"podGroupName": "train"}))
-    until(lambda: len(nodes_of(plane, space)) == 3, "the whole group bound", 40)
+    until(lambda: len(nodes_of(plane, space)) == 3, "the whole group bound")

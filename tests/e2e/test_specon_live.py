@@ -15,9 +15,12 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.ports import free_ports
 from tests.e2e.asking import nodes_of, pods
-from tests.e2e.gangs import crash, fresh_kohort, never, own_namespace, submit, until
+from tests.e2e.gangs import crash, fresh_kohort, own_namespace, submit
 from tests.e2e.reports import Flood, Trainee, token
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import never, until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 ROUND = 3.0
@@ -52,7 +55,7 @@ def kohort(live_plane: ControlPlane, port: int) -> Iterator[Kohort]:
 @pytest.fixture
 def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
     with own_namespace(live_plane, request.node.name) as name:
-        until(partial(live_plane.api.ok, f"/api/v1/namespaces/{name}/serviceaccounts/default"), "given its account", 30)
+        until(partial(live_plane.api.ok, f"/api/v1/namespaces/{name}/serviceaccounts/default"), "given its account")
         yield name
 
 
@@ -60,7 +63,7 @@ def start(plane: ControlPlane, space: str, name: str, *, migratable: bool = Fals
     """A ps and a worker on the node whose turn it is."""
     job = TFJob(space, name, workers=1, extra=ACCOUNT, notes={"migratable": "true"} if migratable else None)
     submit(plane, job)
-    until(lambda: running(plane, job) == 2, f"{name} running", 30)
+    until(lambda: running(plane, job) == 2, f"{name} running")
     return job
 
 
@@ -80,7 +83,6 @@ def migrations(kohort: Kohort) -> list[Json]:
     return [entry for entry in kohort.get("/v1/decisions")["decisions"] if entry["action"] == "Migrate"]
 
 
-@pytest.mark.timeout(170, func_only=True)
 def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
     plane: ControlPlane, kohort: Kohort, space: str, port: int
 ) -> None:
@@ -91,7 +93,7 @@ def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
     grows = start(plane, space, "grows", migratable=True)
     assert set(nodes_of(plane, space, "done").values()) == set(nodes_of(plane, space, "grows").values()) == {"node-0"}
     plane.api.delete(third.path)
-    until(lambda: not pods(plane, space, "third"), "gone", 20)
+    until(lambda: not pods(plane, space, "third"), "gone")
     others = uids(plane, liar, grows)
     lies: tuple[tuple[object, str], ...] = (
         (b'{"metric": NaN}', ""), (b'{"metric": 1e999}', ""), (b'{"metric": -1e14}', ""), ({"metric": 0.0}, "done"),
@@ -103,7 +105,7 @@ def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
         converged = enter(Trainee(plane, port, space, "done", lambda n: 1.0 + 0.5**n))
         growing = enter(Trainee(plane, port, space, "grows", lambda n: 1000.0 - 10.0 * n))
         flood = enter(Flood(port, token(plane, "liar-worker-0", space), lies, space))
-        until(lambda: is_on(plane, done, IDLE), "moved to the idle node", 80)
+        until(lambda: is_on(plane, done, IDLE), "moved to the idle node")
         assert time.monotonic() - began < CHECKPOINT  # it said that it has saved, and was not waited for
         (move,) = migrations(kohort)
         assert (move["job"]["name"], set(move["nodes"].values())) == ("done", {IDLE})

@@ -10,8 +10,11 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import job_view, pods, reason
-from tests.e2e.gangs import fresh_kohort, own_namespace, submit, until
+from tests.e2e.gangs import fresh_kohort, own_namespace, submit
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 SECONDS = 5.0
@@ -48,21 +51,20 @@ def told(plane: ControlPlane, space: str) -> list[str]:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400, func_only=True)
 def test_workers_that_a_quota_refuses_are_given_back_and_come_once_it_is_lifted(
     live_plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
     plane = live_plane
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}}
     plane.api.create(QUOTAS.format(space), quota)
-    until(lambda: plane.api.get(f"{QUOTAS.format(space)}/two").get("status", {}).get("hard"), "the quota in force", 60)
+    until(lambda: plane.api.get(f"{QUOTAS.format(space)}/two").get("status", {}).get("hard"), "the quota in force")
     job = submit(plane, TFJob(space, "train", workers=1, least=1, most=4))
-    until(lambda: len(running(plane, space)) == 2, "its minimum running", 60)
+    until(lambda: len(running(plane, space)) == 2, "its minimum running")
     first = {pod["metadata"]["uid"] for pod in pods(plane, space)}
-    until(lambda: reason(kohort, job) == "GrowthStalled", "reported", 60, lambda: str(job_view(kohort, job)))
-    until(lambda: asked(plane, job) == job_view(kohort, job).get("workers") == 1, "its replicas as before", 120)
+    until(lambda: reason(kohort, job) == "GrowthStalled", "reported", seen=lambda: str(job_view(kohort, job)))
+    until(lambda: asked(plane, job) == job_view(kohort, job).get("workers") == 1, "its replicas as before")
     assert {pod["metadata"]["uid"] for pod in pods(plane, space)} == first
-    until(lambda: any("given back" in note for note in told(plane, space)), "an Event", 60)
+    until(lambda: any("given back" in note for note in told(plane, space)), "an Event")
     assert all("3 of the 4 workers given have not come" in note for note in told(plane, space))
     plane.api.delete(f"{QUOTAS.format(space)}/two")
     until(lambda: len(running(plane, space)) == 5, "grown after a rest", 240)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
@@ -14,7 +13,7 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.faultproxy import Fault, FaultProxy
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of
-from tests.e2e.gangs import fresh_kohort, submit, until
+from tests.e2e.gangs import fresh_kohort, submit
 from tests.e2e.inventory import told_of_waiting
 from tests.e2e.observer import Observer
 from tests.e2e.storm import (
@@ -34,6 +33,9 @@ from tests.e2e.storm import (
     view,
 )
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import at_rest, never, until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 NODES, CORES = 100, 2
@@ -128,26 +130,13 @@ def _by_kind(proxy: FaultProxy) -> dict[str, int]:
 
 def _assert_rebuilt_is_fresh(kohort: Kohort, space: str) -> None:
     """The ledger that lived through all this is the one that a new process makes of the API server's objects."""
-    settled = _settled(kohort, space)
+    settled = at_rest(lambda: view(kohort, space))
     kohort.extender.crash()
     kohort.extender.start()
     kohort.wait_ready()
-    assert differences(settled, _settled(kohort, space)) == []
+    assert differences(settled, at_rest(lambda: view(kohort, space))) == []
 
 
-def _settled(kohort: Kohort, space: str) -> Json:
-    """The view once it is the same for two seconds."""
-    seen, since = view(kohort, space), time.monotonic()
-    deadline = since + 30
-    while time.monotonic() - since < 2:
-        assert time.monotonic() < deadline, "it never settles"
-        time.sleep(0.2)
-        if (now := view(kohort, space)) != seen:
-            seen, since = now, time.monotonic()
-    return seen
-
-
-@pytest.mark.timeout(300, func_only=True)
 def test_a_short_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
     faults, killer = storm(plane, proxy, kohort, space, kills=1, rounds=1, unfinished=12, seed=SEED)
     assert faults >= 20
@@ -164,13 +153,12 @@ def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, sp
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(200, func_only=True)
 def test_watches_that_go_silent_are_noticed(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
     """They stay open and tell nothing, as behind a firewall that forgot them; new ones are good."""
     proxy.inject(Fault("stall"))
     job = submit(plane, TFJob(space, "gang", workers=4))
-    time.sleep(3)  # what tells of the job and its pods is the first that is not told
-    assert knows(kohort, space) == set()
+    # What tells of the job and its pods is the first that is not told.
+    never(lambda: knows(kohort, space), "told of a job by a silent watch", 3)
     proxy.inject(Fault("delay", seconds=0.0))
     took = until(lambda: len(nodes_of(plane, space, job.name)) == 5, "bound", STALL_LIMIT)
     print(f"bound {took:.1f} s after the watches went silent")

@@ -17,9 +17,12 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import nodes_of, pods, summary
 from tests.e2e.background import Background
-from tests.e2e.gangs import LEASE, forget_lease, is_leading, never, own_namespace, submit, until, window
+from tests.e2e.gangs import LEASE, forget_lease, is_leading, own_namespace, submit, window
 from tests.e2e.observer import Observer
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import at_rest, never, until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 CORES = 10
@@ -52,10 +55,16 @@ class Pair:
 
     def mend(self, name: str) -> None:
         """What a kubelet does: start what has ended. A kube-scheduler that finds its Lease lost ends within 10 s."""
-        until(lambda: not self.replicas[name].scheduler.alive, f"the end of {name}'s kube-scheduler", 40)
+        until(lambda: not self.replicas[name].scheduler.alive, f"the end of {name}'s kube-scheduler")
         for part in self._parts(name):
             if not part.alive:
                 part.restart()
+        self.replicas[name].wait_ready()
+
+    def revive(self, name: str) -> None:
+        """Start what is dead and let go on what is stopped."""
+        for part in self._parts(name):
+            part.resume() if part.alive else part.restart()
         self.replicas[name].wait_ready()
 
     def _parts(self, name: str) -> tuple[Any, ...]:
@@ -84,10 +93,18 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def pair(plane: ControlPlane) -> Iterator[Pair]:
-    started = start_pair(plane, "pair", SHORT)
-    yield started
-    started.stop()
+def started(plane: ControlPlane) -> Iterator[Pair]:
+    pair = start_pair(plane, "pair", SHORT)
+    yield pair
+    pair.stop()
+
+
+@pytest.fixture
+def pair(started: Pair) -> Pair:
+    """Both replicas up, also after a test that left one dead or stopped."""
+    for name in started.replicas:
+        started.revive(name)
+    return started
 
 
 @dataclass(slots=True)
@@ -174,14 +191,14 @@ def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, afte
     plane = pair.plane
     with Observer(plane, space) as watch, Replicas(plane, space) as replicas:
         light = [submit(plane, TFJob(space, f"light-{n}", workers=2, least=2, most=13)) for n in range(2)]
-        until(lambda: sum(1 for _ in nodes_of(plane, space)) >= 3 * CORES - 2, "the cluster full", 60)
+        until(lambda: sum(1 for _ in nodes_of(plane, space)) >= 3 * CORES - 2, "the cluster full")
         old = until_led(pair)
         heavy = [submit(plane, TFJob(space, f"heavy-{n}", workers=4, utility="50")) for n in range(4)]
         time.sleep(after)
         (new,) = pair.replicas.keys() - {old}
         pair.strike(old, fault)
         took = follow(pair, space, new, acting)
-        until(lambda: all(whole(plane, job) for job in (*light, *heavy)), "every job whole", 60)
+        until(lambda: all(whole(plane, job) for job in (*light, *heavy)), "every job whole")
         if fault is signal.SIGSTOP:
             undisturbed(pair, space, old)
         pair.mend(old)
@@ -190,22 +207,15 @@ def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, afte
 
 
 def until_led(pair: Pair) -> str:
-    until(pair.leader, "one leader", 30)
+    until(pair.leader, "one leader")
     return pair.leader()
 
 
 def undisturbed(pair: Pair, space: str, old: str) -> None:
     """The old leader wakes up: it may neither bind, nor resize, nor delete."""
-    settled: list[Json] = [{}]
-
-    def rests() -> bool:
-        before, settled[0] = settled[0], state(pair.plane, space)
-        time.sleep(1)
-        return before == settled[0]
-
-    until(rests, "the cluster at rest", 40)
+    settled = at_rest(lambda: state(pair.plane, space))
     pair.wake(old)
-    never(lambda: state(pair.plane, space) != settled[0], "a change by the old leader", 5)
+    never(lambda: state(pair.plane, space) != settled, "a change by the old leader", 5)
 
 
 def verify(
@@ -232,9 +242,9 @@ def test_the_other_replica_takes_over_in_the_middle(pair: Pair, space: str, faul
 
 def test_the_follower_knows_what_the_leader_knows(pair: Pair, space: str) -> None:
     jobs = [submit(pair.plane, TFJob(space, f"gang-{n}", workers=3)) for n in range(3)]
-    until(lambda: all(whole(pair.plane, job) for job in jobs), "every job whole", 40)
+    until(lambda: all(whole(pair.plane, job) for job in jobs), "every job whole")
     first, second = pair.replicas.values()
-    until(lambda: summary(first, space) == summary(second, space) != {}, "the same in both", 10)
+    until(lambda: summary(first, space) == summary(second, space) != {}, "the same in both")
     holder = pair.plane.api.get(LEASE)["spec"]["holderIdentity"]
     assert holder.startswith(f"{pair.leader()}_")
 
@@ -252,6 +262,6 @@ def test_by_the_shipped_lease_times_the_other_one_acts_within_twenty_seconds(
             with own_namespace(plane, f"{space}-{number}") as name:
                 took = fail_over(pair, name, FAULTS[fault], ACTING, after=0.2 + 0.2 * number)
             print(f"{fault}: the other replica acted after {took}")
-            until(pair.leader, "one leader", 30)
+            until(pair.leader, "one leader")
     finally:
         pair.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +12,11 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import pods
-from tests.e2e.gangs import own_namespace, until
+from tests.e2e.gangs import own_namespace
 from tests.e2e.tfjobs import TFJOBS, TFJob
+from tests.e2e.waiting import at_rest, until
+
+pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 QUIET_SECONDS = 1.5
@@ -39,7 +41,7 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 def ask(kohort: Kohort, manifest: Json) -> dict[str, Json]:
     """Where each job would stand that would stand elsewhere, by name."""
-    answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=30, trust_env=False)
+    answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=60, trust_env=False)
     assert answer.status_code == httpx.codes.OK, answer.text
     return {job["name"]: job["after"] for job in answer.json()["jobs"]}
 
@@ -53,14 +55,13 @@ def calm(kohort: Kohort) -> bool:
 
 def settle(kohort: Kohort) -> None:
     """Wait until it has been calm for a while and nothing was decided."""
-    ends = time.monotonic() + 60
-    since, last = time.monotonic(), -1
-    while time.monotonic() - since < QUIET_SECONDS:
-        latest = kohort.get("/v1/decisions", since=str(max(last, 0)))["latest"]
-        if not calm(kohort) or latest != last:
-            since, last = time.monotonic(), latest
-        assert time.monotonic() < ends, f"never quiet: {kohort.get('/v1/plans')}"
-        time.sleep(0.1)
+    until(lambda: at_rest(lambda: (calm(kohort), latest(kohort)), QUIET_SECONDS)[0], "quiet",
+          seen=lambda: kohort.get("/v1/plans"))  # fmt: skip
+
+
+def latest(kohort: Kohort) -> int:
+    """The number of the newest decision."""
+    return int(kohort.get("/v1/decisions")["latest"])
 
 
 def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
@@ -87,7 +88,7 @@ def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str,
     """Members where they were said to go, shrinks as deep as they were said to be, or the reason that was said."""
     told = foretold[job.name]
     if told["members"]:
-        until(lambda: len(where(plane, job)) >= len(told["members"]), f"{told} bound", 40)
+        until(lambda: len(where(plane, job)) >= len(told["members"]), f"{told} bound")
         placed = where(plane, job)
         assert {member: placed[member] for member in told["members"]} == told["members"]
         until(
@@ -96,9 +97,9 @@ def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str,
             seen=lambda: given(kohort, job),
         )
     else:
-        until(lambda: reason(kohort, job) == told["waits"]["reason"], f"waiting as said: {told['waits']}", 20)
+        until(lambda: reason(kohort, job) == told["waits"]["reason"], f"waiting as said: {told['waits']}")
         queued = {name: after["position"] for name, after in foretold.items() if after["position"]}
-        until(lambda: queued.items() <= positions(kohort).items(), f"queued as said: {queued}", 20)
+        until(lambda: queued.items() <= positions(kohort).items(), f"queued as said: {queued}")
     shrunk = {
         one["job"]["name"]: one["workers"]
         for one in kohort.get("/v1/decisions")["decisions"]
@@ -121,7 +122,7 @@ def positions(kohort: Kohort) -> dict[str, int]:
 
 
 def reason(kohort: Kohort, job: TFJob) -> str:
-    answer = httpx.get(f"{kohort.url}/v1/explain/{job.namespace}/{job.name}", timeout=15, trust_env=False)
+    answer = httpx.get(f"{kohort.url}/v1/explain/{job.namespace}/{job.name}", timeout=60, trust_env=False)
     waits = answer.json().get("waits") if answer.status_code == httpx.codes.OK else None
     return waits["reason"] if waits else ""
 
@@ -145,7 +146,6 @@ def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int)
     return became
 
 
-@pytest.mark.timeout(180, func_only=True)
 def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) -> None:
     with own_namespace(plane, "whatif") as space:
         became = run(plane, kohort, space, seed=3, rounds=ROUNDS)

@@ -62,3 +62,12 @@ def _owner(pod: Json) -> str:
 
 def _is_ps(pod: Json) -> bool:
     return bool(pod["metadata"]["labels"].get("training.kubeflow.org/replica-type") == "ps")
+
+
+def finished(plane: ControlPlane, namespace: str) -> set[str]:
+    jobs = plane.api.get(TFJOBS.format(namespace=namespace))["items"]
+    return {
+        job["metadata"]["name"]
+        for job in jobs
+        if any(c["type"] == "Succeeded" and c["status"] == "True" for c in job.get("status", {}).get("conditions", []))
+    }

@@ -35,6 +35,7 @@ def test_table_1() -> None:
     assert bars["elapsed, DRAGON below kubeflow-spread"].value(rows) > 55.0
 
 
+@pytest.mark.full
 def test_jobs_deadlock_without_gangs_and_never_with() -> None:
     rows = [DEADLOCK.measure(seed) for seed in range(FIRST, FIRST + 3)]
     assert any(row["without gang/6x4"] for row in rows)

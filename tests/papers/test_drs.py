@@ -10,7 +10,11 @@ from policy.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utiliti
 FIRST = 1000
 
 
-@pytest.mark.parametrize(("experiment", "seeds"), [(EQUAL, 5), (DRAWN, 4), (LATE, 4)], ids=["E1", "E2", "E3"])
+@pytest.mark.parametrize(
+    ("experiment", "seeds"),
+    [(EQUAL, 5), pytest.param(DRAWN, 4, marks=pytest.mark.full), pytest.param(LATE, 4, marks=pytest.mark.full)],
+    ids=["E1", "E2", "E3"],
+)
 def test_every_bar_on_a_few_seeds(experiment: Experiment, seeds: int) -> None:
     rows = [experiment.measure(seed) for seed in range(FIRST, FIRST + seeds)]
     assert [f"{bar.claim}: {bar.value(rows)}" for bar in experiment.bars if not bar.met(rows)] == []

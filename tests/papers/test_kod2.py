@@ -18,7 +18,7 @@ from policy.sim.pods.world import World
 from policy.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 SEEDS = {"kod2-ten-jobs": range(1000, 1020), "kod2-figure-4": range(1), "kod2-figure-7": range(1000, 1002)}
 FEW = range(1000, 1006)
@@ -30,12 +30,17 @@ def rows(name: str, variant: str = "") -> list[Row]:
     return [papers.measure(name, variant, seed) for seed in SEEDS.get(name, FEW)]
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(one, marks=[] if one is TEN_JOBS else pytest.mark.full) for one in EXPERIMENTS],
+    ids=[one.name for one in EXPERIMENTS],
+)
 def test_every_bar_is_met(experiment: Experiment) -> None:
     found = papers.judge(experiment.bars, rows(experiment.name))
     assert [(judged.bar.claim, judged.value) for judged in found if not judged.met] == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("experiment", "variant"), [(e, m.name) for e, m in MUTANTS], ids=[f"{e.name}: {m.name}" for e, m in MUTANTS]
 )
@@ -58,6 +63,7 @@ def test_every_bar_is_met_and_every_mutant_caught_on_the_stated_seeds(experiment
         assert papers.mutant_outcome(experiment, mutant, own, changed).caught == bool(mutant.misses), mutant.name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(1000, 1010))
 def test_every_step_keeps_the_invariants_and_no_node_holds_more_than_it_has(seed: int) -> None:
     faults: list[str] = []
@@ -69,6 +75,7 @@ def test_every_step_keeps_the_invariants_and_no_node_holds_more_than_it_has(seed
     assert faults == []
 
 
+@pytest.mark.full
 def test_the_baseline_as_a_policy_loses_as_many_jobs_as_the_plain_scheduler() -> None:
     """``fifo-pod`` goes through the ledger; the plain scheduler knows nothing of it."""
     lost = sum(10 - row["finished"] for row in rows(TEN_JOBS.name, "no gang"))

@@ -53,19 +53,19 @@ def test_every_mutant_misses_its_bars(experiment: Experiment, variant: str) -> N
     assert papers.mutant_outcome(experiment, mutant, rows(experiment.name), rows(experiment.name, variant)).caught
 
 
-@pytest.mark.slow
-def test_one_seed_of_the_simulation_earns_more_than_drf() -> None:
-    drawn = trace(Draw(100), 1000)
+@pytest.mark.parametrize("draw", [Draw(60, 20, arrivals=20), pytest.param(Draw(100), marks=pytest.mark.full)])
+def test_one_seed_of_the_simulation_earns_more_than_drf(draw: Draw) -> None:
+    drawn = trace(draw, 1000)
     assert run(drawn, oasis(SLOTS), SLOTS).utility > run(drawn, Drf(), SLOTS).utility
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_seed_of_the_testbed_has_every_measure_that_its_bars_ask_for() -> None:
     row = papers.measure(TESTBED.name, "", 1000)
     assert [bar.claim for bar in TESTBED.bars if bar.value([row]) != bar.value([row])] == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1000, 1001])
 def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: int) -> None:
     """Who is admitted completes, in the slot that its admission promised; nothing is promised twice."""

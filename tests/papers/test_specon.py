@@ -19,7 +19,7 @@ from policy.systems.guests import Guests
 from policy.systems.rebalanced import Rebalanced
 from policy.systems.specon import SpeCon
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FEW = range(1000, 1004)
 # Completion times of Figure 12 as its bars have them, job 1 to 50 (s).
@@ -59,13 +59,18 @@ def test_our_measures_say_of_figure_12_what_its_text_says_and_what_it_leaves_out
     assert found["worst"] == pytest.approx(36.6, abs=0.3)
 
 
+@pytest.mark.full
 def test_the_default_schedulers_average_is_near_the_papers() -> None:
     times = [run(FIXED, RoundRobin(), seed) for seed in FEW]
     assert fmean(fmean(one.seconds) for one in times) == pytest.approx(275.2, rel=0.05)
     assert fmean(one.makespan for one in times) == pytest.approx(1260.0, rel=0.05)
 
 
-@pytest.mark.parametrize("measure", [MIXED_20, MIXED_50, ONE_MOVE], ids=["20", "50", "50, one move a job"])
+@pytest.mark.parametrize(
+    "measure",
+    [MIXED_20, pytest.param(MIXED_50, marks=pytest.mark.full), pytest.param(ONE_MOVE, marks=pytest.mark.full)],
+    ids=["20", "50", "50, one move a job"],
+)
 def test_mixed_jobs_end_sooner(measure: Callable[[int], Row]) -> None:
     found = rows(measure)
     assert mean(found, "average") < -1.0
@@ -73,21 +78,25 @@ def test_mixed_jobs_end_sooner(measure: Callable[[int], Row]) -> None:
     assert mean(found, "better") > 50.0
 
 
+@pytest.mark.full
 def test_somebody_pays_for_it() -> None:
     assert mean(rows(MIXED_50), "worst") > 50.0
 
 
+@pytest.mark.full
 def test_the_algorithms_as_printed_move_nothing() -> None:
     found = [row for jobs in MIXED for row in rows(partial(specon.mixed, jobs, specon.LITERAL))]
     assert {row["moves"] for row in found} == {0.0}
     assert {specon.fixed(AS_RUN, seed)["literal/moves"] for seed in FEW} == {0.0}
 
 
+@pytest.mark.full
 def test_jobs_of_one_size_do_not_gain() -> None:
     """The paper's 14.7 % is out of reach: the job that is slowed down is the next to end."""
     assert mean(rows(partial(specon.fixed, AS_RUN)), "average") > -2.0
 
 
+@pytest.mark.full
 def test_guests_lose_nothing_on_any_schedule() -> None:
     found = rows(speconmoves.guests)
     for schedule in speconmoves.SETUPS:
@@ -97,17 +106,22 @@ def test_guests_lose_nothing_on_any_schedule() -> None:
     assert mean(found, "50 mixed/average") < mean(rows(MIXED_50), "average")
 
 
+@pytest.mark.full
 def test_squatters_do_harm() -> None:
     assert max(row["worst"] for row in rows(speconmoves.squatters)) > 25.0
 
 
+@pytest.mark.full
 def test_a_move_costs_what_saving_and_resuming_cost() -> None:
     found = rows(speconmoves.costs)
     assert max(row["most"] for row in found) == pytest.approx(SETTINGS.migrate_seconds)
     assert min(row["least"] for row in found) == pytest.approx(SETTINGS.migrate_seconds)
 
 
-@pytest.mark.parametrize("policy", [SpeCon(), AS_RUN, SpeCon(guard=True), Guests(), Rebalanced(SpeCon(), Guests())])
+OTHERS = (SpeCon(), SpeCon(guard=True), Guests(), Rebalanced(SpeCon(), Guests()))
+
+
+@pytest.mark.parametrize("policy", [AS_RUN, *(pytest.param(one, marks=pytest.mark.full) for one in OTHERS)])
 def test_no_step_breaks_a_rule(policy: SpeCon | Guests | Rebalanced) -> None:
     faults: list[str] = []
 

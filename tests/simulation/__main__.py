@@ -1,4 +1,7 @@
-"""``python -m tests.simulation --seeds N --first-seed K``: a line per seed, then what they came to."""
+"""``python -m tests.simulation --seeds N --first-seed K``: a line per seed, then what they came to.
+
+With ``--keep NAME`` the one seed that fails is written down as a scenario that stays (tests/simulation/kept.py).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.simulation.many import remember, remembered, resizes, run_seeds, shortfall, shown, table
+from tests.simulation.keeping import NotKeptError, keep
+from tests.simulation.many import remembered, resizes, resumed, shortfall, shown, table
 from tests.simulation.run import Report
 from tests.simulation.scenario import POLICIES
 
@@ -24,19 +28,20 @@ def main() -> int:
     parser.add_argument("--quiet", action="store_true", help="only failures and the summary")
     parser.add_argument("--step", type=int, default=1, help="every so many seeds; 6: of one policy")
     parser.add_argument("--state", type=Path, help="file for the runs that are done: the next call goes on from there")
+    parser.add_argument("--keep", metavar="NAME", help="write the seed down as tests/simulation/scenarios/NAME.json")
     given = parser.parse_args()
+    if given.keep:
+        if given.seeds != 1:
+            parser.error(f"--keep writes one seed down, and --seeds is {given.seeds}: give --seeds 1")
+        return _keep(given.first_seed, given.keep, given.mutant)
     began, faults, reports = time.monotonic(), Counter[str](), list[Report]()
     seeds = range(given.first_seed, given.first_seed + given.seeds * given.step, given.step)
-    done = remembered(given.state) if given.state else []
-    for report in done:
+    known = {report.seed for report in remembered(given.state)} if given.state else set()
+    for report in resumed(seeds, given.state, given.jobs, given.mutant):
         reports.append(report)
         faults.update(report.faults)
-    known = {report.seed for report in done}
-    for report in run_seeds((seed for seed in seeds if seed not in known), given.jobs, given.mutant):
-        reports.append(report)
-        faults.update(report.faults)
-        if given.state:
-            remember(given.state, report)
+        if report.seed in known:
+            continue
         if given.quiet and len(reports) % 100 == 0:
             print(f"{len(reports)} of {len(seeds)} seeds", flush=True)
         if report.failure or not given.quiet:
@@ -48,7 +53,7 @@ def main() -> int:
                 break
     seconds = time.monotonic() - began
     failed = [report.seed for report in reports if report.failure]
-    rate = (len(reports) - len(done)) / seconds
+    rate = sum(report.seed not in known for report in reports) / seconds
     print(f"{len(reports)} seeds in {seconds:.0f} s, {rate:.2f} a second; failed: {failed or 'none'}")
     print(f"steps {sum(r.steps for r in reports)}, gangs bound {sum(r.gangs for r in reports)}, "
           f"rebuilt and compared {sum(r.compared for r in reports)}")  # fmt: skip
@@ -62,6 +67,16 @@ def main() -> int:
     if missing := shortfall(reports):
         print(f"too little was done: {missing}")
     return 1 if failed or missing else 0
+
+
+def _keep(seed: int, name: str, mutant: str) -> int:
+    try:
+        keep(seed, name, mutant)
+    except NotKeptError as error:
+        print(f"seed {seed} is not kept: {error}", file=sys.stderr)
+        return 1
+    print(f"kept as {name}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from tests.simulation.past import STALE, any_goes
 from tests.simulation.witness import PARTIAL_CALM
 
 if TYPE_CHECKING:
+    from tests.simulation.faults import Strike
     from tests.simulation.run import Simulation
 
 NAMESPACE: Final = "bare"
@@ -63,7 +64,6 @@ class BarePods:
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._world = sim.world
-        self._chance = sim.faults.chance
         self._there: list[Bare] = []
         self._named: dict[str, str] = {}  # uid of every pod -> its group
         self._made = 0
@@ -71,51 +71,52 @@ class BarePods:
 
     # -- what their user does ----------------------------------------------------------------------
 
-    def create_lone(self) -> str:
+    def create_lone(self, fault: Strike) -> str:
         """A pod that is a gang of one."""
-        return self._create(1, 0)
+        return self._create(fault, 1, 0)
 
-    def create_group(self) -> str:
+    def create_group(self, fault: Strike) -> str:
         """A PodGroup and its pods; in some there are more of them than it needs."""
-        least = self._chance.randint(2, 4)
-        return self._create(least + self._chance.choice((0, 0, 1)), least)
+        least = fault.draw("least", lambda chance: chance.randint(2, 4))
+        return self._create(fault, fault.draw("pods", lambda chance: least + chance.choice((0, 0, 1))), least)
 
-    def end(self) -> str:
+    def end(self, fault: Strike) -> str:
         """Delete one, whatever it does."""
-        bare = self._pick()
+        bare = self._pick(fault)
         if bare is not None:
             self._delete(bare)
         return bare.name if bare is not None else ""
 
-    def make_anew(self) -> str:
+    def make_anew(self, fault: Strike) -> str:
         """The same names again, at once; pods that still terminate keep theirs."""
-        bare = self._pick()
+        bare = self._pick(fault)
         if bare is None:
             return ""
         self._delete(bare)
         self._there.append(replace(bare, whole_since=None, partial_since=None, begun=frozenset()))
-        self._make(self._there[-1])
+        self._make(fault, self._there[-1])
         return bare.name
 
-    def _pick(self) -> Bare | None:
-        return self._chance.choice(self._there) if self._there else None
+    def _pick(self, fault: Strike) -> Bare | None:
+        return fault.pick("group", self._there, lambda bare: bare.name)
 
-    def _create(self, count: int, least: int) -> str:
+    def _create(self, fault: Strike, count: int, least: int) -> str:
         if len(self._there) >= MOST:
             return ""
         self._made += 1
-        name = f"{'group' if least else 'lone'}-{self._made}"
-        asks = pod_requests(self._chance.choice((1, 1, 2)), 1)
-        names, owned = tuple(f"{name}-{i}" for i in range(count)), least > 0 and self._made % 4 > 0
-        bare = Bare(name, names, least, asks, self._chance.uniform(5.0, 30.0), owned)
+        name = fault.draw("name", lambda _: f"{'group' if least else 'lone'}-{self._made}")
+        asks = pod_requests(fault.choice("cores", (1, 1, 2)), 1)
+        names = tuple(f"{name}-{i}" for i in range(count))
+        owned = fault.draw("owned", lambda _: least > 0 and self._made % 4 > 0)
+        bare = Bare(name, names, least, asks, fault.uniform("trains", 5.0, 30.0), owned)
         self._there.append(bare)
-        self._make(bare)
+        self._make(fault, bare)
         return f"{name} of {count}, at least {least}"
 
-    def _make(self, bare: Bare) -> None:
+    def _make(self, fault: Strike, bare: Bare) -> None:
         """The group first or last, as it comes."""
         spec = {"metadata": {"name": bare.name}, "spec": {"minMember": bare.least}}
-        late = self._chance.random() < 0.3
+        late = fault.draw("group last", lambda chance: chance.random() < 0.3)
         if bare.least and not late:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
         self._make_pods(bare)

@@ -1,20 +1,25 @@
-"""``python -m tests.simulation.catching``: how many seeds each seeded defect takes (docs/reliability/defects.md)."""
+"""``python -m tests.simulation.catching``: how many seeds each seeded defect takes (docs/reliability/defects.md).
+
+With ``--gate``: which of them are caught by what `make test` plays, the kept scenarios and its seeds.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.simulation.many import run_seeds
+from tests.simulation.kept import names, read
+from tests.simulation.many import GATE_SEEDS, run_seeds
 from tests.simulation.mutants import MUTANTS
 
 MOST_SEEDS: Final = 500  # within which a seeded defect must be caught
+LEAST_IN_GATE: Final = 40  # defects that must be caught by what `make test` plays
 LONGEST_TEXT: Final = 110
 
 
@@ -39,14 +44,38 @@ def stands_for(mutant: str) -> str:
     return " ".join((MUTANTS[mutant].__doc__ or "").split())
 
 
-def catch(mutant: str, processes: int = 0, passed: int = 0, note: Callable[[int], None] = lambda seed: None) -> Caught:
+def catch(
+    mutant: str, processes: int = 0, passed: int = 0, note: Callable[[int], None] = lambda seed: None,
+    most: int = MOST_SEEDS,
+) -> Caught:  # fmt: skip
     """Play seed after seed with the defect until one fails. passed: up to there none did; ``note`` is told of each."""
-    with closing(run_seeds(range(passed + 1, MOST_SEEDS + 1), processes, mutant)) as reports:
+    with closing(run_seeds(range(passed + 1, most + 1), processes, mutant)) as reports:
         for report in reports:
             if report.violations:
                 return Caught(mutant, report.seed, report.violations[0])
             note(report.seed)
     return Caught(mutant, 0, "")
+
+
+def in_gate(mutant: str, processes: int = 0) -> str:
+    """What of that which `make test` plays catches the defect: its kept scenario, else a seed; empty where nothing."""
+    for name in names():
+        scenario = read(name)
+        if scenario.defect == mutant and scenario.play().violations:
+            return f"scenario {name}"
+    found = catch(mutant, processes, most=GATE_SEEDS[-1])
+    return f"seed {found.seeds}" if found.seeds else ""
+
+
+def judge_gate(mutants: Sequence[str], processes: int) -> int:
+    """Print what catches each in `make test`; 1 where too few are caught."""
+    caught = 0
+    for mutant in mutants:
+        by = in_gate(mutant, processes)
+        caught += bool(by)
+        print(f"{mutant:40} {by or 'NOT CAUGHT'}", flush=True)
+    print(f"{caught} of {len(mutants)} seeded defects are caught by what `make test` plays")
+    return 0 if caught >= min(LEAST_IN_GATE, len(mutants)) else 1
 
 
 class State:
@@ -86,7 +115,10 @@ def main() -> int:
     parser.add_argument("--mutant", action="append", choices=list(MUTANTS), help="only this one; may be repeated")
     parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one per core")
     parser.add_argument("--state", type=Path, help="file for those that are done: the next call goes on from there")
+    parser.add_argument("--gate", action="store_true", help="only by what `make test` plays: scenarios, then its seeds")
     given = parser.parse_args()
+    if given.gate:
+        return judge_gate(given.mutant or list(MUTANTS), given.jobs)
     state, found = State(given.state), list[Caught]()
     for mutant in given.mutant or MUTANTS:
         found.append(state.catch(mutant, given.jobs))

@@ -1,10 +1,16 @@
-"""What may go wrong, how often, and how often it did. A seed draws which kinds are on (swarm), and their rate."""
+"""What may go wrong, how often, and how often it did. A seed draws which kinds are on (swarm), and their rate.
+
+`keptfaults.py` has the other source of faults: the list of a kept scenario.
+"""
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter, deque
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 from tests.simulation.clocks import loop_time
 
@@ -62,7 +68,12 @@ AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
+IN_CALM: Final = "worker-taken-out"  # comes once more in the calm: jobs are short, and what it does shows only there
 CHEAPEST: Final = -1000  # the deletion cost by which a user takes a worker out
+GENERATED: Final = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{9})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+LEAST_FAULTS: Final = 10  # of a seed
+ANY: Final = " (any)"  # ends the name of a call that has no object: which of them it was differs from run to run
+T = TypeVar("T")
 
 
 def may_befall(policy: str) -> tuple[str, ...]:
@@ -88,35 +99,127 @@ class Story:
         return [f"{at:10.3f}  {text}" for at, text in self._lines if until - seconds <= at <= until]
 
 
+@dataclass(slots=True)
+class Strike:
+    """One fault. It is false where nothing strikes.
+
+    ``at``: the call that it hits, empty for a fault by time. ``nth``: which of those calls, or "*" for all of them.
+    ``since``: seconds since the start at which a fault by time is done; of a call without an object, from when on the
+    first call is hit. ``values``: what was drawn for it, by name; what a kept scenario lists is not drawn again.
+    """
+
+    chance: random.Random
+    kind: str = ""
+    at: str = ""
+    nth: int | str = 0
+    since: float | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
+
+    def draw(self, name: str, how: Callable[[random.Random], T]) -> T:
+        """The value of that name, drawn where it is not known yet."""
+        if name not in self.values:
+            self.values[name] = how(self.chance)
+        found: T = self.values[name]
+        return found
+
+    def uniform(self, name: str, least: float, most: float) -> float:
+        """A number between the two."""
+        return self.draw(name, lambda chance: chance.uniform(least, most))
+
+    def choice(self, name: str, options: Sequence[T]) -> T:
+        """One of the options."""
+        return self.draw(name, lambda chance: chance.choice(options))
+
+    def pick(self, name: str, found: Iterable[T], called: Callable[[T], str]) -> T | None:
+        """One of those that were found, noted by what it is called; None where it is not among them."""
+        options = list(found)
+        if name in self.values:
+            return next((one for one in options if called(one) == self.values[name]), None)
+        if not options:
+            return None
+        one = self.chance.choice(options)
+        self.values[name] = called(one)
+        return one
+
+
 class Faults:
-    """Draws the faults of one run."""
+    """Draws the faults of one run. ``taken``: those that took place, in their order."""
 
     def __init__(self, seed: int, story: Story, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
         self.counts: Counter[str] = Counter()
+        self.taken: list[Strike] = []
         self.active = False
+        self.began = loop_time()
         self.chance = random.Random(f"faults {seed}")
         self._story = story
+        self._calls: Counter[str] = Counter()
         drawn = [kind for kind in KINDS if self.chance.random() < (SHARE_ON_RARE if kind in RARE else SHARE_ON)]
         self.on = frozenset(drawn if kinds is None else kinds).intersection(may_befall(policy))
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
-    def strikes(self, *kinds: str) -> str:
-        """The first of these kinds that hits this call, or nothing."""
+    def strikes(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> Strike:
+        """The first of these kinds that hits this call, or nothing.
+
+        ``calls``: what the call is known by, of which a burst of events has one for each. ``chance``: for its values.
+        """
+        self._calls.update(calls)
         if not self.active:
-            return ""
+            return self._nothing()
+        found = self._hit(calls, kinds)
+        if found:
+            found.chance = chance or self.chance
+            self.note(found)
+        return found
+
+    def _hit(self, calls: Sequence[str], kinds: Sequence[str]) -> Strike:
         for kind in kinds:
             rate = AT_CALLS.get(kind) or AT_WRITES[kind]
             if kind in self.on and self.chance.random() < min(0.6, rate * self._scale):
-                self.note(kind)
-                return kind
-        return ""
+                if calls[0].endswith(ANY):
+                    return Strike(self.chance, kind, calls[0], since=self.seconds)
+                return Strike(self.chance, kind, calls[0], self._calls[calls[0]])
+        return self._nothing()
 
-    def timed(self) -> str:
-        """The next fault by time."""
+    def _nothing(self) -> Strike:
+        return Strike(self.chance)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return loop_time() - self.began
+
+    @property
+    def enough(self) -> bool:
+        """Whether the storm may end when its time is over."""
+        return self.counts.total() >= LEAST_FAULTS
+
+    def gap(self, mean: float, left: float) -> float:
+        """Seconds until the storm looks for faults by time again; ``left``: until it ends."""
+        gap = self.chance.expovariate(1 / mean)
+        return min(left, gap) if left > 0 else gap
+
+    def due(self) -> list[Strike]:
+        """The faults by time to be tried now."""
         kinds = [kind for kind in TIMED if kind in self.on]
-        return self.chance.choices(kinds, [TIMED[kind] for kind in kinds])[0] if kinds else ""
+        if not kinds:
+            return []
+        kind = self.chance.choices(kinds, [TIMED[kind] for kind in kinds])[0]
+        return [Strike(self.chance, kind, since=self.seconds)]
 
-    def note(self, kind: str, what: str = "") -> None:
+    def due_in_calm(self) -> list[Strike]:
+        """The same when the storm is over."""
+        return [Strike(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
+
+    def note(self, strike: Strike, what: str = "") -> None:
         """Count a fault that took place."""
-        self.counts[kind] += 1
-        self._story.tell(f"fault {kind} {what}")
+        self.counts[strike.kind] += 1
+        self.taken.append(strike)
+        self._story.tell(f"fault {strike.kind} {strike.at} {what}".rstrip())
+
+
+def plain(name: str) -> str:
+    """An object's name without the part that its controller has made up, which is another one in each run."""
+    return GENERATED.sub("", name)

@@ -18,23 +18,24 @@ from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
-SEEDS_FOR_RESIZES: Final = 600  # of all policies: as many as a test plays at the least
+GATE_SEEDS: Final = range(1, 121)  # that `make test` plays: 20 of each policy
+SEEDS_FOR_RESIZES: Final = 600  # of all policies
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
 
 
 def run_seed(seed: int, mutant: str = "") -> Report:
-    """Play one seed."""
+    """Play one seed; with a seeded defect only until something is violated."""
     if mutant:
         from tests.simulation.mutants import switched_on
 
         with switched_on(mutant):
-            return _played(seed)
+            return _played(seed, impatient=True)
     return _played(seed)
 
 
-def _played(seed: int) -> Report:
+def _played(seed: int, impatient: bool = False) -> Report:
     try:
-        return play(lambda: Simulation(drawn(seed)))
+        return play(lambda: Simulation(drawn(seed), impatient=impatient))
     except Exception as error:
         found = traceback.format_exc().splitlines()
         return Report(seed, violations=[f"the simulation broke: {error!r}"], story=found)
@@ -96,11 +97,32 @@ def shortfall(reports: Sequence[Report]) -> str:
     return f"never happened: {', '.join(missing)}" if missing else ""
 
 
+def resumed(
+    seeds: Sequence[int], file: Path | None, processes: int = 0, mutant: str = "", aside: bool = False
+) -> Generator[Report, None, None]:
+    """Play the seeds that the file does not have, and write those that do not fail into it; without one play all."""
+    done = {report.seed: report for report in remembered(file)} if file is not None else {}
+    yield from (done[seed] for seed in seeds if seed in done)
+    for report in run_seeds([seed for seed in seeds if seed not in done], processes, mutant, aside):
+        if file is not None and not report.failure:
+            remember(file, report)
+        yield report
+
+
+def state_of_full(name: str) -> Path | None:
+    """The file of that name in the folder by which a stopped `make full` goes on, where there is one."""
+    folder = os.environ.get("KOHORT_FULL_STATE")
+    return Path(folder) / name if folder else None
+
+
 def remembered(file: Path) -> list[Report]:
-    """The runs that an earlier call has written down; none where there is no file."""
+    """The runs that an earlier call has written down; none where there is no file. A line cut short is dropped."""
     if not file.exists():
         return []
-    found = (json.loads(line) for line in file.read_text().splitlines())
+    whole, _, cut = file.read_text().rpartition("\n")
+    if cut:
+        file.write_text(whole + "\n" if whole else "")
+    found = (json.loads(line) for line in whole.splitlines())
     return [Report(**{**one, "faults": Counter(one["faults"]), "did": Counter(one["did"])}) for one in found]
 
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
+import msgspec
 
 from extender.embedded.api import EmbeddedApi, require
 from extender.embedded.apiserver import ApiServer
@@ -34,7 +35,7 @@ from extender.kube.api import (
 from extender.kube.jobkinds import LEADER
 from policy.cluster.events import Event
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
-from tests.simulation.faults import Faults
+from tests.simulation.faults import ANY, AT_WRITES, Faults, Strike, plain
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Extender
@@ -86,12 +87,17 @@ Crash = Callable[[str, str], str]
 """Who writes, and the verb -> "", "kill-before-write", "kill-after-write" or "kill-unanswered"."""
 
 
+def nobody_dies(who: str, verb: str) -> str:
+    """What befalls a write where only faults that are drawn or listed do."""
+    return ""
+
+
 class Line:
     """One process's connection to the API server; an `Api`."""
 
     def __init__(
         self, who: str, server: ApiServer, clock: ProcessClock, faults: Faults, watcher: Watcher, crash: Crash,
-        die: Callable[[], None], replica: str = "",
+        die: Callable[[Strike], None], replica: str = "",
     ) -> None:  # fmt: skip
         self.who = who
         self.replica = replica
@@ -115,6 +121,11 @@ class Line:
         if self.dead:
             await forever()
 
+    def _strikes(self, *kinds: str, at: Sequence[str]) -> Strike:
+        """A fault at a call of this process."""
+        calls = [f"{self.who} of {self.replica}: {call}" for call in at]
+        return self._faults.strikes(calls, *kinds, chance=self._chance)
+
     def _latency(self) -> float:
         return self._chance.uniform(0.0005, 0.008)
 
@@ -125,18 +136,18 @@ class Line:
         version, start = 0, 0
         while True:
             await self._alive()
-            fault = self._faults.strikes("list-page-500", "list-page-410", "list-slow")
-            await sleep(self._chance.uniform(0.5, 3.0) if fault == "list-slow" else self._latency())
-            if fault == "list-page-500":
+            fault = self._strikes("list-page-500", "list-page-410", "list-slow", at=[f"list {resource}{ANY}"])
+            await sleep(fault.uniform("late", 0.5, 3.0) if fault.kind == "list-slow" else self._latency())
+            if fault.kind == "list-page-500":
                 raise error_500()
-            if fault == "list-page-410":
+            if fault.kind == "list-page-410":
                 raise ClusterError(410, "Expired")
             try:
                 items, version, start = self._server.store.page(resource, PAGE, version, start)
             except ExpiredError:
                 raise ClusterError(410, "Expired") from None
-            if self._faults.strikes("list-late"):
-                await sleep(self._chance.uniform(0.5, 3.0))
+            if fault := self._strikes("list-late", at=[f"page of {resource}{ANY}"]):
+                await sleep(fault.uniform("late", 0.5, 3.0))
             await self._alive()
             yield items, str(version)
             if not start:
@@ -147,15 +158,16 @@ class Line:
     ) -> AsyncGenerator[list[Json], None]:
         await self._alive()
         await sleep(self._latency())
-        if self._faults.strikes("watch-refused"):
-            raise ClusterError(429, "TooManyRequests", "", 1.0) if self._chance.random() < 0.5 else error_500()
+        if fault := self._strikes("watch-refused", at=[f"watch {resource}{ANY}"]):
+            busy = fault.draw("busy", lambda chance: chance.random() < 0.5)
+            raise ClusterError(429, "TooManyRequests", "", 1.0) if busy else error_500()
         seen: list[Json] = []
         async with aclosing(self._api.watch(resource, resource_version, timeout)) as batches:
             async for found in batches:
                 events = list(found)
                 if events:
                     await sleep(self._latency())
-                    async for batch in self._disturbed(events, seen):
+                    async for batch in self._disturbed(resource, events, seen):
                         await self._alive()
                         yield batch
                 else:
@@ -163,13 +175,15 @@ class Line:
                     yield events
                 seen = (seen + events)[-12:]
 
-    async def _disturbed(self, events: list[Json], seen: Sequence[Json]) -> AsyncGenerator[list[Json], None]:
+    async def _disturbed(
+        self, resource: Resource, events: list[Json], seen: Sequence[Json]
+    ) -> AsyncGenerator[list[Json], None]:
         """A burst of events as the network brings it."""
-        fault = self._faults.strikes(
+        fault = self._strikes(
             "watch-stalled", "watch-410", "watch-tail-lost", "watch-closed", "watch-undecodable", "watch-late",
-            "watch-duplicate", "watch-reordered",
+            "watch-duplicate", "watch-reordered", at=[told_by(event, resource) for event in events],
         )  # fmt: skip
-        match fault:
+        match fault.kind:
             case "watch-stalled":
                 self.stalled += 1
                 try:
@@ -181,7 +195,7 @@ class Line:
                 yield [{"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}]
                 await forever()
             case "watch-tail-lost":
-                yield events[: self._chance.randrange(len(events))]
+                yield events[: fault.chance.randrange(len(events))]
                 raise ClusterError(0, "Disconnected")
             case "watch-closed":
                 yield events
@@ -190,14 +204,14 @@ class Line:
                 yield [{"type": "ERROR", "object": {"code": 200, "reason": "Undecodable"}}]
                 await forever()
             case "watch-late":
-                await sleep(self._chance.uniform(0.2, 6.0))
+                await sleep(fault.uniform("late", 0.2, 6.0))
                 yield events
             case "watch-duplicate":
                 # As after a connection that was taken up from an older version: all of it again, in its order.
                 yield events
-                yield [*seen[self._chance.randrange(len(seen) + 1) :], *events]
+                yield [*seen[fault.chance.randrange(len(seen) + 1) :], *events]
             case "watch-reordered":
-                yield _swapped(events, self._chance)
+                yield _swapped(events, fault.chance)
             case _:
                 yield events
 
@@ -205,12 +219,12 @@ class Line:
         if ref.resource == LEASES and not self.reaches_lease():
             raise error_500()
         await self._alive()
-        fault = self._faults.strikes("get-500", "get-lost")
+        fault = self._strikes("get-500", "get-lost", at=[f"get {plain(ref.name)}"])
         await sleep(self._latency())
         if fault:
-            await sleep(DEADLINE if fault == "get-lost" else 0.0)
+            await sleep(DEADLINE if fault.kind == "get-lost" else 0.0)
             await self._alive()
-            raise ClusterError(0, "Timeout") if fault == "get-lost" else error_500()
+            raise ClusterError(0, "Timeout") if fault.kind == "get-lost" else error_500()
         found = await self._api.get(ref)
         await self._alive()
         return found
@@ -259,7 +273,7 @@ class Line:
         """Write a Lease: a process that dies at that write is like one that dies between."""
         told = {"spec": spec, "version": version}
         return await self._sent(
-            "renew", ref, told, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), False
+            "renew", ref, told, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), None
         )
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
@@ -277,25 +291,29 @@ class Line:
         await self._alive()
         self.woke_in_write = loop_time() > began
         crash = self._crash(self.who, verb)
+        fault = self._strikes(*AT_WRITES, at=[f"begins to {verb} {plain(ref.name)}"])
+        crash = crash or fault.kind
         if crash == "kill-before-write":
-            self._die()
+            self._die(fault)
             await forever()
         self._watcher.sent(self, verb, ref, told)
-        answer = await self._sent(verb, ref, told, write, crash == "kill-unanswered")
+        answer = await self._sent(verb, ref, told, write, fault if crash == "kill-unanswered" else None)
         if crash == "kill-after-write":
             # The process hears the answer, and makes a step of it, before it dies.
-            asyncio.get_running_loop().call_later(0.03, self._die)
+            asyncio.get_running_loop().call_later(0.03, self._die, fault)
         return answer
 
-    async def _sent(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write, unanswered: bool) -> Outcome:
+    async def _sent(
+        self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write, unanswered: Strike | None
+    ) -> Outcome:
         ends = loop_time() + DEADLINE
         while True:
             travel = asyncio.get_running_loop().create_task(self._travel(verb, ref, told, write))
             self._travels.add(travel)
             travel.add_done_callback(self._travels.discard)
-            if unanswered:
+            if unanswered is not None:
                 await asyncio.wait([travel], timeout=1.0)
-                self._die()
+                self._die(unanswered)
                 await forever()
             done, _ = await asyncio.wait([travel], timeout=max(0.0, ends - loop_time()))
             await self._alive()
@@ -311,9 +329,10 @@ class Line:
     async def _travel(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome | None:
         """There and back; None where no answer comes."""
         what = "release" if _gives_room_up(verb, told) else verb
-        fault = self._faults.strikes(*(f"{what}-{kind}" for kind in FAULTS[what])).removeprefix(f"{what}-")
+        strike = self._strikes(*(f"{what}-{kind}" for kind in FAULTS[what]), at=[f"{what} {plain(ref.name)}"])
+        fault = strike.kind.removeprefix(f"{what}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
-        await sleep(self._chance.uniform(*slow) if slow else self._latency())
+        await sleep(strike.uniform("late", *slow) if slow else self._latency())
         if slow and self.dead:
             await forever()  # its connection broke long ago
         match fault:
@@ -350,6 +369,11 @@ def leader_of(told: Mapping[str, Any]) -> str:
     patch = told.get("patch")
     of_patch = patch.get("metadata", {}).get("annotations", {}) if isinstance(patch, Mapping) else {}
     return str({**of_patch, **told.get("annotations", {})}.get(LEADER, ""))
+
+
+def told_by(event: Json, resource: Resource) -> str:
+    """What a kept scenario calls an event of a watch."""
+    return f"{event['type']} {resource} {plain(event['object'].get('metadata', {}).get('name', ''))}"
 
 
 def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
@@ -397,8 +421,9 @@ class Call:
 class Wire:
     """kube-scheduler's connections to the extender that ``service`` names; stands for `aiohttp.ClientSession`."""
 
-    def __init__(self, service: Callable[[], Extender], faults: Faults, clock: ProcessClock) -> None:
+    def __init__(self, name: str, service: Callable[[], Extender], faults: Faults, clock: ProcessClock) -> None:
         self.dead = False
+        self._name = name
         self._clock = clock
         self._service = service
         self._faults = faults
@@ -415,20 +440,24 @@ class Wire:
         call = "bind-call" if verb == "bind" else "filter"
         answer_lost = "bind-call-answer-lost" if verb == "bind" else "filter-answer-lost"
         request_lost = "bind-call-lost" if verb == "bind" else "filter-request-lost"
-        fault = self._faults.strikes(request_lost, answer_lost, f"{call}-late", f"{call}-twice")
+        at = f"{self._name}: {verb} {asked_about(body)}"
+        strike = self._faults.strikes(
+            [at], request_lost, answer_lost, f"{call}-late", f"{call}-twice", chance=self._chance
+        )
+        fault = strike.kind
         await sleep(self._chance.uniform(0.0002, 0.002))
         if fault == request_lost:
-            if self._chance.random() < 0.5:
+            if strike.draw("silent", lambda chance: chance.random() < 0.5):
                 await forever()
             raise aiohttp.ServerDisconnectedError
         extender = self._service()
         if not extender.listens:
             raise aiohttp.ClientConnectionError("connection refused")
         hung_up = asyncio.Event()
-        delay = self._chance.uniform(3.0, 30.0) if fault == f"{call}-late" else 0.0
+        delay = strike.uniform("late", 3.0, 30.0) if fault == f"{call}-late" else 0.0
         serving = extender.serve(verb, body, hung_up, delay)
         if fault == f"{call}-twice":
-            extender.serve(verb, body, asyncio.Event(), self._chance.uniform(0.0, 0.5))
+            extender.serve(verb, body, asyncio.Event(), strike.uniform("again", 0.0, 0.5))
         try:
             await asyncio.wait([serving])
             if serving.cancelled():
@@ -440,9 +469,15 @@ class Wire:
             return serving.result()
         finally:
             if not serving.done():
-                unseen = self._faults.strikes("hang-up-unseen")
-                after = self._chance.uniform(0.5, 6.0) if unseen else 0.001
+                unseen = self._faults.strikes([f"{at} hung up"], "hang-up-unseen", chance=self._chance)
+                after = unseen.uniform("late", 0.5, 6.0) if unseen else 0.001
                 asyncio.get_running_loop().call_later(after, hung_up.set)
+
+
+def asked_about(body: bytes) -> str:
+    """The pod that a verb is called for."""
+    asked = msgspec.json.decode(body)
+    return plain(str(asked.get("PodName") or asked["Pod"]["metadata"]["name"]))
 
 
 def _gives_room_up(verb: str, told: Mapping[str, Any]) -> bool:

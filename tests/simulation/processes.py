@@ -31,7 +31,7 @@ from extender.routes.refused import take_in
 from extender.routes.rest import Rest
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
-from tests.simulation.faults import Faults, Story
+from tests.simulation.faults import ANY, Faults, Story, Strike
 from tests.simulation.network import Crash, Line, Watcher, Wire, forever
 from tests.simulation.training import Tokens
 
@@ -101,8 +101,8 @@ class Process:
         self._task = asyncio.get_running_loop().create_task(self._run(self._make()))
         around.story.tell(f"{self.name} starts, incarnation {self.incarnation}")
 
-    def _death_of(self, incarnation: int) -> Callable[[], None]:
-        return lambda: self.kill() if self.incarnation == incarnation else None
+    def _death_of(self, incarnation: int) -> Callable[[Strike], None]:
+        return lambda fault: self.kill(fault) if self.incarnation == incarnation else None
 
     async def _run(self, part: Coroutine[Any, Any, None]) -> None:
         incarnation = self.incarnation
@@ -117,8 +117,8 @@ class Process:
             self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")
             self._task = None
 
-    def kill(self, *, restart: bool = True, reason: str = "") -> None:
-        """Kill -9, and have it started again after a while."""
+    def kill(self, fault: Strike | None = None, *, restart: bool = True, reason: str = "") -> None:
+        """Kill -9, and have it started again after a while, which the fault may say."""
         if self._task is None:
             return
         self.around.story.tell(f"{self.name} is killed {reason}".rstrip())
@@ -128,7 +128,8 @@ class Process:
         self._task = None
         self.down_since = loop_time()
         if restart:
-            self.restart_in(self.around.faults.chance.uniform(*self.restart_seconds))
+            drawn = self.around.faults.chance.uniform(*self.restart_seconds)
+            self.restart_in(fault.draw(f"{self.role} down", lambda _: drawn) if fault is not None else drawn)
 
     def restart_in(self, seconds: float) -> None:
         if self._again is not None:
@@ -268,15 +269,16 @@ class ControllerProcess(Process):
         await self.clock.awake()
         if self.line.dead:
             await forever()
-        fault = self.around.faults.strikes("desired-lost", "desired-late")
+        asks = f"{self.name}: ask {path}{ANY}"
+        fault = self.around.faults.strikes([asks], "desired-lost", "desired-late", chance=self.chance)
         await sleep(self.chance.uniform(0.0002, 0.002))
         extender = self._extender
-        if not extender.listens or fault == "desired-lost":
+        if not extender.listens or fault.kind == "desired-lost":
             raise SourceError("ConnectError")
         asking = extender.call(self._asked(extender, path, query))
         done, _ = await asyncio.wait([asking], timeout=seconds)
-        if fault == "desired-late":
-            await sleep(self.chance.uniform(0.5, 4.0))
+        if fault.kind == "desired-late":
+            await sleep(fault.uniform("late", 0.5, 4.0))
         await self.clock.awake()
         if not done or asking.cancelled():
             asking.cancel()
@@ -352,7 +354,7 @@ class SchedulerProcess(Process):
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance)
-        self.wire = Wire(self._service, self.around.faults, self.clock)
+        self.wire = Wire(self.name, self._service, self.around.faults, self.clock)
         self.scheduler.connect(self.wire)
         self.elector = Elector(self) if self.leased else None
         return self._until_unelected(self.scheduler, self.elector)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import math
 import random
 import sys
 import warnings
@@ -38,9 +39,9 @@ from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
-from tests.simulation.faults import Faults, Story
+from tests.simulation.faults import LEAST_FAULTS, Faults, Story
 from tests.simulation.leases import Leases
-from tests.simulation.network import Crash
+from tests.simulation.network import Crash, nobody_dies
 from tests.simulation.past import broken, refused
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
 from tests.simulation.scenario import BYSTANDER, Scenario
@@ -56,7 +57,7 @@ LONGEST_BACKOFF: Final = 30.0  # of a reflector
 COMPARE_SECONDS: Final = 5.0
 LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
-LEAST_FAULTS: Final = 10
+AFTER_THE_FIRST: Final = 3.0  # seconds: a replica that starts so late finds a leader
 STORY_SECONDS: Final = 40.0
 KINDS: Final = frozenset(kind.value for kind in JobKind)
 UNNUMBERED: Final = (JobKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
@@ -114,21 +115,31 @@ class Report:
 
 
 class Simulation:
-    """One run. ``crash``: where processes die at writes, beside the drawn faults."""
+    """One run.
 
-    def __init__(self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash | None = None) -> None:
+    ``kinds``: of the faults that are drawn. ``faults``: which are done instead. ``crash``: where processes die at
+    writes, beside them. ``impatient``: it ends at the first violation. ``longest``: seconds after which it ends, also
+    where not everything has come right.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash = nobody_dies,
+        faults: Callable[[Story], Faults] | None = None, impatient: bool = False, longest: float = math.inf,
+    ) -> None:  # fmt: skip
         self.scenario = scenario
         self.story = Story()
-        self.faults = Faults(scenario.seed, self.story, kinds, scenario.settings.policy)
+        drawn = Faults(scenario.seed, self.story, kinds, scenario.settings.policy)
+        self.faults = faults(self.story) if faults is not None else drawn
+        self._impatient = impatient
+        self._latest = loop_time() + longest
         self.clock = ProcessClock()
         self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
         self.witness = Witness(self.world, self.story)
         self.witness.judge.stored = self._stored
         self.cluster.bridge.observe = self.witness.see
-        self._crash_at = crash
         self.around = Surroundings(
-            scenario.seed, self.cluster.server, scenario.settings, self.faults, self.story, self.witness, self._crash
+            scenario.seed, self.cluster.server, scenario.settings, self.faults, self.story, self.witness, crash
         )
         self.replicas = tuple(self._replica(name) for name in scenario.replicas)
         self.witness.extenders = [replica.extender for replica in self.replicas]
@@ -149,6 +160,7 @@ class Simulation:
         self.did = Counter[str]()
         self._calls = random.Random(f"service {scenario.seed}")
         self._led = ""  # the replica that was last seen to lead
+        self.led_first = ""
         self._steps = 0  # of the ledger
         self._asked = 0  # calls of a verb
         self._compare_after = 0.0
@@ -190,11 +202,6 @@ class Simulation:
 
     def _stored(self, ref: Ref) -> Json | None:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
-
-    def _crash(self, who: str, verb: str) -> str:
-        if self._crash_at is not None:
-            return self._crash_at(who, verb)
-        return self.faults.strikes("kill-before-write", "kill-after-write", "kill-unanswered") if who != "user" else ""
 
     def _instrument(self, extender: Extender) -> None:
         """Note which bind calls the extender is answering, and what it answers."""
@@ -242,7 +249,7 @@ class Simulation:
         snapshot, now = extender.live.ledger.snapshot, loop_time()
         self._steps += 1
         for effect in effects:
-            self._count(effect)
+            self._count(effect, snapshot)
             self.story.tell(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")
             told = f"{now:.6f} {extender.replica} {extender.incarnation} {snapshot.generation} {effect!r}\n"
             self._digest.update(told.encode())
@@ -256,14 +263,14 @@ class Simulation:
         self.witness.check_deadlines(extender)
         self.witness.memory.stepped(extender)
 
-    def _count(self, effect: Effect) -> None:
+    def _count(self, effect: Effect, snapshot: Snapshot) -> None:
         match effect:
             case Resize() if effect.pauses:
                 self.did["pause"] += 1
             case Admit() | Released() | Resize() | Migrate() | Reject():
                 self.did[type(effect).__name__.lower()] += 1
                 if isinstance(effect, Migrate):
-                    self.storm.moves()
+                    self.storm.moves(snapshot.jobs[effect.job_uid].name)
                 elif isinstance(effect, Released) and effect.reason is Reason.ROOM_BEING_FREED:
                     self.did["room-late"] += 1
             case _:
@@ -282,8 +289,12 @@ class Simulation:
         ]
         if self.scenario.leased:
             self._make_lease()
-        for process in self.processes:
-            process.start()
+        for replica in self.replicas:
+            for process in replica.processes:
+                if self.scenario.first in ("", replica.name):
+                    process.start()
+                else:
+                    process.restart_in(AFTER_THE_FIRST)
         for at, act in self.acts:
             asyncio.get_running_loop().call_later(at, self._act, act)
         self.faults.active = True
@@ -324,10 +335,11 @@ class Simulation:
     async def _storm(self, storm: Storm) -> None:
         """It goes on, up to as long again, where too few faults have come of it."""
         ends = loop_time() + self.scenario.storm
-        latest, chance = ends + self.scenario.storm, self.faults.chance
-        while (left := ends - loop_time()) > 0 or (self.faults.counts.total() < LEAST_FAULTS and loop_time() < latest):
-            gap = chance.expovariate(1 / self.scenario.gap)
-            await sleep(min(left, gap) if left > 0 else gap)
+        latest = ends + self.scenario.storm
+        while (left := ends - loop_time()) > 0 or (not self.faults.enough and loop_time() < latest):
+            if (self._impatient and self.witness.violations) or loop_time() > self._latest:
+                return
+            await sleep(self.faults.gap(self.scenario.gap, left))
             storm.strike()
             self.bare.look(calm=False)
             self.witness.look()
@@ -338,6 +350,7 @@ class Simulation:
             whose = "own-fail-over" if self.scenario.settings.lease.elect else "fail-over"
             self.did[whose] += bool(self._led)
             self._led = self.leader.name
+            self.led_first = self.led_first or self._led
         for failure in self.around.failures:
             self.witness.violated("crash", failure)
 
@@ -357,7 +370,7 @@ class Simulation:
             self._compare()
             for wrong in self.training.wrong:
                 self.witness.violated("S11", f"the report {wrong} was taken")
-            if self.witness.violations or (self._over() and now - since > 5.0):
+            if self.witness.violations or (self._over() and now - since > 5.0) or now > self._latest:
                 break
             if now - since > self.scenario.longest_calm:
                 self._blame()

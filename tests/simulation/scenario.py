@@ -40,7 +40,11 @@ LATE_WORLD = replace(WORLD, terminate_seconds=12.0)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that a run is given. ``storm``: seconds during which faults come, ``gap``: between two of them."""
+    """Everything that a run is given. Every random stream goes by the seed.
+
+    ``storm``: seconds during which faults come, ``gap``: between two of them. ``first``: the replica that starts
+    before the others, and so leads; empty where all start at once.
+    """
 
     seed: int
     trace: Trace
@@ -49,6 +53,7 @@ class Scenario:
     storm: float
     gap: float
     world: WorldSettings = WORLD
+    first: str = ""
 
     @property
     def leased(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, Ref
@@ -16,7 +16,7 @@ from policy.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
 from policy.sim.pods.world import World
 from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time, sleep
-from tests.simulation.faults import CHEAPEST
+from tests.simulation.faults import CHEAPEST, Strike, plain
 from tests.simulation.scenario import BYSTANDER
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 THIEF: Final = "other-scheduler"
 CLEANED_SECONDS: Final = 3.0  # from the end of a pod until somebody deletes it
-T = TypeVar("T")
+ROLES: Final = ("extender", "controller")
 
 
 class Storm:
@@ -39,19 +39,14 @@ class Storm:
         self._made = 0
 
     def strike(self) -> None:
-        """Do the next fault, if there is something that it can hit."""
-        kind = self._sim.faults.timed()
-        if kind:
-            self._do(kind)
+        """Do the faults whose time has come, if there is something that they can hit."""
+        for fault in self._sim.faults.due():
+            self._do(fault)
 
-    def _do(self, kind: str) -> None:
-        what = getattr(self, "_" + kind.replace("-", "_"))()
+    def _do(self, fault: Strike) -> None:
+        what = getattr(self, "_" + fault.kind.replace("-", "_"))(fault)
         if what:
-            self._sim.faults.note(kind, str(what))
-
-    def _pick(self, found: Iterable[T]) -> T | None:
-        options = list(found)
-        return self._chance.choice(options) if options else None
+            self._sim.faults.note(fault, str(what))
 
     def _write(self, write: Callable[[World], Refusal | None]) -> bool:
         try:
@@ -62,52 +57,55 @@ class Storm:
 
     # -- processes -------------------------------------------------------------------------------
 
-    def _kill_extender(self) -> str:
-        return self._kill("extender")
+    def _kill_extender(self, fault: Strike) -> str:
+        return self._kill(fault, "extender")
 
-    def _kill_controller(self) -> str:
-        return self._kill("controller")
+    def _kill_controller(self, fault: Strike) -> str:
+        return self._kill(fault, "controller")
 
-    def _kill_scheduler(self) -> str:
-        return self._kill("scheduler")
+    def _kill_scheduler(self, fault: Strike) -> str:
+        return self._kill(fault, "scheduler")
 
-    def _process(self, role: str) -> Process | None:
+    def _process(self, fault: Strike, role: str) -> Process | None:
         """One that runs."""
-        return self._pick(process for process in self._sim.processes if process.role == role and process.up)
+        running = (process for process in self._sim.processes if process.role == role and process.up)
+        return fault.pick("process", running, _name)
 
-    def _kill(self, role: str) -> str:
-        process = self._process(role)
+    def _kill(self, fault: Strike, role: str) -> str:
+        process = self._process(fault, role)
         if process is None:
             return ""
-        process.kill()
+        process.kill(fault)
         return process.name
 
-    def _pause_extender(self) -> str:
-        return self._pause("extender")
+    def _pause_extender(self, fault: Strike) -> str:
+        return self._pause(fault, "extender")
 
-    def _pause_controller(self) -> str:
-        return self._pause("controller")
+    def _pause_controller(self, fault: Strike) -> str:
+        return self._pause(fault, "controller")
 
-    def _pause_scheduler(self) -> str:
-        return self._pause("scheduler")
+    def _pause_scheduler(self, fault: Strike) -> str:
+        return self._pause(fault, "scheduler")
 
-    def _pause(self, role: str) -> str:
-        process = self._process(role)
+    def _pause(self, fault: Strike, role: str) -> str:
+        process = self._process(fault, role)
         if process is None:
             return ""
-        seconds = self._chance.choice((0.3, 2.0, 7.0, 25.0))
+        seconds = fault.choice("long", (0.3, 2.0, 7.0, 25.0))
         process.clock.pause(seconds)
         return f"{process.name} for {seconds:g} s"
 
-    def _clock_jump_extender(self) -> str:
-        return self._jump("extender")
+    def _clock_jump_extender(self, fault: Strike) -> str:
+        return self._jump(fault, "extender")
 
-    def _clock_jump_controller(self) -> str:
-        return self._jump("controller")
+    def _clock_jump_controller(self, fault: Strike) -> str:
+        return self._jump(fault, "controller")
 
-    def _jump(self, role: str) -> str:
-        process = self._chance.choice([process for process in self._sim.processes if process.role == role])
-        process.jump(self._chance.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
+    def _jump(self, fault: Strike, role: str) -> str:
+        process = fault.pick("process", (process for process in self._sim.processes if process.role == role), _name)
+        if process is None:
+            return ""
+        process.jump(fault.choice("by", (-3600.0, -20.0, 0.0, 20.0, 3600.0)))
         self._sim.witness.jumped = True
         return f"{process.name} {process.offset:+g} s"
 
@@ -119,25 +117,25 @@ class Storm:
         found = [r for r in sim.replicas if sim.scenario.leased and r.leads]
         return found[0] if len(found) == 1 and all(process.up for process in found[0].pod) else None
 
-    def _leader_killed(self) -> str:
+    def _leader_killed(self, fault: Strike) -> str:
         """The whole pod, as when its node dies: the other replica takes over when the Lease has run out."""
         leader = self._leader()
         if leader is None:
             return ""
         for process in leader.pod:
-            process.kill()
+            process.kill(fault)
         return leader.name
 
-    def _leader_paused(self) -> str:
+    def _leader_paused(self, fault: Strike) -> str:
         """The whole pod: it wakes as somebody who has led, or just before another may take the Lease over."""
         leader = self._leader()
-        return self._pause_all(leader, self._beyond_the_lease()) if leader is not None else ""
+        return self._pause_all(leader, self._beyond_the_lease(fault)) if leader is not None else ""
 
-    def _beyond_the_lease(self) -> float:
+    def _beyond_the_lease(self, fault: Strike) -> float:
         """Seconds of which half the time the Lease has run out, and half the time it is about to."""
-        return self._chance.uniform(*self._chance.choice(((9.0, 17.0), (16.0, 40.0))))
+        return fault.draw("long", lambda chance: chance.uniform(*chance.choice(((9.0, 17.0), (16.0, 40.0)))))
 
-    def _leader_paused_in_gang(self) -> str:
+    def _leader_paused_in_gang(self, fault: Strike) -> str:
         """The same, while bindings of a gang are held or on their way."""
         leader = self._leader()
         if leader is None or not leader.extender.ready:
@@ -145,41 +143,42 @@ class Storm:
         gangs = leader.extender.live.ledger.snapshot.gangs.values()
         if not any(gang.held or gang.in_flight for gang in gangs):
             return ""
-        return self._pause_all(leader, self._beyond_the_lease())
+        return self._pause_all(leader, self._beyond_the_lease(fault))
 
-    def _leader_stopped_briefly(self) -> str:
+    def _leader_stopped_briefly(self, fault: Strike) -> str:
         leader = self._leader()
-        return self._pause_all(leader, self._chance.uniform(1.0, 9.0)) if leader is not None else ""
+        return self._pause_all(leader, fault.uniform("long", 1.0, 9.0)) if leader is not None else ""
 
-    def moves(self) -> None:
+    def moves(self, job: str) -> None:
         """A gang is to be moved: somebody may die on the way, or the leader not be there when its members are gone."""
         leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
         first = self._chance.random() < 0.5  # else the second of them would befall only what the first has spared
         kinds = ("kill-in-move", "leader-paused-in-move") if first else ("leader-paused-in-move", "kill-in-move")
-        match self._sim.faults.strikes(*kinds):
-            case "kill-in-move":
-                process = self._chance.choice((leader.extender, leader.controller))
-                self._later(after, process.kill)
-            case "leader-paused-in-move":
-                seconds = self._chance.uniform(5.0, 40.0)
-                self._later(after, lambda: self._pause_all(leader, seconds))
-            case _:
-                pass
+        fault = self._sim.faults.strikes([f"policy: move {job}"], *kinds)
+        if not fault:
+            return
+        after = fault.draw("after", lambda _: after)
+        if fault.kind == "kill-in-move":
+            role = fault.choice("role", ROLES)
+            self._later(after, lambda: (leader.extender if role == "extender" else leader.controller).kill(fault))
+        else:
+            seconds = fault.uniform("long", 5.0, 40.0)
+            self._later(after, lambda: self._pause_all(leader, seconds))
 
     def _later(self, seconds: float, strike: Callable[[], object]) -> None:
         """Strike then, unless the calm has come."""
         asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and strike())
 
-    def _kill_at_slot(self) -> str:
+    def _kill_at_slot(self, fault: Strike) -> str:
         """A moment before or after the next slot begins, when all counts change and much is written."""
-        return self._at_slot(lambda: self._kill(self._chance.choice(("extender", "controller"))))
+        return self._at_slot(fault, lambda: self._kill(fault, fault.choice("role", ROLES)))
 
-    def _pause_at_slot(self) -> str:
-        return self._at_slot(lambda: self._pause(self._chance.choice(("extender", "controller"))))
+    def _pause_at_slot(self, fault: Strike) -> str:
+        return self._at_slot(fault, lambda: self._pause(fault, fault.choice("role", ROLES)))
 
-    def _at_slot(self, strike: Callable[[], str]) -> str:
+    def _at_slot(self, fault: Strike, strike: Callable[[], str]) -> str:
         slot = float(self._sim.scenario.settings.parameters["slot_seconds"])
-        rest = slot - loop_time() % slot + self._chance.uniform(-0.2, 1.0)
+        rest = slot - loop_time() % slot + fault.uniform("into the slot", -0.2, 1.0)
         self._later(max(0.0, rest), strike)
         return f"in {rest:.1f} s"
 
@@ -188,12 +187,12 @@ class Storm:
             process.clock.pause(seconds)
         return f"{replica.name} for {seconds:.0f} s"
 
-    def _lease_lost(self) -> str:
+    def _lease_lost(self, fault: Strike) -> str:
         """Who holds the Lease cannot write it for too long, and the other replica leads; a kube-scheduler ends."""
-        return self._block(self._chance.uniform(12.0, 25.0))
+        return self._block(fault.uniform("long", 12.0, 25.0))
 
-    def _lease_not_renewed(self) -> str:
-        return self._block(self._chance.uniform(2.0, 9.0))
+    def _lease_not_renewed(self, fault: Strike) -> str:
+        return self._block(fault.uniform("long", 2.0, 9.0))
 
     def _block(self, seconds: float) -> str:
         leader = self._leader()
@@ -204,7 +203,7 @@ class Storm:
 
     # -- the API server --------------------------------------------------------------------------
 
-    def _compaction(self) -> str:
+    def _compaction(self, fault: Strike) -> str:
         self._sim.cluster.server.store.compact()
         return "the watch history"
 
@@ -224,28 +223,28 @@ class Storm:
         self._write(lambda world: world.add_node(made))
         return node.name
 
-    def _node_not_ready(self) -> str:
-        return self._change_node(self._pick(self._healthy()), ready=False)
+    def _node_not_ready(self, fault: Strike) -> str:
+        return self._change_node(fault.pick("node", self._healthy(), _name), ready=False)
 
-    def _node_cordoned(self) -> str:
-        return self._change_node(self._pick(self._healthy()), unschedulable=True)
+    def _node_cordoned(self, fault: Strike) -> str:
+        return self._change_node(fault.pick("node", self._healthy(), _name), unschedulable=True)
 
-    def _node_shrunk(self) -> str:
-        node = self._pick(self._healthy())
+    def _node_shrunk(self, fault: Strike) -> str:
+        node = fault.pick("node", self._healthy(), _name)
         if node is None or node.allocatable != self._whole[node.name].allocatable:
             return ""
         less = node.allocatable - Resources({"cpu": node.allocatable["cpu"] // 2})
         return self._change_node(node, allocatable=less)
 
-    def _node_deleted(self) -> str:
-        node = self._pick(self._healthy())
+    def _node_deleted(self, fault: Strike) -> str:
+        node = fault.pick("node", self._healthy(), _name)
         if node is None or not self._write(lambda world: world.remove_node(node.name)):
             return ""
         return node.name
 
-    def _node_back(self) -> str:
+    def _node_back(self, fault: Strike) -> str:
         gone = [name for name, node in sorted(self._whole.items()) if not self._is_whole(node)]
-        name = self._pick(gone)
+        name = fault.pick("node", gone, str)
         return self._mend_node(name) if name else ""
 
     def _is_whole(self, node: Node) -> bool:
@@ -256,8 +255,8 @@ class Storm:
         self._write(lambda world: world.add_node(self._whole[name]))
         return name
 
-    def _operator_restarted(self) -> str:
-        away = self._chance.uniform(1.0, 20.0)
+    def _operator_restarted(self, fault: Strike) -> str:
+        away = fault.uniform("long", 1.0, 20.0)
         self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
         self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))  # kube-controller-manager
         self._sim.cluster.bridge.do(lambda world: world.batch.restart(away))
@@ -268,22 +267,23 @@ class Storm:
     def _pods(self, scheduler: str = KOHORT) -> list[PodObject]:
         return [pod for pod in self._world.store.pods.values() if pod.scheduler == scheduler]
 
-    def _pod_deleted(self) -> str:
-        pod = self._pick(pod for pod in self._pods() if pod.deleted is None)
+    def _pod_deleted(self, fault: Strike) -> str:
+        pod = fault.pick("pod", (pod for pod in self._pods() if pod.deleted is None), _key)
         if pod is None or not self._write(lambda world: world.delete_pod(pod.namespace, pod.name)):
             return ""
         return pod.key
 
-    def _pod_failed(self) -> str:
-        pod = self._pick(pod for pod in self._pods() if pod.works)
+    def _pod_failed(self, fault: Strike) -> str:
+        pod = fault.pick("pod", (pod for pod in self._pods() if pod.works), _key)
         if pod is None:
             return ""
         self._write(lambda world: end_pod(world, pod, Phase.FAILED))
         return pod.key
 
-    def _member_bound_by_another(self) -> str:
-        pod = self._pick(pod for pod in self._pods() if not pod.node and not pod.gates and pod.deleted is None)
-        node = self._pick(self._fitting(pod.requests)) if pod is not None else None
+    def _member_bound_by_another(self, fault: Strike) -> str:
+        unbound = (pod for pod in self._pods() if not pod.node and not pod.gates and pod.deleted is None)
+        pod = fault.pick("pod", unbound, _key)
+        node = fault.pick("node", self._fitting(pod.requests), _name) if pod is not None else None
         if pod is None or node is None or not self._write(lambda w: w.bind(pod.namespace, pod.name, node.name)):
             return ""
         return f"{pod.key} on {node.name}"
@@ -295,87 +295,91 @@ class Storm:
         held = (pod for pod in self._world.store.pods.values() if pod.node == node.name and pod.holds_room)
         return node.allocatable - total(pod.requests for pod in held)
 
-    def _room_stolen(self) -> str:
+    def _room_stolen(self, fault: Strike) -> str:
         if len(self._pods(THIEF)) >= 3:
             return ""
-        asks = pod_requests(self._chance.choice((1, 2, 4)), 2)
-        node = self._pick(self._fitting(asks))
+        asks = pod_requests(fault.choice("cores", (1, 2, 4)), 2)
+        node = fault.pick("node", self._fitting(asks), _name)
         if node is None:
             return ""
-        self._create("thief", THIEF, asks, node.name)
+        self._create(fault, "thief", THIEF, asks, node.name)
         return f"{asks} of {node.name}"
 
-    def _create(self, name: str, scheduler: str, asks: Resources, node: str = "") -> None:
+    def _create(self, fault: Strike, what: str, scheduler: str, asks: Resources, node: str = "") -> None:
         self._made += 1
-        made = PodObject("", "elsewhere", f"{name}-{self._made}", asks, scheduler=scheduler, node=node)
+        name = fault.draw("name", lambda _: f"{what}-{self._made}")
+        made = PodObject("", "elsewhere", name, asks, scheduler=scheduler, node=node)
         self._write(lambda world: world.create_pod(made))
 
-    def _room_given_back(self) -> str:
-        pod = self._pick(pod for pod in self._pods(THIEF) if pod.deleted is None)
+    def _room_given_back(self, fault: Strike) -> str:
+        pod = fault.pick("pod", (pod for pod in self._pods(THIEF) if pod.deleted is None), _key)
         if pod is None or not self._write(lambda world: world.delete_pod(pod.namespace, pod.name)):
             return ""
         return pod.key
 
-    def _bystander_created(self) -> str:
+    def _bystander_created(self, fault: Strike) -> str:
         if len(self._pods(BYSTANDER)) >= 4:
             return ""
-        self._create("bystander", BYSTANDER, pod_requests(0.1, 0.1))
+        self._create(fault, "bystander", BYSTANDER, pod_requests(0.1, 0.1))
         return "a pod"
 
-    def _lone_pod_created(self) -> str:
-        return self._sim.bare.create_lone()
+    def _lone_pod_created(self, fault: Strike) -> str:
+        return self._sim.bare.create_lone(fault)
 
-    def _group_created(self) -> str:
-        return self._sim.bare.create_group()
+    def _group_created(self, fault: Strike) -> str:
+        return self._sim.bare.create_group(fault)
 
-    def _group_deleted(self) -> str:
-        return self._sim.bare.end()
+    def _group_deleted(self, fault: Strike) -> str:
+        return self._sim.bare.end(fault)
 
-    def _group_made_anew(self) -> str:
-        return self._sim.bare.make_anew()
+    def _group_made_anew(self, fault: Strike) -> str:
+        return self._sim.bare.make_anew(fault)
 
     # -- jobs ------------------------------------------------------------------------------------
 
     def _jobs(self) -> list[JobObject]:
         return [job for job in self._world.store.jobs.values() if not job.phase.ended]
 
-    def _job_bounds_edited(self) -> str:
-        job = self._pick(self._jobs())
+    def _job_bounds_edited(self, fault: Strike) -> str:
+        job = fault.pick("job", self._jobs(), _key)
         if job is None:
             return ""
-        least = self._chance.randint(1, 3)
-        spec = replace(job.spec, min_workers=least, max_workers=least + self._chance.randint(0, 3))
+        least = fault.draw("min", lambda chance: chance.randint(1, 3))
+        most = fault.draw("max", lambda chance: least + chance.randint(0, 3))
+        spec = replace(job.spec, min_workers=least, max_workers=most)
         self._write(lambda world: world.put_spec(spec))
         return f"{job.key} {spec.min_workers}..{spec.max_workers}"
 
-    def _job_replicas_edited(self) -> str:
-        job = self._pick(self._jobs())
+    def _job_replicas_edited(self, fault: Strike) -> str:
+        job = fault.pick("job", self._jobs(), _key)
         if job is None:
             return ""
-        asked = self._chance.randint(1, 6)
+        asked = fault.draw("workers", lambda chance: chance.randint(1, 6))
         self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, asked))
         return f"{job.key} {asked}"
 
-    def _worker_taken_out(self) -> str:
+    def _worker_taken_out(self, fault: Strike) -> str:
         """A user takes a certain worker out of a Deployment: the cheapest to delete, and one less is asked for."""
         own = [job for job in self._jobs() if job.spec.kind is JobKind.DEPLOYMENT]
-        job = self._pick(job for job in own if job.spec.workers > max(1, job.spec.min_workers))
+        shrinkable = (job for job in own if job.spec.workers > max(1, job.spec.min_workers))
+        job = fault.pick("job", shrinkable, _key)
         pods = self._world.store.pods_of(job.uid) if job is not None else ()
-        pod = self._pick(pod for pod in pods if pod.works)
+        pod = fault.pick("pod", (pod for pod in pods if pod.works), _key)
         if job is None or pod is None:
             return ""
         self._write(lambda world: world.annotate(pod.namespace, pod.name, {DELETION_COST: str(CHEAPEST)}))
         self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, job.spec.workers - 1))
         return pod.key
 
-    def _index_done(self) -> str:
+    def _index_done(self, fault: Strike) -> str:
         """A worker of an Indexed Job has done its part before the others; every second one is cleaned away."""
         own = {job.uid for job in self._jobs() if job.spec.kind is JobKind.INDEXED_JOB}
-        pod = self._pick(pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
+        pods = (pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
+        pod = fault.pick("pod", pods, _key)
         if pod is None:
             return ""
         self._write(lambda world: end_pod(world, pod, Phase.SUCCEEDED))
-        if int(pod.uid[-1], 16) % 2:
+        if fault.draw("cleaned", lambda _: bool(int(pod.uid[-1], 16) % 2)):
             self._sim.spawn(self._clean_up(pod))
         return pod.key
 
@@ -383,40 +387,41 @@ class Storm:
         await sleep(CLEANED_SECONDS)
         self._write(lambda world: world.delete_pod(pod.namespace, pod.name, uid=pod.uid))
 
-    def _job_suspended(self) -> str:
-        job = self._pick(job for job in self._jobs() if not job.stopped)
+    def _job_suspended(self, fault: Strike) -> str:
+        job = fault.pick("job", (job for job in self._jobs() if not job.stopped), _key)
         if job is None:
             return ""
         self._write(lambda world: stop(world, job))
         return job.key
 
-    def _job_resumed(self) -> str:
-        job = self._pick(job for job in self._jobs() if job.stopped)
+    def _job_resumed(self, fault: Strike) -> str:
+        job = fault.pick("job", (job for job in self._jobs() if job.stopped), _key)
         return self._resume(job) if job is not None else ""
 
     def _resume(self, job: JobObject) -> str:
         self._write(lambda world: go_on(world, job))
         return job.key
 
-    def _job_deleted(self) -> str:
-        job = self._pick(self._jobs())
+    def _job_deleted(self, fault: Strike) -> str:
+        job = fault.pick("job", self._jobs(), _key)
         if job is None or self._sim.deleted >= 2:
             return ""
         self._write(lambda world: world.delete_job(job.spec.namespace, job.spec.name))
         self._sim.deleted += 1
         return job.key
 
-    def _annotation_forged(self) -> str:
-        job = self._pick(job for job in self._jobs() if MIN_WORKERS not in job.spec.annotations)
+    def _annotation_forged(self, fault: Strike) -> str:
+        honest = (job for job in self._jobs() if MIN_WORKERS not in job.spec.annotations)
+        job = fault.pick("job", honest, _key)
         if job is None:
             return ""
         spec = replace(job.spec, annotations={**job.spec.annotations, MIN_WORKERS: "-1"})
         self._write(lambda world: world.put_spec(spec))
         return job.key
 
-    def _gate_switched(self) -> str:
+    def _gate_switched(self, fault: Strike) -> str:
         gate = self._sim.scenario.settings.gate_parameters
-        value = self._chance.choice(("on", "off"))
+        value = fault.choice("gate", ("on", "off"))
         ref = Ref(CONFIGMAPS, gate.namespace, gate.name)
         self._sim.cluster.server.patch(ref, {"data": {"gate": value}}, "application/merge-patch+json")
         return value
@@ -439,13 +444,21 @@ class Storm:
                 kept = {key: value for key, value in current.annotations.items() if key != MIN_WORKERS}
                 spec = replace(current, annotations=kept)
                 self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
-        if "worker-taken-out" in self._sim.faults.on:
-            self._do("worker-taken-out")  # jobs are short: what is left of one in the storm is seldom seen here
+        for fault in self._sim.faults.due_in_calm():
+            self._do(fault)
         for replica in self._sim.replicas:
             replica.candidate.blocked_until = 0.0
         for process in self._sim.processes:
             if not process.up:
                 process.restart_in(1.0)
+
+
+def _name(found: Process | Node) -> str:
+    return found.name
+
+
+def _key(found: PodObject | JobObject) -> str:
+    return plain(found.key)
 
 
 def stop(world: World, job: JobObject) -> Refusal | None:

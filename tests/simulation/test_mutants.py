@@ -1,4 +1,6 @@
-"""Seeded defects are caught, and how many seeds it takes; a simulation that finds none of them shows nothing."""
+"""Seeded defects are caught by seeds; a simulation that finds none of them shows nothing (test_scenarios.py: by kept
+scenarios).
+"""
 
 from __future__ import annotations
 
@@ -9,41 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.catching import Caught, catch, stands_for
-from tests.simulation.many import run_seed
+from tests.simulation.catching import State, stands_for
+from tests.simulation.many import state_of_full
 from tests.simulation.mutants import MUTANTS, switched_on
 
 DOCS = Path(__file__).parents[2] / "docs"
 RULE = re.compile(r"[SL]\d+[ab]?")
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (\d+) \| ", re.MULTILINE)
-SOON = 10  # seeds: those that are caught within so many are played by every run of the tests, each at its own
 ROWS = ROW.findall((DOCS / "reliability" / "defects.md").read_text())
-QUICK = {name: int(seed) for name, _, seed in ROWS if int(seed) <= SOON}
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)  # all of its seeds, on one slow core
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_is_caught(mutant: str) -> None:
-    found = catch(mutant)
+    """The first seed that does so; a stopped run goes on at the seed where it was."""
+    found = State(state_of_full("mutants.jsonl")).catch(mutant, processes=0)
     print(found.row)
     assert found.seeds
-
-
-@pytest.mark.parametrize("mutant", QUICK)
-def test_a_mutant_is_caught_at_its_recorded_seed(mutant: str) -> None:
-    """A witness that has gone blind shows at once. Where decisions have changed, the seed may be another by now."""
-    seed = QUICK[mutant]
-    found = run_seed(seed, mutant).violations
-    told = f"`python -m tests.simulation.catching --mutant {mutant}` makes its row of docs/reliability/defects.md anew"
-    assert found, f"seed {seed} does not catch it any more; {told}"
-    assert RULE.match(found[0]), found
-    print(Caught(mutant, seed, found[0]).row)
-
-
-def test_most_defects_are_caught_soon() -> None:
-    """Too few rows would make the test above say nothing."""
-    assert len(QUICK) > len(MUTANTS) / 2
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

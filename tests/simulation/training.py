@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
@@ -72,24 +72,28 @@ class Reporting:
                 self._sim.cluster.bridge.do(lambda w, spec=job.spec: w.delete_job(spec.namespace, spec.name))  # type: ignore[misc]
 
     async def _report(self, job: JobObject, pod: PodObject) -> None:
-        fault = self._faults.strikes("report-lost", "report-late", "report-frozen", "report-absurd", "report-forged")
+        strike = self._faults.strikes(
+            [f"training: report of {job.key}"],
+            "report-lost", "report-late", "report-frozen", "report-absurd", "report-forged", chance=self._chance,
+        )  # fmt: skip
+        fault = strike.kind
         if fault == "report-lost":
             return
         body = json.dumps(self._said(job, frozen=fault == "report-frozen"))
         if fault == "report-absurd":
-            await self._send(pod, "", self._chance.choice(ABSURD), bad=True)
+            await self._send(pod, "", strike.choice("body", ABSURD), bad=True)
         elif fault == "report-forged":
             others = [other.key for other in self._sim.world.store.jobs.values() if other.uid != job.uid]
-            victim = self._chance.choice(others or ["default/nobody"])
+            victim = strike.choice("for", others or ["default/nobody"])
             await self._send(pod, victim, json.dumps({"metric": FORGED}), bad=True)
         elif fault == "report-late":
-            self._later(self._send(pod, "", body), 2.0, 15.0)
+            self._later(self._send(pod, "", body), lambda: strike.uniform("late", 2.0, 15.0))
         else:
             await self._send(pod, "", body)
 
-    def _later(self, sending: Coroutine[Any, Any, None], least: float, most: float) -> None:
+    def _later(self, sending: Coroutine[Any, Any, None], seconds: Callable[[], float]) -> None:
         async def wait() -> None:
-            await sleep(self._chance.uniform(least, most))
+            await sleep(seconds())
             await sending
 
         self._sim.spawn(wait())
@@ -113,7 +117,7 @@ class Reporting:
             if status in (200, 204):
                 self.taken += 1
                 if status == 200 and not bad and self._chance.random() < SAVES:
-                    self._later(self._send(pod, "", '{"saved": true}'), 0.5, 5.0)
+                    self._later(self._send(pod, "", '{"saved": true}'), lambda: self._chance.uniform(0.5, 5.0))
                 if bad:
                     self.wrong.append(f"{body[:40]} of {pod.name} for {path or 'its job'} at {loop_time():.3f}")
             if status != 503:

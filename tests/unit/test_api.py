@@ -139,7 +139,7 @@ def test_the_stream_tells_each_revision_with_its_decisions_and_goes_on_where_it_
     scene = Scene()
     with scene.served() as url:
         scene.do(NodeSeen(builders.node("n1")), Synced())
-        with httpx.stream("GET", f"{url}v1/stream", timeout=20, trust_env=False) as events:
+        with httpx.stream("GET", f"{url}v1/stream", timeout=60, trust_env=False) as events:
             assert events.headers["content-type"].startswith("text/event-stream")
             lines = events.iter_lines()
             first = event(lines)
@@ -148,7 +148,7 @@ def test_the_stream_tells_each_revision_with_its_decisions_and_goes_on_where_it_
         assert first["data"]["decisions"] == []
         assert [one["action"] for one in second["data"]["decisions"]] == ["Admit"]
         resumed = {"Last-Event-ID": first["id"]}
-        with httpx.stream("GET", f"{url}v1/stream", headers=resumed, timeout=20, trust_env=False) as events:
+        with httpx.stream("GET", f"{url}v1/stream", headers=resumed, timeout=60, trust_env=False) as events:
             again = event(events.iter_lines())
         assert (again["id"], again["data"]["decisions"]) == (second["id"], second["data"]["decisions"])
 
@@ -158,7 +158,7 @@ def test_a_decision_does_not_wait_behind_mere_facts(monkeypatch: pytest.MonkeyPa
     scene = Scene()
     with scene.served() as url:
         scene.do(NodeSeen(builders.node("n1")), Synced())
-        with httpx.stream("GET", f"{url}v1/stream", timeout=20, trust_env=False) as events:
+        with httpx.stream("GET", f"{url}v1/stream", timeout=60, trust_env=False) as events:
             lines = events.iter_lines()
             assert event(lines)["data"]["decisions"] == []
             scene.do(JobSeen(builders.job("a").workers(1).done()))
@@ -186,7 +186,7 @@ def event(lines: Any) -> dict[str, Any]:
 
 async def test_there_are_only_so_many_streams(asked: Asked) -> None:
     asked.scene.rest.streams.open = 32
-    answer = await asyncio.wait_for(asked.get("/stream"), 5)
+    answer = await asyncio.wait_for(asked.get("/stream"), 60)
     assert (answer.status_code, answer.json()["title"]) == (503, "Service Unavailable")
 
 

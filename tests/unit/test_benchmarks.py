@@ -16,7 +16,7 @@ from policy.cluster.reasons import Reason
 from policy.sim.traces.base import GPU
 from policy.sim.traces.scale import offered
 
-NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside")
+NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled")
 
 
 def report() -> Report:

@@ -307,6 +307,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize(("call", "want"), WRITES.values(), ids=WRITES.keys())
+@virtual
 async def test_a_call_is_one_write_with_its_precondition(call: Any, want: Any) -> None:
     api = FakeApi()
     api.objects[GATE_MAP] = {"data": {"gate": "off", "other": "kept"}}
@@ -323,6 +324,7 @@ BY_LEADER = {
 
 @pytest.mark.parametrize("leader", ["replica-a", ""])
 @pytest.mark.parametrize("call", BY_LEADER.values(), ids=BY_LEADER.keys())
+@virtual
 async def test_a_job_bears_who_leads_and_nobodys_name_where_no_lease_says_so(call: Any, leader: str) -> None:
     """The API server compares the name with the Lease; one from before it was given up would bar every write."""
     api = FakeApi()
@@ -331,6 +333,7 @@ async def test_a_job_bears_who_leads_and_nobodys_name_where_no_lease_says_so(cal
     assert written[2]["metadata"]["annotations"][LEADER] == (leader or None)
 
 
+@virtual
 async def test_a_gate_that_is_right_is_not_written() -> None:
     api = FakeApi()
     api.objects[GATE_MAP] = {"data": {"gate": "on"}}
@@ -338,6 +341,7 @@ async def test_a_gate_that_is_right_is_not_written() -> None:
     assert api.written == []
 
 
+@virtual
 async def test_without_its_parameters_the_gate_is_off_already_and_cannot_be_on() -> None:
     api = FakeApi()
     assert isinstance(await perform(api, SetGate(False), GATE_MAP), Done)
@@ -346,6 +350,7 @@ async def test_without_its_parameters_the_gate_is_off_already_and_cannot_be_on()
     assert "kohort-gate" in outcome.message
 
 
+@virtual
 async def test_a_gate_that_cannot_be_read_is_not_written() -> None:
     api = FakeApi()
     api.unreadable = True
@@ -363,6 +368,7 @@ GATES = {
 
 
 @pytest.mark.parametrize(("before", "after"), GATES.values(), ids=GATES.keys())
+@virtual
 async def test_ungating_removes_ours_and_keeps_the_others(before: tuple[str, ...], after: list[str]) -> None:
     api = FakeApi()
     ref, api.objects[ref] = (found := gated("p", *before))[0], found[1]
@@ -370,6 +376,7 @@ async def test_ungating_removes_ours_and_keeps_the_others(before: tuple[str, ...
     assert [gate["name"] for gate in api.objects[ref]["spec"]["schedulingGates"]] == after
 
 
+@virtual
 async def test_ungating_leaves_another_pod_of_the_name_alone() -> None:
     api = FakeApi()
     ref, api.objects[ref] = (found := gated("p", GATE))[0], found[1]
@@ -953,6 +960,7 @@ def test_a_note_is_never_longer_than_the_api_takes() -> None:
 # -- pace ----------------------------------------------------------------------------------------
 
 
+@virtual
 async def test_a_pace_gives_a_seconds_worth_at_once_and_then_its_rate() -> None:
     class Still(Clock):
         time = 0.0

@@ -11,27 +11,10 @@ from extender.config.sections import Lease as LeaseSettings
 from extender.kube.api import LEASES, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.leading.election import Election, lease_of
 from extender.leading.lease import Lease
+from tests.stage import HandClock
 
 SETTINGS = LeaseSettings(name="kohort-extender", elect=True)
 CHANCE = random.Random(1)
-
-
-class HandClock(Clock):
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = 100.0
-
-    def monotonic(self) -> float:
-        return self.time
-
-    def now(self) -> float:
-        return 1_800_000_000 + self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += seconds
-        await asyncio.sleep(0)
 
 
 class LeaseApi:
@@ -67,7 +50,7 @@ class LeaseApi:
 
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(1_800_000_100.0)
 
 
 @pytest.fixture

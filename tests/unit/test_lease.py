@@ -10,21 +10,7 @@ from extender.clock import Clock
 from extender.config.sections import Lease as LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
 from extender.leading.lease import Lease
-
-
-class HandClock(Clock):
-    """Stands still until it is moved; a sleep moves it and is the time to look at what happens."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = 100.0
-
-    def monotonic(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += seconds
-        await asyncio.sleep(0)
+from tests.stage import HandClock
 
 
 class LeaseApi:
@@ -51,7 +37,7 @@ def held(holder: str = "node-a_1234", renewed: str = "t1", **others: Any) -> Jso
 
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(100.0)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_a_reader_that_does_not_read_costs_lines_not_time() -> None:
         record = logging.LogRecord("x", logging.INFO, "", 0, "a" * 10_000, (), None)
         done = threading.Thread(target=lambda: [*map(pipe.emit, [record] * 200)], daemon=True)
         done.start()
-        done.join(5)
+        done.join(60)
         assert not done.is_alive()
         assert pipe.dropped >= 150
         os.set_blocking(reader, False)
@@ -158,10 +158,10 @@ def test_a_process_serves_and_stops_whatever_its_output_does(reader: str) -> Non
         if reader == "has gone":
             os.close(output)
         for _ in range(20):  # 4 MiB of lines: a pipe holds 64 KiB
-            answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=5, trust_env=False)
+            answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=60, trust_env=False)
             assert answer.text == "ok"
         process.terminate()
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -49,6 +49,7 @@ from policy.sim.pods.world import World
 from policy.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 from tests.builders import job, node, ps, w
+from tests.eventually import wait_until
 
 CHOOSY = Constraints(
     (("disk", "ssd"),), (Term((Requirement("gpu", "In", ("a", "b")),), ()),), (Toleration("k", "Exists", "", ""),)
@@ -69,11 +70,7 @@ def steps_of_a_run(seed: int = 1) -> list[Step]:
 
 def keep_up(recorder: Recorder, behind: int) -> None:
     """Wait until at most so many steps are still to be written."""
-    for _ in range(20_000):
-        if recorder._queue.qsize() <= behind:
-            return
-        threading.Event().wait(0.0005)
-    raise AssertionError("the journal is not written")
+    wait_until(lambda: recorder._queue.qsize() <= behind, "the journal is written")
 
 
 def recorded(folder: Path, steps: list[Step], file_bytes: int, files: int) -> list[Path]:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from extender.clock import Clock
 from extender.kube.api import PODS, TFJOBS, ClusterError, Json, Resource
 from extender.kube.reflector import Batch, Reflector, Times
+from tests.stage import virtual
 
 TIMES = Times(watch_seconds=(30, 45), stall_seconds=50, backoff_seconds=1, backoff_cap_seconds=16, missing_seconds=20)
 
@@ -123,6 +125,7 @@ class Run:
 GONE = ClusterError(410, "Expired")
 
 
+@virtual
 async def test_pages_are_told_one_by_one_then_their_end_then_changes_in_order() -> None:
     a, b, c = pod("a", 1), pod("b", 2), pod("c", 11)
     lists: list[Script] = [[([a], "10"), ([b], "10")]]
@@ -142,6 +145,7 @@ async def test_pages_are_told_one_by_one_then_their_end_then_changes_in_order() 
     assert run.clock.slept == []
 
 
+@virtual
 async def test_a_quiet_watch_resumes_from_its_bookmark_without_a_list() -> None:
     run = await Run([[([], "10")]], [[30.0, [bookmark(99)]], [35.0]]).until_stopped()
     assert run.api.asked == ["list", "watch 10", "watch 99", "watch 99"]
@@ -157,6 +161,7 @@ EXPIRED: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("expired", EXPIRED.values(), ids=EXPIRED.keys())
+@virtual
 async def test_an_expired_version_is_listed_again_and_what_vanished_is_told(expired: Script) -> None:
     before: Script = [([pod("a", 1), pod("b", 2), pod("d", 3, "old")], "10")]
     after: Script = [([pod("b", 2), pod("d", 30, "new")], "40")]
@@ -169,6 +174,7 @@ async def test_an_expired_version_is_listed_again_and_what_vanished_is_told(expi
     assert run.batches[-1].listed == {"uid-b", "new"}
 
 
+@virtual
 async def test_events_before_an_error_are_not_lost() -> None:
     error = event("ERROR", {"code": 500})
     events = [event("ADDED", pod("a", 5)), error, event("ADDED", pod("b", 6))]
@@ -185,17 +191,20 @@ TRANSIENT = {
 
 
 @pytest.mark.parametrize("error", TRANSIENT.values(), ids=TRANSIENT.keys())
+@virtual
 async def test_a_passing_failure_resumes_without_a_list(error: ClusterError) -> None:
     run = await Run([[([], "1")]], [[5.0, [bookmark(7)], error]]).until_stopped()
     assert run.api.asked == ["list", "watch 1", "watch 7"]
 
 
+@virtual
 async def test_a_server_that_fails_on_our_version_for_ever_is_asked_for_a_list() -> None:
     broken: list[Script] = [[ClusterError(500, "InternalError")] for _ in range(6)]
     run = await Run([[([], "1")], [([], "2")]], broken).until_stopped()
     assert run.api.asked == ["list", *["watch 1"] * 6, "list", "watch 2"]
 
 
+@virtual
 async def test_a_stalled_watch_is_dropped_and_resumed() -> None:
     run = await Run([[([], "1")]], [[5.0, [bookmark(7)], HANG]]).until_stopped()
     assert run.api.asked == ["list", "watch 1", "watch 7"]
@@ -212,6 +221,7 @@ FAILING: dict[str, tuple[list[Script], list[Script]]] = {
 
 
 @pytest.mark.parametrize(("lists", "watches"), FAILING.values(), ids=FAILING.keys())
+@virtual
 async def test_failures_back_off_with_jitter_up_to_the_cap(lists: list[Script], watches: list[Script]) -> None:
     run = await Run(lists, watches).until_stopped()
     slept = run.clock.slept
@@ -221,6 +231,7 @@ async def test_failures_back_off_with_jitter_up_to_the_cap(lists: list[Script], 
     assert len(set(slept)) == 40
 
 
+@virtual
 async def test_a_good_watch_starts_back_off_anew() -> None:
     failing: list[Script] = [[ClusterError(0, "Disconnected")] for _ in range(10)]
     good: Script = [2.0, [bookmark(7)], ClusterError(0, "Disconnected")]
@@ -229,11 +240,13 @@ async def test_a_good_watch_starts_back_off_anew() -> None:
     assert run.clock.slept[10] <= 1
 
 
+@virtual
 async def test_retry_after_is_honoured() -> None:
     run = await Run([[ClusterError(429, "TooManyRequests", retry_after=25.0)]], []).until_stopped()
     assert run.clock.slept == [25.0]
 
 
+@virtual
 async def test_what_a_broken_list_has_told_is_taken_back_by_the_next_one() -> None:
     run = await Run([[([pod("a", 1)], "10"), GONE], [([pod("b", 1)], "12")]], []).until_stopped()
     assert run.told == [
@@ -243,11 +256,13 @@ async def test_what_a_broken_list_has_told_is_taken_back_by_the_next_one() -> No
     ]
 
 
+@virtual
 async def test_a_broken_list_syncs_nothing() -> None:
     run = await Run([[([pod("a", 1)], "10"), ClusterError(403, "Forbidden")]], []).until_stopped()
     assert (run.reflector.synced, [kind for kind, _, _ in run.told]) == (False, ["page"])
 
 
+@virtual
 async def test_no_page_is_asked_for_before_the_last_one_is_taken() -> None:
     """Or a list of a large cluster would be held whole."""
     held: list[str] = []
@@ -266,6 +281,7 @@ async def test_no_page_is_asked_for_before_the_last_one_is_taken() -> None:
     assert held == ["page", "asked for more", "page", "asked for more", "end"]
 
 
+@virtual
 async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> None:
     missing: Script = [ClusterError(404, "NotFound")]
     run = Run([missing, missing, [([pod("j", 1)], "3")]], [], TFJOBS, optional=True)
@@ -275,12 +291,14 @@ async def test_a_missing_resource_is_quiet_and_picked_up_when_it_appears() -> No
     assert all(10 <= pause <= 20 for pause in run.clock.slept)
 
 
+@virtual
 async def test_a_resource_that_is_removed_empties() -> None:
     missing: Script = [ClusterError(404, "NotFound")]
     run = await Run([[([pod("j", 1)], "3")], missing], [missing], TFJOBS, optional=True).until_stopped()
     assert run.told[2:] == [("end", [gone("j")], "")]
 
 
+@virtual
 async def test_pods_are_not_gone_because_somebody_does_not_find_their_api() -> None:
     """A load balancer without a backend, say: all that is known stays, and we ask again."""
     missing: Script = [ClusterError(404, "NotFound")]
@@ -290,6 +308,7 @@ async def test_pods_are_not_gone_because_somebody_does_not_find_their_api() -> N
     assert run.reflector.restarts == 2
 
 
+@virtual
 async def test_not_synced_before_the_first_list_or_while_it_is_forbidden() -> None:
     run = await Run([[ClusterError(403, "Forbidden")] for _ in range(3)], []).until_stopped()
     assert (run.reflector.synced, run.reflector.restarts, run.told) == (False, 3, [])
@@ -298,6 +317,7 @@ async def test_not_synced_before_the_first_list_or_while_it_is_forbidden() -> No
 FORBIDDEN: Script = [ClusterError(403, "Forbidden")]
 
 
+@virtual
 async def test_an_optional_resource_that_is_forbidden_is_left_out_after_a_while_and_taken_up_with_the_right() -> None:
     run = Run([*[FORBIDDEN] * 30, [([pod("j", 1)], "3")]], [[HANG]], TFJOBS, optional=True)
     seen: list[tuple[float, bool]] = []
@@ -313,6 +333,7 @@ async def test_an_optional_resource_that_is_forbidden_is_left_out_after_a_while_
     assert not run.reflector.forbidden, "the watch was accepted"
 
 
+@virtual
 async def test_what_was_read_before_the_right_was_taken_away_stays_known() -> None:
     run = Run([[([pod("j", 1)], "3")], *[FORBIDDEN] * 20], [FORBIDDEN], TFJOBS, optional=True)
     await run.until_stopped()
@@ -339,7 +360,7 @@ async def asked_anew(run: Run, meanwhile: Callable[[], object] = lambda: None) -
     task = asyncio.create_task(run.reflector.run(deliver))
     async with asyncio.timeout(20):
         await listed.wait()
-        await asyncio.sleep(0.05)  # until it waits for what does not come
+        await asyncio.sleep(5)  # it waits for what does not come
         assert run.api.asked == ["list", "watch 10"]
         meanwhile()
         run.reflector.refresh()
@@ -350,12 +371,14 @@ async def asked_anew(run: Run, meanwhile: Callable[[], object] = lambda: None) -
     assert run.reflector.fresh
 
 
+@virtual
 async def test_a_list_that_is_asked_for_does_not_wait_for_a_silent_watch() -> None:
     run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [[HANG]])
     await asked_anew(run)
     assert run.told[2:] == [("page", [event("MODIFIED", pod("a", 11))], "20"), ("end", [], "20")]
 
 
+@virtual
 async def test_a_list_that_is_asked_for_as_an_event_comes_does_not_wait_for_the_next_one() -> None:
     arrived = asyncio.Event()
     run = Run([[([pod("a", 1)], "10")], [([pod("a", 12)], "20")]], [[arrived, [event("MODIFIED", pod("a", 11))], HANG]])
@@ -363,6 +386,7 @@ async def test_a_list_that_is_asked_for_as_an_event_comes_does_not_wait_for_the_
     assert run.told[2][0] == "changes"
 
 
+@virtual
 async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> None:
     run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [])
     fresh: list[bool] = []
@@ -377,6 +401,7 @@ async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> 
     assert fresh == [False, False, False, True]
 
 
+@virtual
 async def test_what_does_not_exist_is_read_and_what_may_not_be_read_is_left_out() -> None:
     """Nobody waits for a list of it."""
     missing: Script = [ClusterError(404, "NotFound")]
@@ -393,6 +418,7 @@ async def test_what_does_not_exist_is_read_and_what_may_not_be_read_is_left_out(
 JUNK: list[Any] = [None, 7, "x", [], {}, {"metadata": None}, {"metadata": []}, {"metadata": {"name": ""}}]
 
 
+@virtual
 async def test_malformed_objects_are_dropped_and_counted_and_the_rest_goes_on() -> None:
     junk_events = [event("ADDED", item) for item in JUNK] + [{}, event("STRANGE", pod("s", 5)), {"type": None}]
     run = await Run([[([*JUNK, pod("a", 1)], "10")]], [[[*junk_events, event("ADDED", pod("b", 11))]]]).until_stopped()
@@ -404,6 +430,7 @@ async def test_malformed_objects_are_dropped_and_counted_and_the_rest_goes_on() 
     assert run.reflector.dropped >= 2 * len(JUNK)
 
 
+@virtual
 async def test_a_fault_of_the_consumer_is_not_swallowed() -> None:
     def broken(_: Batch) -> None:
         raise RuntimeError("invariant")
@@ -412,14 +439,19 @@ async def test_a_fault_of_the_consumer_is_not_swallowed() -> None:
         await Run([[([], "1")]], []).reflector.run(broken)
 
 
-async def test_clock_speed() -> None:
-    clock = Clock(speed=200)
+@virtual
+async def test_clock_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr("extender.clock.time", SimpleNamespace(time=loop.time, monotonic=loop.time))
+    clock, began = Clock(speed=200), loop.time()
     before = clock.monotonic(), clock.now()
     await clock.sleep(2.0)
-    assert 2.0 <= clock.monotonic() - before[0] < 60
-    assert 1.9 <= clock.now() - before[1] < 60
+    assert loop.time() - began == pytest.approx(0.01)
+    assert clock.monotonic() - before[0] == pytest.approx(2.0)
+    assert clock.now() - before[1] == pytest.approx(2.0)
     with pytest.raises(TimeoutError):
         async with clock.timeout(2.0):
             await asyncio.sleep(1)
+    assert loop.time() - began == pytest.approx(0.02)
     with pytest.raises(ValueError, match="speed"):
         Clock(speed=0)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -31,25 +32,12 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules
 from policy.systems import make_policy
 from tests.documents import rest as documents
-from tests.stage import FakeApi
+from tests.stage import FakeApi, HandClock, virtual
 
 GIB = 2**30
 NOW = 1_000_000.0
 SMALL = Resources({"cpu": 500, "memory": GIB, "pods": 1})
 OTHERS = PodSeen(Pod("u-others", "team", "others", node="n2", requests=SMALL, phase=Phase.RUNNING))
-
-
-class StillClock(Clock):
-    """Stands still; time-outs are short, so that a long poll ends."""
-
-    def now(self) -> float:
-        return NOW
-
-    def monotonic(self) -> float:
-        return NOW
-
-    def timeout(self, seconds: float | None) -> asyncio.Timeout:
-        return asyncio.timeout(0.02)
 
 
 class Vitals:
@@ -95,7 +83,7 @@ class Service:
     """The routes over a real ledger."""
 
     def __init__(self, *events: Event, policy: str = "kod2", **settings: Any) -> None:
-        self.ledger = Ledger(make_policy(policy), Rules(), StillClock(), Journal())
+        self.ledger = Ledger(make_policy(policy), Rules(), HandClock(NOW), Journal())
         self.vitals = Vitals(self.ledger.clock)
         app = FastAPI()
         app.include_router(table.router(rest.Rest(self.ledger, lambda: Settings(**settings), self.vitals)))
@@ -145,6 +133,7 @@ def test_a_quantity_is_written_as_kubernetes_does_without_loss(name: str, amount
 # -- jobs and queue ------------------------------------------------------------------------------
 
 
+@virtual
 async def test_a_job_is_shown_with_its_bounds_and_members() -> None:
     found = await running().ask("/jobs/team/a")
     assert (found["uid"], found["state"], found["workers"], found["waits"]) == ("u-a", "planned", 2, None)
@@ -157,6 +146,7 @@ async def test_a_job_is_shown_with_its_bounds_and_members() -> None:
     assert found["roles"][0]["requests"]["cpu"] == {"quantity": "500m", "exact": 500}
 
 
+@virtual
 async def test_members_say_how_far_they_are() -> None:
     service = Service(*CLUSTER, JobSeen(A), *pods(A), Synced())
     planned = service.ledger.snapshot.gang(A.uid).nodes
@@ -168,6 +158,7 @@ async def test_members_say_how_far_they_are() -> None:
     assert [member["state"] for member in members] == ["at barrier", "gated", "ended"]
 
 
+@virtual
 async def test_a_member_of_a_completed_job_whose_pod_is_gone_is_told_as_gone() -> None:
     service = Service(*CLUSTER, JobSeen(A), *pods(A), Synced())
     planned = service.ledger.snapshot.gang(A.uid).nodes
@@ -183,6 +174,7 @@ async def test_a_member_of_a_completed_job_whose_pod_is_gone_is_told_as_gone() -
     assert (found["state"], found["missing_pods"], found["needs"]) == ("completed", "", [])
 
 
+@virtual
 async def test_the_queue_says_position_need_and_reason() -> None:
     service = running()
     found = await service.ask("/queue")
@@ -197,6 +189,7 @@ async def test_the_queue_says_position_need_and_reason() -> None:
     assert waiting["waits"]["text"].startswith("kohort: ")
 
 
+@virtual
 async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
     jobs = [job("a-light", 1, cpu=3900), job("heavy", 3, cpu=3900), job("starving", 1, cpu=3900, arrival=NOW - 9999)]
     events = [event for one in jobs for event in (JobSeen(one), *pods(one))]
@@ -209,6 +202,7 @@ async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
     ]
 
 
+@virtual
 async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
     """Too large for the cluster, or without its pods: to go first would change nothing for it."""
     large = job("large", 9, cpu=3900, arrival=NOW - 9999)
@@ -223,6 +217,7 @@ async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
     }
 
 
+@virtual
 async def test_a_malformed_job_is_told_beside_the_queue() -> None:
     wrong = replace(job("wrong", 1), invalid="a: 'b' is not allowed; allowed: c")
     found = await Service(JobSeen(wrong), JobSeen(job("right", 1)), Synced()).ask("/queue")
@@ -230,6 +225,7 @@ async def test_a_malformed_job_is_told_beside_the_queue() -> None:
     assert [(one["name"], one["detail"]) for one in found["invalid"]] == [("wrong", wrong.invalid)]
 
 
+@virtual
 async def test_without_weights_the_queue_goes_by_arrival() -> None:
     jobs = [job("late", 3, arrival=NOW - 10), job("early", 1, arrival=NOW - 20)]
     service = Service(*[JobSeen(one) for one in jobs], Synced(), policy="kubeflow-spread")
@@ -237,6 +233,7 @@ async def test_without_weights_the_queue_goes_by_arrival() -> None:
     assert [(j["name"], j["weight"], j["starving"]) for j in found] == [("early", None, False), ("late", None, False)]
 
 
+@virtual
 async def test_a_dead_controller_is_said_in_the_queue() -> None:
     service = running()
     service.vitals.checks = (
@@ -248,6 +245,7 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
 
 
+@virtual
 async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_it() -> None:
     found = await running().ask("/explain/team/big")
     assert [(need["role"], need["members"], need["requests"]["cpu"]["exact"]) for need in found["needs"]] == [
@@ -260,6 +258,7 @@ async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_i
     assert found["waits"]["reason"] == "GangExceedsCluster"
 
 
+@virtual
 async def test_what_would_admit_a_job_now_is_told_to_whoever_asks_for_it() -> None:
     service = running()
     assert (await service.ask("/explain/team/big"))["unblock"] is None
@@ -274,6 +273,7 @@ def test_every_kind_of_change_can_be_told(kind: Kind) -> None:
     assert ChangeView.model_validate_json(told).kind is kind
 
 
+@virtual
 async def test_room_that_a_finished_job_holds_is_shown_wherever_people_look() -> None:
     kept = pod(A, "ps", 0, node="n1")
     service = Service(*CLUSTER, JobSeen(replace(A, finished=True, keeps_pods=True)), PodSeen(kept), Synced())
@@ -286,6 +286,7 @@ async def test_room_that_a_finished_job_holds_is_shown_wherever_people_look() ->
     assert [(guest["pod"], guest["finished"]) for guest in nodes["nodes"][0]["members"]] == [("a-ps-0", True)]
 
 
+@virtual
 async def test_explain_shows_who_is_ahead_and_why_and_the_plan_of_an_admitted_job() -> None:
     service = running()
     service.step(JobSeen(job("more", cpu=3900, arrival=NOW)), *pods(job("more", cpu=3900)))
@@ -294,6 +295,7 @@ async def test_explain_shows_who_is_ahead_and_why_and_the_plan_of_an_admitted_jo
     assert (await service.ask("/explain/team/a"))["plan"].keys() == {"ps-0", "worker-0", "worker-1"}
 
 
+@virtual
 async def test_a_job_that_waits_behind_another_names_it() -> None:
     service = running()
     verdicts = {BIG.uid: Verdict(Reason.BEHIND, "", A.uid)}
@@ -301,6 +303,7 @@ async def test_a_job_that_waits_behind_another_names_it() -> None:
     assert (await service.ask("/explain/team/big"))["waits"]["behind"] == "team/a"
 
 
+@virtual
 async def test_an_admitted_job_whose_room_is_being_freed_says_so_and_for_whom_it_waits() -> None:
     service = running()
     snapshot = service.ledger.snapshot
@@ -313,6 +316,7 @@ async def test_an_admitted_job_whose_room_is_being_freed_says_so_and_for_whom_it
 @pytest.mark.parametrize(
     "path", ["/queue", "/jobs", "/nodes", "/plans", "/decisions", "/jobs/team/a", "/explain/team/a"]
 )
+@virtual
 async def test_an_answer_says_why_it_may_not_be_all(path: str) -> None:
     service = running()
     assert (await service.ask(path))["warnings"] == []
@@ -320,6 +324,7 @@ async def test_an_answer_says_why_it_may_not_be_all(path: str) -> None:
     assert (await service.ask(path))["warnings"] == [rest.FOLLOWS]
 
 
+@virtual
 async def test_a_follower_says_whom_to_ask() -> None:
     service = running()
     service.step(Led(False))
@@ -338,6 +343,7 @@ STATES = {
 
 
 @pytest.mark.parametrize(("seen", "state", "reason", "detail"), STATES.values(), ids=STATES.keys())
+@virtual
 async def test_a_job_that_does_not_run_says_why(seen: Job, state: str, reason: str, detail: str) -> None:
     found = await Service(*CLUSTER, JobSeen(seen), Synced()).ask("/explain/team/x")
     assert (found["state"], found["waits"]["reason"], found["waits"]["detail"]) == (state, reason, detail)
@@ -347,11 +353,13 @@ MENDS = {"TFJob": "set spec.runPolicy.suspend to false", "Job": "set spec.suspen
 
 
 @pytest.mark.parametrize(("kind", "mend"), MENDS.items())
+@virtual
 async def test_what_lets_a_suspended_job_go_on_is_the_field_of_its_kind(kind: str, mend: str) -> None:
     found = await Service(*CLUSTER, JobSeen(job("x", suspended=True, kind=kind)), Synced()).ask("/explain/team/x")
     assert found["mend"] == f"{mend}, as `kohort resume team/x` does"
 
 
+@virtual
 async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None:
     found = await Service(JobSeen(A)).ask("/queue")
     assert found["jobs"][0]["waits"]["reason"] == "LedgerNotReady"
@@ -360,6 +368,7 @@ async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None
 # -- nodes and plans -----------------------------------------------------------------------------
 
 
+@virtual
 async def test_a_node_shows_what_is_free_and_whose_members_it_has() -> None:
     other = Pod("o", "x", "other", SMALL, node="n2")
     service = Service(NodeSeen(node("n1")), JobSeen(A), *pods(A), Synced())
@@ -378,6 +387,7 @@ async def test_a_node_shows_what_is_free_and_whose_members_it_has() -> None:
     assert second["other_pods"] == 1
 
 
+@virtual
 async def test_a_plan_shows_nodes_and_who_is_at_the_barrier() -> None:
     service = Service(NodeSeen(node("n1")), JobSeen(A), *pods(A), Synced())
     service.step(BindHeld("pod-a-ps-0", "n1"))
@@ -391,6 +401,7 @@ async def test_a_plan_shows_nodes_and_who_is_at_the_barrier() -> None:
 # -- desired -------------------------------------------------------------------------------------
 
 
+@virtual
 async def test_the_controller_is_told_whose_gates_to_remove() -> None:
     service = Service(*CLUSTER, JobSeen(A), *pods(A, gated=True), Synced())
     found = await service.ask("/desired")
@@ -398,6 +409,7 @@ async def test_the_controller_is_told_whose_gates_to_remove() -> None:
     assert found["gate"] is False
 
 
+@virtual
 async def test_a_resize_names_the_apis_uid_and_the_version_it_was_decided_on() -> None:
     bound: Iterable[Event] = pods(B, node="n1", version=5)
     service = Service(*CLUSTER, JobSeen(B), *bound, Synced())
@@ -415,6 +427,7 @@ GATE = {
 
 
 @pytest.mark.parametrize(("setting", "queue", "want"), GATE.values(), ids=GATE.keys())
+@virtual
 async def test_the_gate_follows_its_setting(setting: str, queue: bool, want: bool) -> None:
     alike = [job(name, cpu=1500) for name in ("first", "second")]
     waiting = [event for one in alike for event in (JobSeen(one), *pods(one))] if queue else []
@@ -422,11 +435,51 @@ async def test_the_gate_follows_its_setting(setting: str, queue: bool, want: boo
     assert found["gate"] is want
 
 
+@virtual
 async def test_while_nobody_may_decide_the_gate_stays_as_it_is() -> None:
     found = await Service(*CLUSTER, JobSeen(BIG), gate="always").ask("/desired")
     assert found["gate"] is None
 
 
+BESIDE = {
+    "jobs": ("/jobs", "jobs_view"),
+    "queue": ("/queue", "queue_view"),
+    "expected starts": ("/queue?expected=true", "foresee"),
+    "nodes": ("/nodes", "nodes_view"),
+    "plans": ("/plans", "plans_view"),
+    "decisions": ("/decisions", "decisions_view"),
+    "explain": ("/explain/team/big", "explain_view"),
+    "what would admit the job": ("/explain/team/big?unblock=true", "deeper"),
+    "what-if": ("/what-if", "answer"),
+}
+
+
+@pytest.mark.parametrize(("path", "made_by"), BESIDE.values(), ids=BESIDE.keys())
+@virtual
+async def test_what_people_ask_is_answered_beside_the_loop(
+    path: str, made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop answers kube-scheduler meanwhile; benchmarks/beside.py measures what is left of the cost."""
+    threads: list[int] = []
+    make = getattr(rest, made_by)
+
+    def noted(*arguments: object) -> object:
+        threads.append(threading.get_ident())
+        return make(*arguments)
+
+    monkeypatch.setattr(rest, made_by, noted)
+    service = running()
+    service.step(Led(True))
+    if path == "/what-if":
+        answer = await service.client.post("/v1/what-if", json={"remove_nodes": ["n1"]})
+        assert answer.status_code == 200, answer.text
+    else:
+        await service.ask(path)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+@virtual
 async def test_a_long_poll_ends_with_the_next_change() -> None:
     service = running()
     before = await service.ask("/desired")
@@ -438,18 +491,21 @@ async def test_a_long_poll_ends_with_the_next_change() -> None:
     assert after["instance"] == before["instance"]
 
 
+@virtual
 async def test_a_long_poll_without_a_change_ends_in_time() -> None:
     service = running()
     before = await service.ask("/desired")
     assert await service.ask(f"/desired?after={before['generation']}&timeout_seconds=1") == before
 
 
+@virtual
 async def test_a_generation_of_another_process_is_not_waited_for() -> None:
     service = running()
     service.ledger.changed = None  # type: ignore[method-assign,assignment]  # waiting would fail
     await service.ask("/desired?after=5000&timeout_seconds=30")
 
 
+@virtual
 async def test_only_the_controllers_question_is_its_sign_of_life() -> None:
     service = running()
     assert service.vitals.controller is not None
@@ -462,6 +518,7 @@ async def test_only_the_controllers_question_is_its_sign_of_life() -> None:
 # -- decisions -----------------------------------------------------------------------------------
 
 
+@virtual
 async def test_decisions_are_told_in_words_after_a_number() -> None:
     service = running()
     found = await service.ask("/decisions")
@@ -472,6 +529,7 @@ async def test_decisions_are_told_in_words_after_a_number() -> None:
     assert (await service.ask(f"/decisions?since={found['latest']}"))["decisions"] == []
 
 
+@virtual
 async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read_before() -> None:
     service = Service(JobSeen(A), JobSeen(B), Synced())
     one = {Slot("worker", 2): "n1"}
@@ -494,6 +552,7 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
 
 
 @pytest.mark.parametrize(("back", "ends"), [(False, "still awaited"), (True, "given back")])
+@virtual
 async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> None:
     service = Service(JobSeen(B), Synced())
     stalled, snapshots = Stalled(B.uid, 4, 3, given_back=back), [service.ledger.snapshot]
@@ -504,6 +563,7 @@ async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> No
 
 
 @pytest.mark.parametrize(("left", "told"), [(1, "1 worker taken has"), (2, "2 workers taken have")])
+@virtual
 async def test_workers_that_do_not_go_are_told_of_at_the_job_that_they_were_taken_from(left: int, told: str) -> None:
     service = Service(JobSeen(A), JobSeen(B), Synced())
     stalled, snapshots = ShrinkStalled(B.uid, 2, left, on_behalf_of=A.uid), [service.ledger.snapshot]
@@ -531,12 +591,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("path", "field", "value", "allowed"), WRONG.values(), ids=WRONG.keys())
+@virtual
 async def test_a_wrong_request_is_told_what_is_allowed(path: str, field: str, value: str, allowed: str) -> None:
     found = await running().ask(path, status=422)
     assert (found["field"], found["value"], found["allowed"]) == (field, value, allowed)
     assert found["detail"] == f"{field}: {value!r} is not allowed; allowed: {allowed}"
 
 
+@virtual
 async def test_a_parameter_that_there_is_not_is_told_which_there_are() -> None:
     found = await running().ask("/decisions?sinc=1", status=422)
     assert (found["field"], found["value"], found["allowed"]) == ("sinc", "1", "since, limit")
@@ -544,12 +606,14 @@ async def test_a_parameter_that_there_is_not_is_told_which_there_are() -> None:
 
 
 @pytest.mark.parametrize("path", ["/stream?since=abc", "/jobs/team/a?since=abc"])
+@virtual
 async def test_a_route_without_parameters_refuses_any(path: str) -> None:
     found = await running().ask(path, status=422)
     assert (found["field"], found["value"], found["allowed"]) == ("since", "abc", "none")
     assert found["detail"] == "since: unknown; allowed: none"
 
 
+@virtual
 async def test_a_parameter_that_is_missing_is_told_as_such() -> None:
     found = await running().ask("/comparison", status=422)
     assert (found["field"], found["value"]) == ("policy", "")
@@ -572,6 +636,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("body", "kind", "value"), BODIES.values(), ids=BODIES.keys())
+@virtual
 async def test_a_body_that_is_no_json_object_is_told_what_it_should_be(body: bytes, kind: str, value: str) -> None:
     headers = {"content-type": kind} if kind else {}
     answer = await running().client.post("/v1/what-if", content=body, headers=headers)
@@ -592,10 +657,11 @@ UNROUTED = {
 
 
 @pytest.mark.parametrize(("method", "path", "status", "field", "value", "allowed"), UNROUTED.values(), ids=UNROUTED)
+@virtual
 async def test_what_no_route_takes_is_a_problem(
     method: str, path: str, status: int, field: str, value: str, allowed: str
 ) -> None:
-    app = Live(Settings(), FakeApi(), StillClock(), random.Random(1)).rest()
+    app = Live(Settings(), FakeApi(), HandClock(NOW), random.Random(1)).rest()
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kohort") as asking:
         answer = await asking.request(method, path)
     found = answer.json()
@@ -641,11 +707,13 @@ def test_every_problem_has_an_example(path: str, method: str, told: dict[str, An
 
 
 @pytest.mark.parametrize("path", ["/jobs/team/c", "/explain/team/c"])
+@virtual
 async def test_an_unknown_job_is_told_which_there_are(path: str) -> None:
     found = await running().ask(path, status=404)
     assert found["detail"] == "no job team/c is known; one of a, big"
 
 
+@virtual
 async def test_an_unknown_namespace_is_told_as_such() -> None:
     found = await running().ask("/jobs/temp/a", status=404)
     assert "no job of namespace 'temp' has opted in" in found["detail"]

@@ -11,7 +11,6 @@ import httpx
 
 from extender.access.reviews import GROUP, RESOURCE, VERB
 from extender.app import Live
-from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.kube.api import Done, Json, Outcome, Unknown
 from policy.cluster.actions import Effect
@@ -19,22 +18,12 @@ from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.model import Job, Node
 from tests import builders
-from tests.builders import START, JobBuilder, World
-from tests.stage import FakeApi
+from tests.builders import JobBuilder, World
+from tests.stage import FakeApi, HandClock
 
 OURS = "ours"
 HIDDEN = "canary-space"
 """Nobody who may read OURS alone is ever told a word with ``canary`` in it."""
-
-
-class HandClock(Clock):
-    at = START
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 class Server(FakeApi):
@@ -73,7 +62,7 @@ class Cluster(World):
 
     def do(self, *events: Event) -> tuple[Effect, ...]:
         ledger = self.live.ledger
-        ledger.clock.at = self.now  # type: ignore[attr-defined]
+        ledger.clock.time = self.now  # type: ignore[attr-defined]
         coming = {one.job.uid: one.job for one in events if isinstance(one, JobSeen)}
         latest = ledger.journal.latest
         ledger.step(*(self._placed(one, coming) for one in events))

@@ -208,7 +208,7 @@ async def test_a_what_if_about_another_namespace_is_refused_and_one_about_a_new_
         for other in (fresh, {"shape": shape}):
             assert (await ann.post("/v1/what-if", json=other)).status_code == 403
         server.rights["ann"].add("fresh")
-        made.live.clock.at += 31  # type: ignore[attr-defined]
+        made.live.clock.time += 31  # type: ignore[attr-defined]
         answer = await ann.post("/v1/what-if", json=fresh)
         assert (answer.status_code, [one["name"] for one in answer.json()["jobs"] if one["namespace"] == "fresh"]) == (
             200, ["x"],

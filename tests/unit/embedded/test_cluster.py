@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from extender.clock import Clock
 from extender.embedded.api import EmbeddedApi
 from extender.embedded.apiserver import ApiServer, GatePolicy
 from extender.embedded.bridge import Bridge, resource_of
@@ -34,17 +33,7 @@ from policy.sim.objects import Change, JobKind, JobSpec, facts
 from policy.sim.pods.ground import WorldSettings
 from policy.sim.pods.world import World
 from policy.sim.traces import kod2
-
-
-class HeldClock(Clock):
-    """Time that stands until a test moves it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = 1_000_000.0
-
-    def now(self) -> float:
-        return self.time
+from tests.stage import HandClock
 
 
 def own(spec: JobSpec, kind: JobKind) -> JobSpec:
@@ -58,7 +47,7 @@ class Bench:
     """KOD2's nodes and its first job, behind an API, with time by hand."""
 
     def __init__(self, kind: JobKind = JobKind.TFJOB) -> None:
-        self.clock = HeldClock()
+        self.clock = HandClock()
         self.world = World(WorldSettings(), self.clock.now())
         self.changes: list[Change] = []
         trace = kod2(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -60,7 +61,6 @@ def as_simulated(seed: int, jct: float, makespan: float) -> bool:
     return (jct, makespan) == pytest.approx(expected, rel=0.02)
 
 
-@pytest.mark.slow
 async def test_kohort_finishes_all_jobs_as_in_the_simulator_and_never_promises_a_node_twice() -> None:
     faults: list[str] = []
     async with paced(20_000, partial(demo.kohort_side, seed=1)) as (side, ask):  # faster than any machine
@@ -71,7 +71,7 @@ async def test_kohort_finishes_all_jobs_as_in_the_simulator_and_never_promises_a
     assert as_simulated(1, result.mean_jct_seconds, result.makespan_seconds)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_table_is_written_and_the_default_scheduler_is_left_half_placed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,7 +92,7 @@ async def plain_run(seed: int, speed: float) -> Ending:
         return await ended(side, ask)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "finished"), [(2, 5), (6, 5), (7, 10)])
 async def test_the_default_scheduler_ends_the_same_way_at_any_speed(seed: int, finished: int) -> None:
     fast, slower = await plain_run(seed, 20_000), await plain_run(seed, 2_000)
@@ -128,7 +128,20 @@ def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
         port = str(taken.getsockname()[1])
         told = CliRunner().invoke(commands.app, ["demo", "--port", port])
     assert told.exit_code == 1
-    assert f"--port {port}; name one that is free, or 0" in told.stderr
+    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; name one that is free, or 0 for any"
+    assert wanted in told.stderr
+
+
+def test_where_nobody_asks_for_a_port_and_the_usual_one_is_taken_another_will_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # somebody else has it indeed
+            held.enter_context(socket.create_server((LOOPBACK, 8900)))
+        assert demo._usual_port() == 0
+    assert (
+        "port 8900 of 127.0.0.1 is taken by another process: Kohort answers at another one" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("width", [200, 80])

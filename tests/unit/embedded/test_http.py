@@ -87,7 +87,7 @@ async def test_a_reflector_follows_and_lists_anew_after_compaction(bench: Bench)
     following = asyncio.create_task(reflector.run(batches.put_nowait))
 
     async def told() -> tuple[str, list[str]]:
-        batch = await asyncio.wait_for(batches.get(), 10)
+        batch = await asyncio.wait_for(batches.get(), 60)
         return batch.kind, [f"{event['type']} {event['object']['metadata']['name']}" for event in batch.events]
 
     assert await told() == ("page", ["ADDED first"])

@@ -7,24 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.clock import Clock
 from extender.embedded.cache import PodInfo, pod_info
 from extender.embedded.plugins import EXTENDER, RESOURCES, Change, Happening
 from extender.embedded.queue import Place, SchedulingQueue
 from extender.kube.api import Json
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
-
-
-class HeldClock(Clock):
-    """Time that stands until a test moves it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = 100.0
-
-    def monotonic(self) -> float:
-        return self.time
+from tests.stage import HandClock, virtual
 
 
 def pod(name: str, *, cpu: str = "1", priority: int = 0, gated: bool = False) -> PodInfo:
@@ -37,7 +26,7 @@ def pod(name: str, *, cpu: str = "1", priority: int = 0, gated: bool = False) ->
 
 class Bench:
     def __init__(self) -> None:
-        self.clock = HeldClock()
+        self.clock = HandClock(100.0)
         self.queue = SchedulingQueue(self.clock, initial_backoff=1, max_backoff=10)
 
     async def pop(self) -> str:
@@ -65,6 +54,7 @@ def bench() -> Bench:
     return Bench()
 
 
+@virtual
 async def test_priority_first_then_the_longest_in_the_queue(bench: Bench) -> None:
     for name, priority in (("old", 0), ("young", 0), ("heavy", 5)):
         bench.queue.add(pod(name, priority=priority))
@@ -72,6 +62,7 @@ async def test_priority_first_then_the_longest_in_the_queue(bench: Bench) -> Non
     assert [await bench.pop(), await bench.pop(), await bench.pop()] == ["heavy", "old", "young"]
 
 
+@virtual
 async def test_a_gated_pod_is_not_popped_until_it_is_ungated(bench: Bench) -> None:
     bench.queue.add(pod("a", gated=True))
     assert await bench.empty()
@@ -79,6 +70,7 @@ async def test_a_gated_pod_is_not_popped_until_it_is_ungated(bench: Bench) -> No
     assert await bench.pop() == "a"
 
 
+@virtual
 async def test_a_refused_pod_sleeps_until_something_that_helps(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a", EXTENDER)
@@ -87,6 +79,7 @@ async def test_a_refused_pod_sleeps_until_something_that_helps(bench: Bench) -> 
     assert bench.queue.place("a") is Place.BACKOFF
 
 
+@virtual
 async def test_back_off_is_not_waited_for_when_nothing_is_active(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a", EXTENDER)
@@ -95,6 +88,7 @@ async def test_back_off_is_not_waited_for_when_nothing_is_active(bench: Bench) -
     assert [await bench.pop(), await bench.pop()] == ["b", "a"]
 
 
+@virtual
 async def test_after_its_back_off_a_woken_pod_is_active(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a", EXTENDER)
@@ -103,6 +97,7 @@ async def test_after_its_back_off_a_woken_pod_is_active(bench: Bench) -> None:
     assert bench.queue.place("a") is Place.ACTIVE
 
 
+@virtual
 async def test_what_happens_in_flight_counts_at_the_failure(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     woken = Change(Happening.ASSIGNED_ADD)
@@ -110,6 +105,7 @@ async def test_what_happens_in_flight_counts_at_the_failure(bench: Bench) -> Non
     assert bench.queue.place("a") is Place.BACKOFF
 
 
+@virtual
 async def test_a_pod_without_room_is_woken_by_room_only(bench: Bench) -> None:
     bench.queue.add(pod("a", cpu="4"))
     await bench.refused("a", RESOURCES)
@@ -122,6 +118,7 @@ async def test_a_pod_without_room_is_woken_by_room_only(bench: Bench) -> None:
     assert bench.queue.place("a") is Place.BACKOFF
 
 
+@virtual
 async def test_the_end_of_a_nomination_wakes_nobody_of_higher_priority(bench: Bench) -> None:
     for name, priority in (("heavy", 5), ("equal", 1)):
         bench.queue.add(pod(name, priority=priority))
@@ -131,6 +128,7 @@ async def test_the_end_of_a_nomination_wakes_nobody_of_higher_priority(bench: Be
     assert bench.queue.place("equal") is Place.BACKOFF
 
 
+@virtual
 async def test_nothing_wakes_a_pod_after_an_error(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a")
@@ -140,6 +138,7 @@ async def test_nothing_wakes_a_pod_after_an_error(bench: Bench) -> None:
     assert await bench.empty()
 
 
+@virtual
 async def test_a_deleted_pod_is_forgotten_also_in_flight(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     entry = await bench.queue.pop()

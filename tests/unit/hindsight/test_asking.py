@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.hindsight import asking
 from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
@@ -17,18 +16,9 @@ from extender.state.ledger import Ledger
 from policy.cluster.events import Tick
 from policy.cluster.snapshot import Rules
 from policy.systems.kod2 import Kod2
+from tests.builders import START
+from tests.stage import HandClock
 from tests.unit.hindsight.test_compare import recorded, scene
-
-
-class HandClock(Clock):
-    """Goes on when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.passed = 0.0
-
-    def monotonic(self) -> float:
-        return 1000.0 + self.passed
 
 
 def hindsight(folder: Path | str, **bounds: float) -> tuple[Hindsight, Ledger, HandClock]:
@@ -67,9 +57,9 @@ async def test_an_answer_is_good_for_a_while_after_the_ledger_has_moved_on(tmp_p
     ours, ledger, clock = hindsight(tmp_path)
     first = await ours.compare("fifo")
     ledger.step(Tick())
-    clock.passed = asking.LEAST_REST - 1
+    clock.time = START + asking.LEAST_REST - 1
     assert await ours.compare("fifo") is first
-    clock.passed = asking.LEAST_REST + 1
+    clock.time = START + asking.LEAST_REST + 1
     second = await ours.compare("fifo")
     assert (second.generation, asked) == (first.generation + 1, ["fifo", "fifo"])
 

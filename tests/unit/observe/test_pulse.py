@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from extender.clock import Clock
 from extender.kube import answers
 from extender.kube.api import NODES, PODS, ClusterError, Resource
-from extender.observe.pulse import COUNT_SECONDS, Pulse
+from extender.observe.pulse import BEAT_SECONDS, COUNT_SECONDS, Pulse
 from policy.cluster.snapshot import Snapshot
 from tests.builders import World
+from tests.stage import LoopClock, virtual
 
 
 class Counting:
@@ -29,31 +28,41 @@ class Counting:
         return found
 
 
+@virtual
 async def test_objects_that_the_ledger_lacks_are_drift() -> None:
-    registry, clock = CollectorRegistry(), Clock(speed=COUNT_SECONDS * 100)
+    registry = CollectorRegistry()
     pulse, api = Pulse(registry), Counting(nodes=3, pods=0)
     snapshot: Snapshot = World().nodes("n1", "n2").snapshot
-    task = asyncio.create_task(pulse.count(api, lambda: snapshot, clock))
-    await asyncio.sleep(0.1)
+    task = asyncio.create_task(pulse.count(api, lambda: snapshot, LoopClock()))
+    await asyncio.sleep(COUNT_SECONDS + 1)
     assert registry.get_sample_value("kohort_ledger_drift_objects", {"resource": "nodes"}) == 1
     assert registry.get_sample_value("kohort_ledger_drift_objects", {"resource": "pods"}) == 0
-    api.there = {NODES: None, PODS: 0}
-    await asyncio.sleep(0.1)
+    api.there = {NODES: None, PODS: 7}
+    await asyncio.sleep(COUNT_SECONDS)
     assert registry.get_sample_value("kohort_ledger_drift_objects", {"resource": "nodes"}) == 1, "left as it was"
+    assert registry.get_sample_value("kohort_ledger_drift_objects", {"resource": "pods"}) == 7
     task.cancel()
 
 
+class LateClock(LoopClock):
+    """Its first sleep takes 0.2 s longer than it should: the loop was kept busy meanwhile."""
+
+    late = 0.2
+
+    async def sleep(self, seconds: float) -> None:
+        late, self.late = self.late, 0.0
+        await super().sleep(seconds + late)
+
+
+@virtual
 async def test_a_loop_that_is_kept_busy_is_late() -> None:
     registry = CollectorRegistry()
-    task = asyncio.create_task(Pulse(registry).beat(Clock()))
-    await asyncio.sleep(0.45)
-    time.sleep(0.2)  # noqa: ASYNC251 - the very fault that is measured
-    await asyncio.sleep(0.05)
+    task = asyncio.create_task(Pulse(registry).beat(LateClock()))
+    await asyncio.sleep(2 * BEAT_SECONDS + 0.3)
     task.cancel()
     name = "kohort_event_loop_lag_seconds"
-    late = registry.get_sample_value(f"{name}_sum")
-    assert late is not None
-    assert late > 0.1
+    assert registry.get_sample_value(f"{name}_count") == 2
+    assert registry.get_sample_value(f"{name}_sum") == pytest.approx(0.2)
 
 
 COUNTS = {

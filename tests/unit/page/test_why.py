@@ -72,7 +72,7 @@ def test_one_that_is_scaled_to_0_is_scaled_up_again_and_lacks_nothing_that_could
     made = stopped(kind="StatefulSet", min_workers=0, max_workers=0, suspends=False)
     one = made.snapshot.jobs["job-a"]
     view = explain_view(made.snapshot, one, made.policy, made.now)
-    assert view.mend == "scale it up again: kubectl -n team scale statefulset a --replicas=N"
+    assert "kubectl -n team scale statefulset a --replicas=N" in view.mend
     assert (view.arithmetic, view.nodes, view.needs) == ("", (), ())
     assert "of 0" not in Rows("").html("jobhead", job=view, look=Looks().of("job-a"), now=made.now)
 
@@ -81,4 +81,5 @@ def test_a_suspended_job_does_not_wait() -> None:
     made = stopped()
     view = explain_view(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now)
     assert (view.state, view.waited_seconds) == ("suspended", None)
-    assert view.mend == "set spec.runPolicy.suspend to false, as `kohort resume team/a` does"
+    assert "spec.runPolicy.suspend to false" in view.mend
+    assert "kohort resume team/a" in view.mend

@@ -92,7 +92,7 @@ def test_a_job_that_comes_first_once_it_starves_is_told_so() -> None:
     world.submit(job("b", utility=0.001).workers(1, cpu=2).arrived(1))
     start = foresee(world.snapshot, world.policy, world.now)["job-b"]
     assert start.at == pytest.approx(START + 101, abs=2)
-    assert start.basis == "if nobody else comes, once it has waited for the starvation limit of 100 s"
+    assert "starvation limit of 100 s" in start.basis
 
 
 def test_growth_brings_the_end_nearer() -> None:

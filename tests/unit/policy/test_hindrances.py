@@ -156,7 +156,8 @@ def test_a_repair_keeps_what_is_free() -> None:
     world.do(PodGone(lost.uid), PodSeen(world.fresh(replace(lost, node="", phase=Phase.PENDING))))
     world.see(node("n1", cpu=8))
     assert world.state("c") is State.REPAIRING
-    assert said(world) == "a repair: what is free is kept for members that team/c has lost"
+    assert said(world).startswith("a repair")
+    assert "team/c" in said(world)
 
 
 def test_room_that_is_being_freed() -> None:
@@ -164,13 +165,14 @@ def test_room_that_is_being_freed() -> None:
     world.submit(job("b", utility=9.0).workers(2).arrived(1))
     assert world.gang("b").waits_for
     world.see(node("n2", cpu=8))
-    assert said(world, "c") == "room that is being freed for team/b: nobody grows before it is"
+    assert "being freed for team/b" in said(world, "c")
 
 
 def test_dragons_idle_time() -> None:
     world = World(make_policy("dragon")).nodes(node("n1", cpu=4)).start(job("a").workers(2, 9, asked=2))
     world.see(node("n1", cpu=8))
-    assert said(world) == "the idle time: dragon gives away only what has been idle for 60 s"
+    assert said(world).startswith("the idle time")
+    assert "60 s" in said(world)
 
 
 def test_a_gang_that_is_not_settled_grows_once_it_runs() -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from extender.cli import commands
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::DeprecationWarning")]
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,6 @@ def test_a_simulation_runs_again_to_the_same_decisions(journal: Path) -> None:
     assert found["decisions"] > 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("world", [(), ("--pods",)], ids=["jobs", "pods"])
 def test_hash_seeds_change_neither_the_journal_nor_its_replay(tmp_path: Path, world: tuple[str, ...]) -> None:
     files = []
@@ -49,8 +48,7 @@ def test_hash_seeds_change_neither_the_journal_nor_its_replay(tmp_path: Path, wo
         )
         files.append(path.read_bytes())
     assert files[0] == files[1]
-    for seed in ("0", "1"):
-        assert "byte for byte" in printed(seed, "-m", "extender", "replay", str(tmp_path / "1.jsonl"))
+    assert "byte for byte" in printed("0", "-m", "extender", "replay", str(tmp_path / "1.jsonl"))
 
 
 def test_a_decision_that_is_not_the_recorded_one_is_shown_with_its_line(journal: Path, tmp_path: Path) -> None:

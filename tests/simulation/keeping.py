@@ -1,0 +1,143 @@
+"""Write a seed down as a kept scenario: made smaller, and only where what is random in it does not decide.
+
+A defect must be caught under every salt of SHOWN_UNDER, and nothing may be violated there without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Final, TypeVar
+
+from tests.simulation.kept import FOLDER, Kept, kept
+from tests.simulation.mutants import switched_on
+from tests.simulation.run import Simulation, play
+from tests.simulation.scenario import drawn
+
+SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")  # salts under which what is kept has to fail
+CLEAN_UNDER: Final = SHOWN_UNDER[:3]  # under which it must not without its defect: without it, it plays to the end
+GRACE: Final = 10.0  # seconds of storm after what is violated, which under another salt may come later
+LATER: Final = 2.0  # how much later, in all
+MOST_ROUNDS: Final = 4  # of making it smaller, each under the salts that the one before did not fail under
+MOST_PLAYS: Final = 60  # smaller scenarios that are tried
+T = TypeVar("T")
+
+
+class NotKeptError(Exception):
+    """Why a seed is not kept."""
+
+
+def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print, most_plays: int = MOST_PLAYS) -> Kept:
+    """Play the seed, make a scenario of it and write that down. Raises NotKeptError where it would show nothing."""
+    for whole in (False, True):
+        found, longest = taken(seed, defect, whole)
+        say(f"seed {seed}: {found.caught}; {len(found.jobs)} jobs, {len(found.faults)} faults")
+        smaller = smallest_that_fails(found, longest, most_plays)
+        if smaller is not None:
+            say(f"without what is not needed: {len(smaller.jobs)} jobs, {len(smaller.faults)} faults")
+            check_clean(smaller)
+            write(name, smaller)
+            return smaller
+    raise NotKeptError("what is random decides whether it fails: there is a salt under which it does not")
+
+
+def smallest_that_fails(found: Kept, longest: float, most_plays: int) -> Kept | None:
+    """It made smaller, so that it fails under every salt; None where it does not itself."""
+    salts: tuple[str, ...] = SHOWN_UNDER[:2]
+    for _ in range(MOST_ROUNDS):
+        if not all(fails(found, salt, longest) for salt in salts):
+            return None
+        smaller = reduced(found, salts, longest, most_plays)
+        missed = [salt for salt in SHOWN_UNDER if not fails(smaller, salt, longest)]
+        if not missed:
+            return smaller
+        salts = (*missed, *(salt for salt in salts if salt not in missed))
+    return None
+
+
+def write(name: str, scenario: Kept) -> None:
+    """Write the file."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(scenario.text())
+
+
+def taken(seed: int, defect: str, whole: bool) -> tuple[Kept, float]:
+    """The seed's scenario up to its first violation, or with its whole storm; within how many seconds it is to fail."""
+    made: list[Simulation] = []
+
+    def make() -> Simulation:
+        made.append(Simulation(drawn(seed), impatient=not whole))
+        return made[0]
+
+    with switched_on(defect) if defect else nullcontext():
+        report = play(make)
+    if not report.violations:
+        raise NotKeptError(f"seed {seed} violates nothing {f'with {defect}' if defect else ''}".rstrip())
+    storm = report.seconds - report.calm + GRACE
+    return kept(made[0], defect, report.violations[0], storm), LATER * (report.seconds + GRACE)
+
+
+def check_clean(scenario: Kept) -> None:
+    """Raise NotKeptError where something is violated without the defect as well."""
+    for salt in CLEAN_UNDER if scenario.defect else ():
+        if violations := scenario.play(salt, defect="").violations:
+            raise NotKeptError(f"it fails without {scenario.defect} as well, under the salt {salt!r}: {violations[0]}")
+
+
+def fails(scenario: Kept, salt: str, longest: float = math.inf) -> bool:
+    """Whether anything is violated within so many seconds."""
+    return bool(scenario.play(salt, longest=longest).violations)
+
+
+def reduced(scenario: Kept, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> Kept:
+    """The scenario without the faults and the jobs that are not needed, as far as so many tries find them.
+
+    ``salts``: under which it has to fail within ``longest`` seconds.
+    """
+    plays = Plays(most_plays)
+    faults = sorted(scenario.faults, key=lambda fault: fault.kind)  # those of a kind go together
+
+    def without(**changes: object) -> Kept:
+        return scenario.model_copy(update=changes)
+
+    def still_fails(smaller: Kept) -> bool:
+        return plays.left() and all(fails(smaller, salt, longest) for salt in salts)
+
+    early = without(jobs=tuple(job for job in scenario.jobs if job.arrival < scenario.storm))
+    scenario = early if still_fails(early) else scenario
+    needed = smallest(faults, lambda some: still_fails(without(faults=tuple(some))))
+    scenario = without(faults=tuple(fault for fault in scenario.faults if fault in needed))
+    jobs = smallest(scenario.jobs, lambda some: still_fails(without(jobs=tuple(some))))
+    return without(jobs=tuple(jobs))
+
+
+class Plays:
+    """Counts tries."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def left(self) -> bool:
+        """Whether there is one more."""
+        self._left -= 1
+        return self._left >= 0
+
+
+def smallest(parts: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """Parts of which none can be left out, by leaving out halves, quarters ... as long as it holds."""
+    if holds([]):
+        return []
+    size = max(1, len(parts) // 2)
+    while parts:
+        at, shrunk = 0, False
+        while at < len(parts):
+            fewer = [*parts[:at], *parts[at + size :]]
+            if holds(fewer):
+                parts, shrunk = fewer, True
+            else:
+                at += size
+        if size == 1 and not shrunk:
+            break
+        size = max(1, size // 2)
+    return parts

@@ -1,0 +1,252 @@
+"""Kept scenarios: nodes, jobs, settings and faults as a JSON file that people read and may edit.
+
+Unlike a seed, a kept scenario stays what it is when a change of the product or of the simulation draws other random
+numbers. What is still random in it (how long a message takes, which name a pod gets) goes by a salt.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from extender.config.settings import Settings
+from policy.cluster.model import Node, Role
+from policy.cluster.resources import Resources
+from policy.sim.objects import CleanPods, JobKind, JobSpec
+from policy.sim.pods.ground import WorldSettings
+from policy.sim.traces import Trace, node, pod_requests
+from tests.simulation.faults import KINDS, TIMED, Strike
+from tests.simulation.keptfaults import KeptFaults
+from tests.simulation.mutants import switched_on
+from tests.simulation.run import Report, Simulation, play
+from tests.simulation.scenario import WORLD, Scenario, scheduler_of
+
+FOLDER: Final = Path(__file__).parent / "scenarios"
+GIB: Final = 1 << 30
+LISTS: Final = ("nodes", "jobs", "faults")  # one line for each of their entries
+DIGITS: Final = 3  # of a second
+
+
+class Part(BaseModel):
+    """A part of the file, which has no other fields than these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KeptNode(Part):
+    """A node."""
+
+    name: str
+    cores: int
+    memory_gib: int
+
+
+class KeptRole(Part):
+    """A role of a job: how many, and what each asks for."""
+
+    replicas: int
+    cores: float
+    memory_gib: float
+
+
+class KeptJob(Part):
+    """A job. ``arrival``: seconds after the start."""
+
+    name: str
+    kind: JobKind = JobKind.TFJOB
+    arrival: float
+    roles: dict[str, KeptRole]
+    min_workers: int
+    max_workers: int
+    work_seconds: float
+    clean_pods: CleanPods = CleanPods.RUNNING
+    utility: float = 1.0
+    annotations: dict[str, str] = {}
+
+
+class KeptFault(BaseModel):
+    """A fault. Other fields than these are the values that it has, such as its target."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str
+    at: str = ""
+    nth: int | str = 0
+    seconds: float | None = None
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind: {self.kind!r} is no kind of fault; tests/simulation/faults.py has them all")
+        if (self.kind in TIMED) is bool(self.at):
+            raise ValueError(
+                f"at: a {self.kind} has {'none, it comes by time' if self.at else 'one: the call it hits'}"
+            )
+        if self.nth not in ("*", 0) and (isinstance(self.nth, str) or self.nth < 0):
+            raise ValueError(f'nth: {self.nth!r} is neither a number from 1 on nor "*"')
+        if bool(self.nth) is (self.seconds is not None):
+            raise ValueError("a fault has either nth, of the call that it hits, or seconds, since the start")
+        return self
+
+
+class Kept(Part):
+    """A scenario that is kept.
+
+    ``defect``: the seeded defect that it shows, empty where it showed a defect of the code of its time. ``caught``:
+    what was violated when it was written. ``seed``: from which it was taken. ``storm``, ``first``: as in Scenario.
+    """
+
+    defect: str
+    caught: str
+    seed: int
+    storm: float
+    first: str = ""
+    lag: float = Field(description="of kube-scheduler's cache")
+    world: dict[str, Any]
+    settings: dict[str, Any]
+    nodes: tuple[KeptNode, ...]
+    jobs: tuple[KeptJob, ...]
+    faults: tuple[KeptFault, ...]
+
+    def scenario(self, salt: str) -> Scenario:
+        """What is played. ``salt``: everything that is random goes by it."""
+        settings = Settings.model_validate(self.settings)
+        scheduler = replace(scheduler_of(settings), lag=self.lag)
+        trace = Trace(tuple(map(_node, self.nodes)), tuple(map(_job, self.jobs)))
+        changed: dict[str, Any] = dict(self.world)
+        world = replace(WORLD, **changed)
+        return Scenario(zlib.crc32(salt.encode()), trace, settings, scheduler, self.storm, 1.0, world, self.first)
+
+    def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> Report:
+        """Play it until something is violated, and no longer than so many seconds of virtual time.
+
+        ``defect``: another one than its own; empty for none.
+        """
+        scenario = self.scenario(salt)
+        strikes = list(map(_strike, self.faults))
+
+        def make() -> Simulation:
+            return Simulation(
+                scenario,
+                faults=lambda story: KeptFaults(scenario.seed, story, strikes),
+                impatient=True,
+                longest=longest,
+            )
+
+        named = self.defect if defect is None else defect
+        if not named:
+            return play(make)
+        with switched_on(named):
+            return play(make)
+
+    def text(self) -> str:
+        """The file's text."""
+        told = self.model_dump(mode="json", exclude_defaults=True)
+        values = {name: _lines(value) if name in LISTS else json.dumps(value) for name, value in told.items()}
+        parts = (f"{json.dumps(name)}: {value}" for name, value in values.items())
+        return "{\n  " + ",\n  ".join(parts) + "\n}\n"
+
+
+def _lines(entries: Iterable[Mapping[str, object]]) -> str:
+    told = ",\n    ".join(json.dumps(entry) for entry in entries)
+    return f"[\n    {told}\n  ]" if told else "[]"
+
+
+def read(name: str) -> Kept:
+    """The kept scenario of that name."""
+    return Kept.model_validate_json((FOLDER / f"{name}.json").read_text())
+
+
+def names() -> list[str]:
+    """The names of all that are kept."""
+    return sorted(file.stem for file in FOLDER.glob("*.json"))
+
+
+def kept(simulation: Simulation, defect: str, caught: str, storm: float) -> Kept:
+    """What a run was given, and the faults that took place in it."""
+    scenario = simulation.scenario
+    return Kept(
+        defect=defect,
+        caught=caught,
+        seed=scenario.seed,
+        storm=round(storm, DIGITS),
+        first=simulation.led_first if scenario.leased else "",
+        lag=scenario.scheduler.lag,
+        world=_world(scenario.world),
+        settings=scenario.settings.model_dump(mode="json", exclude_defaults=True),
+        nodes=tuple(map(_kept_node, scenario.trace.nodes)),
+        jobs=tuple(map(_kept_job, scenario.trace.jobs)),
+        faults=tuple(map(_kept_fault, simulation.faults.taken)),
+    )
+
+
+def _world(settings: WorldSettings) -> dict[str, float]:
+    names = ("terminate_seconds", "eviction_seconds", "collect_seconds")
+    return {name: getattr(settings, name) for name in names}
+
+
+def _kept_node(found: Node) -> KeptNode:
+    return KeptNode(
+        name=found.name, cores=found.allocatable["cpu"] // 1000, memory_gib=found.allocatable["memory"] // GIB
+    )
+
+
+def _node(told: KeptNode) -> Node:
+    return node(told.name, told.cores, told.memory_gib)
+
+
+def _kept_job(job: JobSpec) -> KeptJob:
+    return KeptJob(
+        name=job.name,
+        kind=job.kind,
+        arrival=round(job.arrival, DIGITS),
+        roles={role.name: _kept_role(role.replicas, role.requests) for role in job.roles},
+        min_workers=job.min_workers,
+        max_workers=job.max_workers,
+        work_seconds=round(job.work_seconds, DIGITS),
+        clean_pods=job.clean_pods,
+        utility=job.utility,
+        annotations=dict(job.annotations),
+    )
+
+
+def _kept_role(replicas: int, asks: Resources) -> KeptRole:
+    return KeptRole(replicas=replicas, cores=asks["cpu"] / 1000, memory_gib=asks["memory"] / GIB)
+
+
+def _job(told: KeptJob) -> JobSpec:
+    roles = (Role(name, one.replicas, pod_requests(one.cores, one.memory_gib)) for name, one in told.roles.items())
+    return JobSpec(
+        name=told.name,
+        roles=tuple(roles),
+        min_workers=told.min_workers,
+        max_workers=told.max_workers,
+        work_seconds=told.work_seconds,
+        arrival=told.arrival,
+        clean_pods=told.clean_pods,
+        utility=told.utility,
+        annotations=told.annotations,
+        kind=told.kind,
+    )
+
+
+def _kept_fault(strike: Strike) -> KeptFault:
+    values = {name: _short(value) for name, value in strike.values.items()}
+    return KeptFault(kind=strike.kind, at=strike.at, nth=strike.nth, seconds=_short(strike.since), **values)
+
+
+def _short(value: Any) -> Any:
+    return round(value, DIGITS) if isinstance(value, float) else value
+
+
+def _strike(told: KeptFault) -> Strike:
+
+    values = dict(told.model_extra or {})
+    return Strike(random.Random(0), told.kind, told.at, told.nth, told.seconds, values)

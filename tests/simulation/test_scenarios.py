@@ -1,0 +1,246 @@
+"""Kept scenarios: each catches its defect whatever is random in it, and nothing is violated in it without."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import pytest
+from pydantic import ValidationError
+
+from tests.simulation.catching import judge_gate
+from tests.simulation.clocks import SimLoop, sleep
+from tests.simulation.faults import ANY, Story, Strike, plain
+from tests.simulation.keeping import NotKeptError, check_clean, keep, smallest, smallest_that_fails
+from tests.simulation.kept import Kept, names, read
+from tests.simulation.keptfaults import PATIENCE, KeptFaults
+from tests.simulation.mutants import MUTANTS, switched_on
+
+RULE: Final = re.compile(r"([SL]\d+[ab]?|ledger): ")
+SALTS: Final = ("v", "w", "x", "y", "z")  # none of those under which the scenarios were chosen
+KEPT: Final = {name: read(name) for name in names()}
+SEEDED: Final = [name for name, scenario in KEPT.items() if scenario.defect]
+NOT_KEPT: Final = frozenset(
+    {
+        "cleanup-on-stale-cache",
+        "completed-indices-not-read",
+        "finished-jobs-admitted-again",
+        "goes-on-too-early",
+        "hold-and-wait",
+        "key-is-the-name",
+        "no-wake-up",
+        "renewal-dated-by-its-reading",
+        "repaired-gang-starves",
+        "rollback-on-ambiguous-bind",
+        "stale-deletion-costs",
+        "the-asked-node-is-bound",
+        "unlisted-pod-stays-a-member",
+        "wall-clock-in-a-timeout",
+    }
+)  # seeded defects of which no scenario was found
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_kept_scenario_catches_its_defect(name: str) -> None:
+    """As it is, and with every random stream salted."""
+    for salt in ("", "gate"):
+        assert_caught(KEPT[name], salt)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_nothing_is_violated_in_a_kept_scenario_without_its_defect(name: str) -> None:
+    assert KEPT[name].play(defect="").violations == []
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", KEPT)
+def test_a_kept_scenario_catches_its_defect_whatever_is_random(name: str) -> None:
+    """What it shows goes by its jobs, settings and faults alone."""
+    for salt in SALTS:
+        assert KEPT[name].play(salt, defect="").violations == []
+        if KEPT[name].defect:
+            assert_caught(KEPT[name], salt)
+
+
+def assert_caught(scenario: Kept, salt: str) -> None:
+    found = scenario.play(salt).violations
+    assert found, f"under the salt {salt!r} nothing is violated; when it was kept: {scenario.caught}"
+    assert RULE.match(found[0]), found
+
+
+def test_each_seeded_defect_has_a_scenario() -> None:
+    """Those of which none was found are caught by seeds alone (test_mutants.py)."""
+    assert {KEPT[name].defect for name in SEEDED} == MUTANTS.keys() - NOT_KEPT
+
+
+NEEDS_FAULTS: Final = ("success-after-failure", "stale-decision-lands", "users-stop-undone")
+
+
+@pytest.mark.parametrize("name", NEEDS_FAULTS)
+def test_a_scenario_without_its_faults_shows_nothing(name: str) -> None:
+    """Else what the list says would not be what is done."""
+    assert KEPT[name].faults
+    assert KEPT[name].model_copy(update={"faults": ()}).play().violations == []
+
+
+def test_what_the_gate_catches_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert judge_gate(["bind-without-plan", "follower-decides"], processes=1) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].split() == ["bind-without-plan", "scenario", "bind-without-plan"]
+    assert told[-1].startswith("2 of 2 seeded defects are caught")
+
+
+# -- the list of faults ----------------------------------------------------------------------------
+
+
+def played(part: Coroutine[Any, Any, None]) -> None:
+    loop = SimLoop()
+    try:
+        loop.run_until_complete(part)
+    finally:
+        loop.close()
+
+
+def listed(*strikes: Strike) -> KeptFaults:
+    made = KeptFaults(1, Story(), strikes)
+    made.active = True
+    return made
+
+
+def strike(kind: str, at: str = "", nth: int | str = 0, since: float | None = None, **values: Any) -> Strike:
+    return Strike(random.Random(1), kind, at, nth, since, values)
+
+
+LOST = ("bind-lost", "bind-500")
+
+
+@pytest.mark.parametrize(
+    ("one", "hit"),
+    [
+        (strike("bind-lost", "a", 1), [True, False, False, False]),
+        (strike("bind-lost", "a", 3), [False, False, True, False]),
+        (strike("bind-lost", "a", "*"), [True, True, True, True]),
+        (strike("bind-lost", "b", 1), [False, False, False, False]),
+        (strike("patch-lost", "a", 1), [False, False, False, False]),
+    ],
+    ids=["the first", "the third", "each", "another call's", "another kind's"],
+)
+def test_a_fault_hits_the_call_that_it_names(one: Strike, hit: list[bool]) -> None:
+    async def judge() -> None:
+        faults = listed(one)
+        assert [bool(faults.strikes(["a"], *LOST)) for _ in hit] == hit
+        assert faults.counts["bind-lost"] == sum(hit)
+
+    played(judge())
+
+
+def test_a_fault_comes_at_the_next_call_where_its_own_is_not_to_be_hit() -> None:
+    """The third event of a pod may come in one burst with the second, and in the calm nothing strikes."""
+
+    async def judge() -> None:
+        faults = listed(strike("watch-late", "event", 2))
+        assert not faults.strikes(["other"], "watch-late")
+        assert faults.strikes(["event", "event", "event"], "watch-late")
+        again = listed(strike("watch-late", "event", 1))
+        again.active = False
+        assert not again.strikes(["event"], "watch-late")
+        again.active = True
+        assert again.strikes(["event"], "watch-late")
+
+    played(judge())
+
+
+def test_a_fault_at_a_call_without_an_object_comes_from_its_second_on() -> None:
+    async def judge() -> None:
+        call = f"list pods{ANY}"
+        faults = listed(strike("list-slow", call, since=5.0, late=2.5))
+        assert not faults.strikes([call], "list-slow")
+        await sleep(5.0)
+        found = faults.strikes([call], "list-slow")
+        assert found.uniform("late", 0.5, 3.0) == 2.5
+        assert not faults.strikes([call], "list-slow")
+
+    played(judge())
+
+
+def test_a_fault_by_time_waits_for_its_target_and_no_longer_than_it_may() -> None:
+    async def judge() -> None:
+        faults = listed(strike("pod-deleted", since=3.0, pod="a"), strike("compaction", since=4.0))
+        assert faults.due() == []
+        assert faults.gap(9.0, left=99.0) == 1.0
+        await sleep(4.0)
+        tried, done = faults.due()
+        assert tried.pick("pod", ["b"], str) is None
+        assert faults.due()[0].pick("pod", ["b", "a"], str) == "a"
+        faults.note(done)
+        assert [one.kind for one in faults.due()] == ["pod-deleted"]
+        await sleep(PATIENCE)
+        assert faults.due() == faults.due_in_calm() == []
+
+    played(judge())
+
+
+def test_a_name_that_a_controller_has_made_up_is_not_part_of_what_a_call_is_called() -> None:
+    names = ("job-14-1-dg2zb", "job-3-cbbbbbvcb-zpdq2", "job-0-worker-0", "group-1-0", "kohort-extender")
+    assert [plain(name) for name in names] == ["job-14-1", "job-3", "job-0-worker-0", "group-1-0", "kohort-extender"]
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+NAME = next(iter(KEPT))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_scenario_is_written_as_it_was_read(name: str) -> None:
+    assert Kept.model_validate_json(KEPT[name].text()) == KEPT[name]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"kind": "bind-gone", "at": "a", "nth": 1}, "'bind-gone' is no kind of fault"),
+        ({"kind": "bind-lost", "nth": 1}, "at: a bind-lost has one: the call it hits"),
+        ({"kind": "pod-deleted", "at": "a", "seconds": 1.0}, "at: a pod-deleted has none"),
+        ({"kind": "bind-lost", "at": "a", "nth": "all"}, "nth: 'all' is neither a number from 1 on"),
+        ({"kind": "bind-lost", "at": "a", "nth": -1}, "nth: -1 is neither"),
+        ({"kind": "bind-lost", "at": "a"}, "either nth, of the call that it hits, or seconds"),
+        ({"kind": "bind-lost", "at": "a", "nth": 1, "seconds": 2.0}, "either nth, of the call that it hits, or"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else "",
+)
+def test_a_fault_that_cannot_come_is_named(fault: dict[str, Any], said: str) -> None:
+    told = KEPT[NAME].model_dump(mode="json") | {"faults": [fault]}
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        Kept.model_validate(told)
+
+
+def test_a_field_that_a_scenario_has_not_is_named() -> None:
+    with pytest.raises(ValidationError, match="stormy"):
+        Kept.model_validate(KEPT[NAME].model_dump(mode="json") | {"stormy": True})
+
+
+# -- keeping ---------------------------------------------------------------------------------------
+
+
+def test_what_is_not_needed_is_left_out() -> None:
+    assert smallest(list(range(40)), lambda some: {7, 23} <= set(some)) == [7, 23]
+    assert smallest(list(range(5)), lambda some: True) == []
+
+
+def test_a_seed_that_violates_nothing_is_not_kept() -> None:
+    with pytest.raises(NotKeptError, match="seed 2 violates nothing"):
+        keep(2, "nothing", "")
+
+
+def test_a_scenario_that_does_not_fail_is_not_made_smaller() -> None:
+    harmless = KEPT[NAME].model_copy(update={"defect": ""})
+    assert smallest_that_fails(harmless, longest=30.0, most_plays=3) is None
+
+
+def test_a_scenario_that_fails_without_its_defect_is_not_kept() -> None:
+    """Nobody could say what it shows."""
+    with switched_on(NAME), pytest.raises(NotKeptError, match="it fails without"):
+        check_clean(KEPT[NAME])
