@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ import pytest
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import job_view, metric, nodes_of, pods
-from tests.e2e.gangs import OUR_GATE, create_pod, lone_pod, never, submit, until
+from tests.e2e.gangs import OUR_GATE, create_pod, lone_pod, submit
 from tests.e2e.tfjobs import TFJob
+from tests.e2e.waiting import never, until
 
 Json = dict[str, Any]
 CORES = 12
 WORDS = "the size of a training job is fixed here"
 SERVICE = "size.example.com"
+STOP_SECONDS = 5
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,13 @@ def events(plane: ControlPlane, space: str, name: str) -> list[tuple[str, str, s
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     ours = (one for one in found if one.get("reportingController") == "kohort.dev/controller")
     return [(one["type"], one["reason"], one["note"]) for one in ours if one["regarding"]["name"] == name]
+
+
+def told_at(plane: ControlPlane, space: str, name: str, word: str) -> datetime:
+    """When that was last decided or seen, by our own Event on that object."""
+    found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
+    mine = (one for one in found if (one["regarding"]["name"], one["reason"]) == (name, word))
+    return max(datetime.fromisoformat(one["eventTime"].replace("Z", "+00:00")) for one in mine)
 
 
 def reasons(plane: ControlPlane, space: str, name: str) -> set[str]:
@@ -132,13 +142,13 @@ def test_a_binding_that_is_refused_each_time_is_never_told_as_bound(
     words = "doomed may not be bound"
     condition = "!object.metadata.name.startsWith('doomed')"
     with denied(plane, space, rule("", "pods/binding", "CREATE"), condition, words):
-        until(lambda: _binding_refused(plane, space, words), "the policy in force", 30)
+        until(lambda: _binding_refused(plane, space, words), "the policy in force")
         plane.api.create(f"/apis/batch/v1/namespaces/{space}/jobs", indexed(space, "doomed"))
-        until(lambda: warned(plane, space, "doomed", "refused to bind", words), "told", 30,
-              lambda: events(plane, space, "doomed"))  # fmt: skip
+        until(lambda: warned(plane, space, "doomed", "refused to bind", words), "told",
+              seen=lambda: events(plane, space, "doomed"))  # fmt: skip
         plane.api.create(f"/apis/batch/v1/namespaces/{space}/jobs", indexed(space, "fine"))
-        until(lambda: bound(plane, space, "fine") == 2, "the other one bound", 30)
-        until(lambda: "Bound" in reasons(plane, space, "fine"), "told that it is bound", 10)
+        until(lambda: bound(plane, space, "fine") == 2, "the other one bound")
+        until(lambda: "Bound" in reasons(plane, space, "fine"), "told that it is bound")
         until(
             lambda: (explain(kohort, space, "doomed")["waits"] or {}).get("reason") == "BackingOff", "backing off", 30
         )
@@ -154,8 +164,8 @@ def test_a_binding_that_is_refused_each_time_is_never_told_as_bound(
         assert words in cli(kohort, "jobs", "-n", space, "-o", "wide")
         assert "Bound" not in reasons(plane, space, "doomed")
         assert bound(plane, space, "doomed") == 0
-    until(lambda: bound(plane, space, "doomed") == 2, "bound once nobody refuses", 60)
-    until(lambda: "Bound" in reasons(plane, space, "doomed"), "told so", 10)
+    until(lambda: bound(plane, space, "doomed") == 2, "bound once nobody refuses")
+    until(lambda: "Bound" in reasons(plane, space, "doomed"), "told so")
     assert explain(kohort, space, "doomed")["refused"] == []
 
 
@@ -178,16 +188,16 @@ def test_a_resize_that_is_refused_is_told_to_both_jobs_and_its_room_is_promised_
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
     big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
-    until(lambda: bound(plane, space, "big") == 11, "big whole", 60)
-    until(lambda: "Bound" in reasons(plane, space, "big"), "told that it is bound", 10)
+    until(lambda: bound(plane, space, "big") == 11, "big whole")
+    until(lambda: "Bound" in reasons(plane, space, "big"), "told that it is bound")
     same = "object.spec.tfReplicaSpecs.Worker.replicas == oldObject.spec.tfReplicaSpecs.Worker.replicas"
     with denied(plane, space, rule("kubeflow.org", "tfjobs"), same, WORDS):
         fewer = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 9}}}}
-        until(lambda: refuses(plane, big.path, fewer, WORDS), "the policy in force", 30)
+        until(lambda: refuses(plane, big.path, fewer, WORDS), "the policy in force")
         heavy = submit(plane, TFJob(space, "heavy", workers=6, utility="5"))
-        until(lambda: warned(plane, space, "big", "refused to resize", f"{space}/big", WORDS), "big told", 20,
-              lambda: (events(plane, space, "big"), explain(kohort, space, "big")))  # fmt: skip
-        until(lambda: job_view(kohort, heavy)["state"] == "waiting", "heavy waits", 20)
+        until(lambda: warned(plane, space, "big", "refused to resize", f"{space}/big", WORDS), "big told",
+              seen=lambda: (events(plane, space, "big"), explain(kohort, space, "big")))  # fmt: skip
+        until(lambda: job_view(kohort, heavy)["state"] == "waiting", "heavy waits")
         view = job_view(kohort, big)
         assert (view["workers"], view["replicas"]) == (10, 10), "as the API server has it"
         for name in ("big", "heavy"):
@@ -198,24 +208,25 @@ def test_a_resize_that_is_refused_is_told_to_both_jobs_and_its_room_is_promised_
         assert WORDS in cli(kohort, "queue", "-n", space, "-o", "wide")
         assert WORDS in cli(kohort, "jobs", "-n", space, "-o", "wide")
         assert "WriteRefused" in cli(kohort, "decisions", "-n", space)
-        until(lambda: any(WORDS in note for _, _, note in events(plane, space, "heavy")), "heavy told why it waits", 60)
+        until(lambda: any(WORDS in note for _, _, note in events(plane, space, "heavy")), "heavy told why it waits")
         never(lambda: bound(plane, space, "heavy") or job_view(kohort, big)["workers"] < 10, "promised again", 10)
         assert not reasons(plane, space, "big") & {"Shrunk", "Grown"}
         assert "Bound" not in reasons(plane, space, "heavy")
 
 
 def test_a_shrink_that_is_made_is_told_when_its_pods_are_gone(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    submit(plane, TFJob(space, "wide", workers=10, least=2, most=10), stop_seconds=5)
-    until(lambda: bound(plane, space, "wide") == 11, "wide whole", 60)
+    submit(plane, TFJob(space, "wide", workers=10, least=2, most=10), stop_seconds=STOP_SECONDS)
+    until(lambda: bound(plane, space, "wide") == 11, "wide whole")
     submit(plane, TFJob(space, "next", workers=5, utility="5"))
-    until(lambda: "Shrinking" in reasons(plane, space, "wide"), "the plan told", 30)
-    until(lambda: "Planned" in reasons(plane, space, "next"), "the plan of the other told", 10)
+    until(lambda: "Shrinking" in reasons(plane, space, "wide"), "the plan told")
+    until(lambda: "Planned" in reasons(plane, space, "next"), "the plan of the other told")
     (note,) = [note for _, reason, note in events(plane, space, "next") if reason == "Planned"]
     assert note.endswith(f"pods of {space}/wide are gone")
-    assert "Shrunk" not in reasons(plane, space, "wide")
-    until(lambda: "Bound" in reasons(plane, space, "next"), "told as bound", 90)
+    until(lambda: "Bound" in reasons(plane, space, "next"), "told as bound")
     assert bound(plane, space, "next") == 6
-    assert "Shrunk" in reasons(plane, space, "wide")
+    until(lambda: "Shrunk" in reasons(plane, space, "wide"), "told as shrunk")
+    asked, done = (told_at(plane, space, "wide", word) for word in ("Shrinking", "Shrunk"))
+    assert (done - asked).total_seconds() >= STOP_SECONDS, "its pods take so long to go"
     assert kohort.get(f"/v1/jobs/{space}/wide")["refused"] == []
 
 
@@ -233,16 +244,16 @@ def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, ko
     }  # fmt: skip
     meta = {"name": "set", "namespace": space, "annotations": notes}
     plane.api.create(path, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
-    until(lambda: bound(plane, space, "set") == 6, "the set whole", 60)
+    until(lambda: bound(plane, space, "set") == 6, "the set whole")
     same = "object.spec.replicas == oldObject.spec.replicas"
     scale = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
              "resources": ["statefulsets/scale"]}  # fmt: skip
     with denied(plane, space, scale, same, words):
-        until(lambda: refuses(plane, f"{path}/set/scale", {"spec": {"replicas": 5}}, words), "in force", 30)
+        until(lambda: refuses(plane, f"{path}/set/scale", {"spec": {"replicas": 5}}, words), "in force")
         heavy = submit(plane, TFJob(space, "heavy", workers=5, utility="5"))
-        until(lambda: warned(plane, space, "set", "refused to resize", words), "told", 30,
-              lambda: (events(plane, space, "set"), explain(kohort, space, "set")))  # fmt: skip
-        until(lambda: job_view(kohort, heavy)["state"] == "waiting", "heavy waits", 20)
+        until(lambda: warned(plane, space, "set", "refused to resize", words), "told",
+              seen=lambda: (events(plane, space, "set"), explain(kohort, space, "set")))  # fmt: skip
+        until(lambda: job_view(kohort, heavy)["state"] == "waiting", "heavy waits")
         assert kohort.get(f"/v1/jobs/{space}/set")["workers"] == 6
         assert words in explain(kohort, space, "heavy")["refused"][0]["text"]
 
@@ -253,7 +264,7 @@ def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
 ) -> None:
     """It is answered with 500: whether the write was made is not known, so only the deadline of the plan ends it."""
     big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
-    until(lambda: bound(plane, space, "big") == 11, "big whole", 60)
+    until(lambda: bound(plane, space, "big") == 11, "big whole")
     hook = {
         "name": SERVICE, "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
         "timeoutSeconds": 1, "clientConfig": {"url": "https://127.0.0.1:1/size"},
@@ -268,16 +279,16 @@ def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     )  # fmt: skip
     try:
         fewer = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 9}}}}
-        until(lambda: refuses(plane, big.path, fewer, SERVICE), "the webhook asked", 30)
+        until(lambda: refuses(plane, big.path, fewer, SERVICE), "the webhook asked")
         submit(plane, TFJob(space, "heavy", workers=6, utility="5"))
-        until(lambda: warned(plane, space, "big", "refused to resize", SERVICE), "big told", 60,
-              lambda: (events(plane, space, "big"), explain(kohort, space, "big")))  # fmt: skip
+        until(lambda: warned(plane, space, "big", "refused to resize", SERVICE), "big told",
+              seen=lambda: (events(plane, space, "big"), explain(kohort, space, "big")))  # fmt: skip
         assert SERVICE in explain(kohort, space, "heavy")["refused"][0]["text"]
         assert not reasons(plane, space, "big") & {"Shrunk", "Grown"}
     finally:
         plane.kubectl("delete", "validatingwebhookconfiguration", SERVICE)
-    until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once the webhook is gone", 60)
-    until(lambda: "Shrunk" in reasons(plane, space, "big"), "told", 10)
+    until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once the webhook is gone")
+    until(lambda: "Shrunk" in reasons(plane, space, "big"), "told")
     assert explain(kohort, space, "big")["refused"] == []
 
 
@@ -290,12 +301,12 @@ def test_a_gate_that_may_not_be_removed_is_told_at_its_pod(plane: ControlPlane, 
     with denied(plane, space, rule("", "pods"), same, words):
         create_pod(plane, space, lone_pod("probe", scheduler="nobody", schedulingGates=[{"name": "example.com/other"}]))
         probe = f"/api/v1/namespaces/{space}/pods/probe"
-        until(lambda: refuses(plane, probe, {"spec": {"schedulingGates": None}}, words), "in force", 30)
+        until(lambda: refuses(plane, probe, {"spec": {"schedulingGates": None}}, words), "in force")
         create_pod(plane, space, lone_pod("gated", schedulingGates=[{"name": OUR_GATE}]))
-        until(lambda: warned(plane, space, "gated", "remove the scheduling gate", words), "told", 30,
-              lambda: (events(plane, space, "gated"), explain(kohort, space, "gated")))  # fmt: skip
+        until(lambda: warned(plane, space, "gated", "remove the scheduling gate", words), "told",
+              seen=lambda: (events(plane, space, "gated"), explain(kohort, space, "gated")))  # fmt: skip
         assert words in explain(kohort, space, "gated")["refused"][0]["text"]
         assert metric(kohort.health, "kohort_refused_writes", write="Ungate") == 1
-    until(lambda: bound(plane, space, "gated") == 1, "bound once nobody refuses", 60)
-    until(lambda: explain(kohort, space, "gated")["refused"] == [], "the refusal is over", 10)
+    until(lambda: bound(plane, space, "gated") == 1, "bound once nobody refuses")
+    until(lambda: explain(kohort, space, "gated")["refused"] == [], "the refusal is over")
     assert metric(kohort.health, "kohort_refused_writes", write="Ungate") == 0

@@ -291,9 +291,11 @@ class ControllerProcess(Process):
         await self.clock.awake()
         if self.line.dead:
             await forever()
-        fault = self.around.faults.strikes("desired-lost", "desired-late")
-        await sleep(self.chance.uniform(0.5, 4.0) if fault == "desired-late" else self.chance.uniform(0.0002, 0.002))
-        if not self._extender.listens or fault == "desired-lost":
+        asks = f"{self.name}: tell {path}{ANY}"
+        fault = self.around.faults.strikes([asks], "desired-lost", "desired-late", chance=self.chance)
+        late = fault.kind == "desired-late"
+        await sleep(fault.uniform("late", 0.5, 4.0) if late else self.chance.uniform(0.0002, 0.002))
+        if not self._extender.listens or fault.kind == "desired-lost":
             raise SourceError("ConnectError")
         await self._extender.clock.awake()
         take_in(self._extender.live.ledger, RefusedWritesBody.model_validate_json(body))

@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from extender.app import Live
-from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.refusals import PASSING, REFUSED, Refusals
 from extender.control.source import SourceError
@@ -23,7 +22,7 @@ from policy.cluster.events import BindRefused, Led, Synced
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import MOST_CHARACTERS
 from tests.builders import JobSeen, PodSeen, job, members
-from tests.stage import LoopClock, Stage, virtual
+from tests.stage import HandClock, LoopClock, Stage, virtual
 from tests.unit.test_barrier import whole_gang
 from tests.unit.test_controller import Bench, FakeApi, FakeLease, orders, pod
 
@@ -153,7 +152,7 @@ FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
 
 
 def live() -> Live:
-    made = Live(Settings(), FakeApi(), Clock(), random.Random(1))
+    made = Live(Settings(), FakeApi(), HandClock(), random.Random(1))
     one = replace(job("a").workers(1).done(), uid="team/1234")  # as the ledger knows a job
     made.ledger.step(Led(True), JobSeen(one), *map(PodSeen, members(one)), Synced())
     return made
