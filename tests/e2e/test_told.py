@@ -62,7 +62,7 @@ def told_at(plane: ControlPlane, space: str, name: str, word: str) -> datetime:
     """When that was last decided or seen, by our own Event on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     mine = (one for one in found if (one["regarding"]["name"], one["reason"]) == (name, word))
-    return max(datetime.fromisoformat(one["eventTime"].replace("Z", "+00:00")) for one in mine)
+    return max(datetime.fromisoformat(one["eventTime"]) for one in mine)
 
 
 def reasons(plane: ControlPlane, space: str, name: str) -> set[str]:
