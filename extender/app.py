@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.applications import Starlette
 
 from extender.access.guard import Access, Guard
@@ -45,7 +45,7 @@ from extender.leading.term import Term
 from extender.observe import metrics
 from extender.page.history import History
 from extender.page.routes import Page
-from extender.routes import rest, table
+from extender.routes import refused, rest, table
 from extender.routes.problems import with_problems
 from extender.routes.progress import Progress
 from extender.routes.verbs import Verbs, VerbsFirst, too_long
@@ -139,8 +139,16 @@ class Live:
 
     def rest(self) -> FastAPI:
         """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""
+        return self._rest()
+
+    def rest_and_outcomes(self) -> FastAPI:
+        """REST and the page, and what the controller tells of its writes: for the listener that is the pod's own."""
+        return self._rest(refused.router(self.ledger))
+
+    def _rest(self, *more: APIRouter) -> FastAPI:
         app = FastAPI(title="Kohort", docs_url=None, redoc_url=None)
-        app.include_router(table.router(self.questions))
+        for routes in (table.router(self.questions), *more):
+            app.include_router(routes)
         app.router.routes.extend(self.page.routes())
         with_problems(app)
         return app
@@ -250,11 +258,11 @@ def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint
 def _verbs_and_rest(live: Live, limits: Limits) -> Sequence[Endpoint]:
     server, tls = live.settings.server, live.settings.server.tls
     if not tls.on:
-        return (Endpoint(live.with_verbs(live.rest()), server.host, server.port, limits, too_long),)
+        return (Endpoint(live.with_verbs(live.rest_and_outcomes()), server.host, server.port, limits, too_long),)
     files = RotatingContext(Path(tls.certificate), Path(tls.key), Path(tls.client_ca))
     return (
         Endpoint(live.with_verbs(Starlette()), tls.host, tls.port, limits, too_long, files, only(tls.peers)),
-        Endpoint(live.rest(), server.host, server.port, limits),
+        Endpoint(live.rest_and_outcomes(), server.host, server.port, limits),
     )
 
 

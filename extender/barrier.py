@@ -20,13 +20,14 @@ from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason
+from policy.cluster.refusedwrite import shortened
 
 BOUND = ""
 UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
 # An API server may still carry out a request for a while after its client has given up.
 LANDED_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two looks at a pod whose binding has no known outcome
-NOT_LEADING = Refused(0, "NotLeading", Reason.NOT_LEADING.text)
+NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
 
@@ -41,9 +42,13 @@ class Held:
 
 @dataclass(slots=True)
 class Lost:
-    """Bindings of one pod whose answers were lost. at: the last one's time (monotonic). asking: finds out about it."""
+    """Bindings of one pod whose answers were lost. at: the last one's time (monotonic); why: as far as it is known.
+
+    asking: finds out about it.
+    """
 
     at: float
+    why: str
     asking: asyncio.Task[None]
 
 
@@ -157,27 +162,28 @@ class Barrier:
                 self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
-                self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {_why(outcome)}")
+                self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {shortened(outcome.words)}")
                 # Another binding of the pod, whose answer was lost or is still to come, may land.
                 other = bind.uid in self._lost or bind.uid in self._flying.values()
-                self._ledger.post(BindUnknown(bind.uid) if other else BindRefused(bind.uid, outcome.message))
+                said = "" if outcome is NOT_LEADING else shortened(outcome.words)
+                self._ledger.post(BindUnknown(bind.uid) if other else BindRefused(bind.uid, said))
             case Unknown():
                 self._answer(bind.uid, UNKNOWN_OUTCOME)
                 self._ledger.post(BindUnknown(bind.uid))
-                self._ask_about(bind)
+                self._ask_about(bind, outcome.why)
 
     def _landed(self, task: asyncio.Task[None] | None) -> None:
         """What came of it is known; at once, or two refusals of one moment would each wait for the other."""
         if task is not None:
             self._flying.pop(task, None)
 
-    def _ask_about(self, bind: Bind) -> None:
+    def _ask_about(self, bind: Bind, why: str) -> None:
         at = self._ledger.clock.monotonic()
         if bind.uid in self._lost:
-            self._lost[bind.uid].at = at
+            self._lost[bind.uid].at, self._lost[bind.uid].why = at, why
             return
         asking = asyncio.create_task(self._find_out(bind))
-        self._lost[bind.uid] = Lost(at, asking)
+        self._lost[bind.uid] = Lost(at, why, asking)
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:
@@ -197,13 +203,13 @@ class Barrier:
             if not self._is_open(bind):
                 return
             if pod is None or text(part(pod, "metadata"), "uid") != bind.uid:
-                self._ledger.post(BindRefused(bind.uid, "the pod is gone"))
+                self._ledger.post(BindRefused(bind.uid, ""))
                 return
             if node := text(part(pod, "spec"), "nodeName"):
                 self._ledger.post(BindDone(bind.uid, node))
                 return
             if landed and self._must_have_landed(bind.uid):
-                self._ledger.post(BindRefused(bind.uid, "the binding was never made"))
+                self._ledger.post(BindRefused(bind.uid, shortened(self._lost[bind.uid].why)))
                 return
 
     def _must_have_landed(self, uid: str) -> bool:
@@ -267,9 +273,3 @@ async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, c
     if pod is not None and text(part(pod, "metadata"), "uid") == uid and text(part(pod, "spec"), "nodeName") == node:
         return Done(pod)
     return conflict
-
-
-def _why(refused: Refused) -> str:
-    """Why the API server refused; where it is forbidden, by whom: a right, a policy, a webhook of the cluster."""
-    forbidden = refused.status == 403 and refused.message
-    return f"{refused.reason}: {refused.message}" if forbidden else refused.reason

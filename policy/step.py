@@ -15,8 +15,10 @@ from policy.transitions.carry import carry_out
 from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
 from policy.transitions.preempted import tell_losses
+from policy.transitions.refused import heed_refused
 from policy.transitions.repair import repair
 from policy.transitions.settle import settle
+from policy.transitions.shown import tell_shown
 from policy.transitions.theft import give_up_stolen
 
 
@@ -39,11 +41,13 @@ def step(
         recall(draft, policy)
     if deciding:
         effects += give_up_stolen(draft, now)
+        effects += heed_refused(draft, now, gives_back=grows_again(policy))
     effects += settle(draft, now)
     if deciding:
         effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
         effects += tell_losses(draft)
         effects += repair(draft, now, gives_back=grows_again(policy))
+        effects += tell_shown(draft)
         draft.settle()
         effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)
     return draft.freeze(), tuple(effects)

@@ -16,11 +16,13 @@ from extender.present.views.base import JobName, View
 from extender.present.views.cluster import Guest, HeldView, NodeView
 from extender.present.views.decisions import DecisionView
 from extender.present.views.explain import AheadView
+from extender.present.views.refused import RefusedView
 from extender.state.journal import Entry
 
 OTHER_JOB: Final = "a job of another namespace"
 OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
+REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
 _OF_RIVAL: Final = ("it needs", "its weight")  # policy/answers/inputs.py
 ViewT = TypeVar("ViewT", bound=View)
@@ -43,6 +45,8 @@ class Veil:
         """The answer without what is out of sight."""
         if self.sight.every:
             return view
+        if isinstance(view, RefusedView) and self.text(view.job) != view.job:
+            return view.model_copy(update={"job": OTHER_JOB, "text": REFUSED})
         uncounted = {"other_pods": 0} if isinstance(view, NodeView) else {}
         return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
 

@@ -92,6 +92,8 @@ def _reason(job: JobView) -> Iterator[tuple[str, str]]:
         yield "reason", job.waits.reason
         yield "", here(job.waits.text)
         yield "detail", job.waits.detail
+    for one in job.refused:
+        yield "refused", one.text
 
 
 def here(said: str) -> str:

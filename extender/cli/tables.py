@@ -14,10 +14,12 @@ from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import ExpectedView, InvalidJob, JobsView, JobView, QueuedJob, QueueView
+from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
 
 PUSHED_TOLD: Final = 5
+RESIZED: Final = ("running", "repairing", "migrating")
 # What a narrow terminal leaves out, the first one first.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
 LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
@@ -41,14 +43,20 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
     if not view.jobs:
         return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
-    more = ("WEIGHT", "ASKED", "GATED", "NOTE") if wide else ()
+    more = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
     return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
     row = (job.namespace, job.name, job.kind, _workers(job), job.state, age(job.waited_seconds), why(job.waits))
     asked = "-" if job.state == "invalid" else str(job.replicas)
-    return (*row, weight(job.weight), asked, str(job.gated_pods), job.note or "-") if wide else row
+    more = (weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused))
+    return (*row, *more) if wide else row
+
+
+def refused(writes: Sequence[RefusedView]) -> str:
+    """What the API server refuses, with its words."""
+    return "; ".join(one.text for one in writes) or "-"
 
 
 def bounded(job: JobView) -> bool:
@@ -57,9 +65,11 @@ def bounded(job: JobView) -> bool:
 
 
 def _workers(job: JobView) -> str:
-    """What it was given, and its bounds."""
+    """What it was given, and its bounds; of a job that runs and is resized, first what its object still asks for."""
     if bounded(job):
-        return f"{job.workers} ({job.min_workers}-{job.max_workers})"
+        resized = job.elastic and job.state in RESIZED and job.replicas != job.workers
+        before = f"{job.replicas} → " if resized else ""
+        return f"{before}{job.workers} ({job.min_workers}-{job.max_workers})"
     return str(job.workers) if job.workers else "-"
 
 
@@ -73,7 +83,7 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
     if not view.jobs:
         return Group(text(f"no job{_of(within)} waits"), *_invalid(view.invalid), *_held(view.held))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
-    more = ("GATED", "BASIS", "BEHIND") if wide else ()
+    more = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
     return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_invalid(view.invalid), *_held(view.held))
 
@@ -85,7 +95,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
         str(job.members), short(job.needs), expected(job.expected), why(job.waits),
     )  # fmt: skip
     basis = job.expected.basis if job.expected is not None else "-"
-    return (*row, str(job.gated_pods), basis, job.waits.behind or "-") if wide else row
+    return (*row, str(job.gated_pods), basis, job.waits.behind or "-", refused(job.refused)) if wide else row
 
 
 def expected(start: ExpectedView | None) -> str:

@@ -1,7 +1,8 @@
 """The second process: reads what the extender wants to be true and writes it to the API server.
 
-Level-triggered: the latest answer is all that counts, nothing is queued up. Three loops: `_follow` asks (which is also
-our sign of life), `_work` makes the calls at a limited rate, an `Announcer` writes Events. Nothing is written unless
+Level-triggered: the latest answer is all that counts, nothing is queued up. `_follow` asks (which is also
+our sign of life), `_work` makes the calls at a limited rate, an `Announcer` writes Events; `Refusals` tell the extender
+what the API server refuses. Nothing is written unless
 this replica leads at that moment. What was written a moment ago is not written again until the watch must have shown
 it; what was refused waits longer each time. The state is the API's: a restart forgets nothing that counts.
 """
@@ -31,7 +32,8 @@ from extender.control.calls import (
     takes_unsigned,
 )
 from extender.control.pace import Pace
-from extender.control.source import Fetch, SourceError, read
+from extender.control.refusals import Refusals
+from extender.control.source import Fetch, SourceError, Tell, read
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
 from extender.leading.lease import Leads
 from extender.observe.controllermetrics import ControllerMetrics
@@ -68,6 +70,7 @@ class Controller:
         self,
         api: Api,
         fetch: Fetch,
+        tell: Tell,
         settings: Settings,
         clock: Clock,
         lease: Leads,
@@ -92,6 +95,8 @@ class Controller:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stir = asyncio.Event()  # there may be something to do
         self._failures = 0
+        seconds = settings.controller.request_timeout_seconds
+        self._refusals = Refusals(tell, seconds, clock, lease)
         self._announcer = Announcer(api, fetch, settings.controller, clock, lease, self._pace, self.metrics)
         self.metrics.wants(self._to_do, KINDS_OF_CALLS)
         self.metrics.leads(lease.leading)
@@ -103,6 +108,7 @@ class Controller:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._work())
                 tasks.create_task(self._announcer.run())
+                tasks.create_task(self._refusals.run())
         finally:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
@@ -111,6 +117,7 @@ class Controller:
         """Hear whether this replica leads: what it found wanted as a follower is to be done at once."""
         if leading:
             self._stir.set()
+            self._refusals.anew()
 
     def readiness(self) -> Readiness:
         """The checks of our own ``/readyz``: a follower is ready, one without its extender is not."""
@@ -162,6 +169,7 @@ class Controller:
     def take(self, desired: DesiredView) -> None:
         """Want exactly this from now on."""
         self._wanted = {key(call): call for call in calls(desired)}
+        self._refusals.keep(self._wanted.keys(), desired.instance)
         now = self._clock.monotonic()
         self._holds = {k: hold for k, hold in self._holds.items() if k in self._wanted or hold.until > now}
         self._stir.set()
@@ -241,6 +249,7 @@ class Controller:
         before = self._holds.get(key(call))
         refusals = before.refusals if before is not None else 0
         self.metrics.wrote(type(call).__name__, type(outcome).__name__.lower())
+        self._refusals.note(call, outcome)
         now = self._clock.monotonic()
         if isinstance(outcome, Done):
             seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS

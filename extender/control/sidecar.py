@@ -12,7 +12,7 @@ import httpx
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.source import Fetch, SourceError
+from extender.control.source import Fetch, SourceError, Tell
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.http.limits import Limits, of_probes
 from extender.http.server import Endpoint
@@ -39,6 +39,21 @@ def http_fetch(client: httpx.AsyncClient) -> Fetch:
     return fetch
 
 
+def http_tell(client: httpx.AsyncClient) -> Tell:
+    """Tell the extender's REST something; whatever goes wrong is a `SourceError`."""
+    headers = {CLIENT_HEADER: CONTROLLER, "Content-Type": "application/json"}
+
+    async def tell(path: str, body: bytes, seconds: float) -> None:
+        try:
+            answer = await client.post(path, content=body, timeout=seconds, headers=headers)
+        except httpx.HTTPError as error:
+            raise SourceError(f"{type(error).__name__} at {client.base_url}: {error}") from error
+        if not answer.is_success:
+            raise SourceError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
+
+    return tell
+
+
 LIMITS: Final = of_probes(Limits())
 
 
@@ -52,7 +67,7 @@ async def serve(settings: Settings) -> None:
         httpx.AsyncClient(base_url=settings.controller.service_url, trust_env=False) as client,
     ):
         lease = Lease(api, settings.lease, clock)
-        controller = Controller(api, http_fetch(client), settings, clock, lease, chance=chance)
+        controller = Controller(api, http_fetch(client), http_tell(client), settings, clock, lease, chance=chance)
         await _serve(controller, lease, settings)
 
 

@@ -1,4 +1,4 @@
-"""The extender as the controller asks it: one GET at a time, over loopback."""
+"""The extender as the controller asks and tells it, over loopback."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ class SourceError(Exception):
 
 Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
 """Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
+
+
+Tell = Callable[[str, bytes, float], Awaitable[None]]
+"""Path, JSON body, seconds to wait: POST it. Raises SourceError."""
 
 
 def read(kind: type[View], body: bytes) -> View:

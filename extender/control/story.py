@@ -7,7 +7,7 @@ kinds that are supported no operator reads one that a scheduler writes, and each
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,14 +30,14 @@ NAMED_CHANGES: Final = 2
 
 
 class DecisionStory:
-    """Events for decisions. Bindings are told once a gang: those of the step that binds its minimum."""
+    """Events for decisions, and for what the API shows as done. A write that is refused is told once a step and job."""
 
     def __init__(self, instance: str, host: str, quota: Quota) -> None:
         """``instance``: of the process that decides; with the sequence it makes a name that a repetition fails by."""
         self._instance = instance
         self._host = host
         self._quota = quota
-        self._unbound: set[str] = set()
+        self._refused: tuple[int, str] = (0, "")  # the step and the job of the last one told
 
     def tell(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
         """Events for what was decided, oldest first; nothing of a job that is gone."""
@@ -45,13 +45,17 @@ class DecisionStory:
             job = decision.job
             if job is None:
                 continue
-            if decision.action == "Admit":
-                self._unbound.add(job.uid)
-            if decision.action == "Bind" and job.uid in self._unbound:
-                self._unbound.discard(job.uid)
-                yield self._event(decision, job, words.BOUND, _bound(decision, decisions))
-            elif (word := _word(decision)) is not None and self._may(word, job, decision.at):
+            word = _word(decision)
+            if word is not None and not self._is_repeated(word, decision, job) and self._may(word, job, decision.at):
                 yield self._event(decision, job, word, decision.text)
+
+    def _is_repeated(self, word: Word, decision: DecisionView, job: JobName) -> bool:
+        """Whether another member of the gang was told of in that step: the API server refuses each in like words."""
+        if word is not words.WRITE_REFUSED:
+            return False
+        this = decision.generation, job.uid
+        repeated, self._refused = self._refused == this, this
+        return repeated
 
     def _may(self, word: Word, job: JobName, at: float) -> bool:
         """A gang that is given room and gives it up, over and over, waits: that is told now and then."""
@@ -62,33 +66,18 @@ class DecisionStory:
         return _event(job, name, decision.at, self._host, decision.action, word, note)
 
 
-def _bound(first: DecisionView, decisions: Iterable[DecisionView]) -> str:
-    """Over all bindings of that job in that step."""
-    same = [
-        one
-        for one in decisions
-        if one.action == "Bind" and one.generation == first.generation and one.job is not None and one.job == first.job
-    ]
-    hosts = {node for one in same for node in one.nodes.values()}
-    return f"{len(same)} members bound together on {len(hosts)} {'node' if len(hosts) == 1 else 'nodes'}"
-
-
 def _word(decision: DecisionView) -> Word | None:
     match decision.action, decision.direction:
         case "Resize", _ if decision.workers == 0 and not decision.nodes:
-            return words.PAUSED
+            return words.PAUSING
         case "Resize", "in":
-            return words.SHRUNK
+            return words.SHRINKING
         case "Resize", "out":
-            return words.GROWN
+            return words.GROWING
         case "Resize", _:
-            return words.REPAIRED
+            return words.REPAIRING
         case action, _:
-            return {
-                "Admit": words.ADMITTED, "Migrate": words.MIGRATING, "Released": words.RELEASED,
-                "Reject": words.REJECTED, "Edited": words.EDITED, "Stalled": words.STALLED,
-                "ShrinkStalled": words.SHRINK_STALLED, "Preempted": words.PREEMPTED,
-            }.get(action)  # fmt: skip
+            return words.OF_ACTIONS.get(action)
 
 
 class WaitingStory:
@@ -150,6 +139,7 @@ def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
     said = [f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
     proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
     helps = " | ".join(one.text for one in proved) or mend
+    said += [one.text for one in job.refused[:NAMED_CHANGES]]
     said += [f"what helps: {helps}"] if helps else []
     return "; ".join(part for part in said if part)
 

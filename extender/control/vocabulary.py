@@ -23,10 +23,14 @@ QUEUED: Final = Word(
     "`kohort explain` has it as of now.",
 )
 STARVING: Final = Word("Starving", "The job has waited for longer than the starvation limit and goes first; told once.")
-ADMITTED: Final = Word("Admitted", "The gang has been given a node for every member.")
-BOUND: Final = Word("Bound", "Its minimum has passed the barrier and is bound together.")
-SHRUNK: Final = Word("Shrunk", "Workers were taken; with the job that they are for.")
-GROWN: Final = Word("Grown", "Workers were given.")
+PLANNED: Final = Word(
+    "Planned", "The gang has been given a node for every member, at once or once the pods that are in the way are gone."
+)
+BOUND: Final = Word("Bound", "The API shows every member of its minimum bound.")
+SHRINKING: Final = Word("Shrinking", "Workers are to be taken: the job object is asked to; with the job they are for.")
+SHRUNK: Final = Word("Shrunk", "The job object asks for fewer workers, and the pods beyond that are gone.")
+GROWING: Final = Word("Growing", "Workers are to be given: the job object is asked to.")
+GROWN: Final = Word("Grown", "The job object asks for more workers, and all of them are bound.")
 STALLED: Final = Word(
     "GrowthStalled",
     "Workers that a running job was given have not come in their time: they are still awaited, or given back.",
@@ -42,18 +46,33 @@ PREEMPTED: Final = Word(
     "Another scheduler has preempted members of the job: which, on which nodes, and for which pod, if that is known.",
     "Warning",
 )
-REPAIRED: Final = Word("Repaired", "Lost members were given nodes again.")
-PAUSED: Final = Word("Paused", "The policy's schedule has no work for the job now; it goes on in a later slot.")
-MIGRATING: Final = Word("Migrating", "The gang moves whole to other nodes.")
+REPAIRING: Final = Word("Repairing", "Lost members are to be bound again: each has been given a node.")
+REPAIRED: Final = Word("Repaired", "Every member of its minimum is bound again.")
+PAUSING: Final = Word("Pausing", "The policy's schedule has no work for the job now: its pods are to go.")
+PAUSED: Final = Word("Paused", "The pods of a job that is to pause are gone; it goes on in a later slot.")
+MIGRATING: Final = Word("Migrating", "The gang is to move whole to other nodes.")
+MOVED: Final = Word("Moved", "Its members are bound on the nodes that it was to move to.")
+WRITE_REFUSED: Final = Word(
+    "WriteRefused",
+    "The API server refuses what the job needs: a binding, a resize, a suspension, the removal of the gate and so on; "
+    "with its words. It is tried again, but for a resize: the job keeps its workers, and nobody waits for them.",
+    "Warning",
+)
 EDITED: Final = Word(
     "Edited", "Somebody has changed the job's workers or bounds; whether it holds, or is set back by the policy."
 )
 RELEASED: Final = Word("Released", "The plan was given up; with the reason.", "Warning")
 REJECTED: Final = Word("Rejected", "The policy refuses the job; with its figures.", "Warning")
 
-OF_WAITING: Final = (QUEUED, STARVING, ADMITTED, RELEASED)
+OF_WAITING: Final = (QUEUED, STARVING, PLANNED, RELEASED, WRITE_REFUSED)
 """Limited together: nine an hour of one job."""
+OF_ACTIONS: Final = {
+    "Admit": PLANNED, "Bound": BOUND, "Shrunk": SHRUNK, "Grown": GROWN, "Repaired": REPAIRED, "Paused": PAUSED,
+    "Migrate": MIGRATING, "Moved": MOVED, "Released": RELEASED, "Reject": REJECTED, "Edited": EDITED,
+    "Stalled": STALLED, "ShrinkStalled": SHRINK_STALLED, "Preempted": PREEMPTED, "WriteRefused": WRITE_REFUSED,
+}  # fmt: skip
+"""By the action of a decision; a resize has its word by its direction."""
 WORDS: Final = (
-    QUEUED, STARVING, ADMITTED, BOUND, SHRUNK, GROWN, STALLED, SHRINK_STALLED, PREEMPTED, REPAIRED, PAUSED, MIGRATING,
-    EDITED, RELEASED, REJECTED,
+    QUEUED, STARVING, PLANNED, BOUND, SHRINKING, SHRUNK, GROWING, GROWN, STALLED, SHRINK_STALLED, PREEMPTED, REPAIRING,
+    REPAIRED, PAUSING, PAUSED, MIGRATING, MOVED, EDITED, WRITE_REFUSED, RELEASED, REJECTED,
 )  # fmt: skip

@@ -27,7 +27,7 @@ from extender.clock import Clock
 from extender.config.sections import Server
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.sidecar import http_fetch
+from extender.control.sidecar import http_fetch, http_tell
 from extender.demo import view
 from extender.embedded.cluster import LOOPBACK, Cluster, served
 from extender.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
@@ -150,7 +150,7 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
         live = service.Live(settings, api, clock, chance)
         url = await stack.enter_async_context(_serving(live))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))
-        controller = Controller(api, http_fetch(client), settings, clock, live.lease, chance=chance)
+        controller = Controller(api, http_fetch(client), http_tell(client), settings, clock, live.lease, chance=chance)
         scheduler = cluster.scheduler(scheduler_config(url, settings))
         await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
         while not (live.synced and scheduler.ready):

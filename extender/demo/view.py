@@ -28,7 +28,18 @@ LINE_EVERY: Final = 120.0  # seconds of the clusters' time between two plain lin
 NARROWEST: Final = 150  # columns that both sides beside one another need
 DECISIONS: Final = 6
 MOST: Final = 10_000
-SHOWN: Final = ("Admit", "Resize", "Stalled", "ShrinkStalled", "Released", "Reject")
+SHOWN: Final = (
+    "Admit",
+    "Bound",
+    "Shrunk",
+    "Grown",
+    "WriteRefused",
+    "Resize",
+    "Stalled",
+    "ShrinkStalled",
+    "Released",
+    "Reject",
+)
 COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_green", "bright_magenta", "white")
 _T = TypeVar("_T")
 TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, pod by pod"}

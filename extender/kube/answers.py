@@ -86,7 +86,7 @@ def outcome(status: int, body: bytes) -> Outcome:
         return Done(_status(body))
     if 400 <= status < 500 and status != 408:
         return refused(status, body)
-    return Unknown(f"HTTP {status} {_status(body).get('reason') or ''}".strip())
+    return Unknown(f"HTTP {status} {refused(status, body).words}".strip())
 
 
 def refused(status: int, body: bytes) -> Refused:

@@ -81,6 +81,11 @@ class Refused:
     message: str
 
     @property
+    def words(self) -> str:
+        """What the API server says, whatever the status."""
+        return f"{self.reason}: {self.message}" if self.reason and self.message else self.message or self.reason
+
+    @property
     def outdated(self) -> bool:
         """Whether the object is gone, changed, or another one of its name: no fault, and nothing to repeat."""
         return self.status in (404, 409) or (self.status == 422 and "metadata.uid" in self.message)
@@ -91,6 +96,11 @@ class Unknown:
     """The write may or may not have taken effect: a time-out, a lost connection, a 5xx. Only the watch can tell."""
 
     why: str
+
+    @property
+    def words(self) -> str:
+        """As far as the API server has said anything."""
+        return self.why
 
 
 Outcome = Done | Refused | Unknown

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
 
 from extender.observe.health import gated_pods
+from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster.gang import SUSPENDED, State, told_state
 from policy.cluster.model import PS, WORKER
 from policy.cluster.reasons import Reason
+from policy.cluster.refusedwrite import BIND, WRITES
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.placement.gang import cross_node_pairs
@@ -48,6 +51,7 @@ def figures(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
     """Every figure. ``now``: seconds since the epoch."""
     yield _gangs(snapshot)
     yield _queue(snapshot)
+    yield _refused(snapshot)
     invalid = sum(1 for job in snapshot.jobs.values() if job.invalid)
     yield gauge("kohort_invalid_jobs", "Jobs that were refused as malformed.", invalid)
     yield gauge("kohort_gated_pods", "Pods behind the admission gate.", gated_pods(snapshot))
@@ -69,6 +73,16 @@ def _queue(snapshot: Snapshot) -> Metric:
     for job in snapshot.waiting():
         counts[reason_of(snapshot, job).reason.value] += 1
     return _labelled("kohort_queue_jobs", "Jobs that wait, by reason.", "reason", counts)
+
+
+def _refused(snapshot: Snapshot) -> Metric:
+    counts = dict.fromkeys(WRITES, 0)
+    for uid, gang in snapshot.gangs.items():
+        counts[BIND] += uid in snapshot.jobs and backs_off_from_refusal(gang)
+    for one in chain.from_iterable(snapshot.refused_writes.values()):
+        counts[one.write] += 1
+    text = "Writes that the API server refuses now, by kind; of bindings, the gangs that wait for that."
+    return _labelled("kohort_refused_writes", text, "write", counts)
 
 
 def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
@@ -19,7 +19,8 @@ from extender.page.nodemap import Mapper, NodeMap
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
 from extender.page.words import count, duration, needs, percent
-from extender.present.jobs import waits
+from extender.present.jobs import refused_views, waits
+from extender.present.views.refused import RefusedView
 from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
 from policy.cluster.gang import State
@@ -168,7 +169,8 @@ class Overview:
 
     def _queue(self, snapshot: Snapshot, now: float) -> Queue:
         seen = [place for place in self._waiting(snapshot, now) if self._sight.sees(place.job.namespace)]
-        rows = tuple(self._queue_row(snapshot, place) for place in seen)
+        refused = refused_views(snapshot)
+        rows = tuple(self._queue_row(snapshot, place, refused.get(place.job.uid, ())) for place in seen)
         return Queue(tuple(place.position for place in seen), rows)
 
     def _waiting(self, snapshot: Snapshot, now: float) -> Iterator[Place]:
@@ -180,16 +182,18 @@ class Overview:
             if job.uid not in placed and not job.finished and not snapshot.gang(job.uid).admitted:
                 yield Place(0, job, None, starving=False)
 
-    def _queue_row(self, snapshot: Snapshot, place: Place) -> Queued:
+    def _queue_row(self, snapshot: Snapshot, place: Place, refused: Sequence[RefusedView]) -> Queued:
         job = place.job
         told = waits(snapshot, job)
+        detail = self._veil.text(told.detail) if told else ""
+        more = (self._veil.view(one).text for one in refused)
         reason = reason_of(snapshot, job).reason
         return Queued(
             self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, place.starving, told.reason if told else reason.value,
             (told.text if told else reason.text).removeprefix(_PREFIX),
-            self._veil.text(told.detail) if told else "", self._veil.text(told.behind) if told else "",
+            "; ".join(part for part in (detail, *more) if part), self._veil.text(told.behind) if told else "",
         )  # fmt: skip
 
     def _running(self, snapshot: Snapshot) -> Iterator[Running]:

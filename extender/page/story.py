@@ -72,7 +72,7 @@ class Story:
                 if line.at - old.at > TOGETHER_SECONDS:
                     break
                 members = old.members + 1
-                text = f"{members} members bound" if line.kind == "bind" else f"{members} × {line.text}"
+                text = f"{members} bindings sent" if line.kind == "bind" else f"{members} × {line.text}"
                 self._lines[at] = replace(old, sequence=line.sequence, text=text, members=members)
                 return
         self._lines.append(line)

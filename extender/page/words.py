@@ -58,6 +58,7 @@ CAUSES: Final = {
     "Reported": "training reported",
     "Saved": "training saved its state",
     "UsageSeen": "use was measured",
+    "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
 """The kinds of events that make a step, in words."""

@@ -24,8 +24,10 @@ from policy.cluster.actions import (
     Released,
     Remember,
     Resize,
+    Shown,
     ShrinkStalled,
     Stalled,
+    WriteRefused,
 )
 from policy.cluster.reasons import Reason
 
@@ -45,7 +47,7 @@ def decision_view(entry: Entry) -> DecisionView:
         at=entry.at,
         generation=entry.generation,
         cause=entry.cause,
-        action=type(entry.effect).__name__,
+        action=action_of(entry.effect),
         job=JobName(**named(job)) if job is not None else None,
         inputs=dict(entry.inputs),
         text="",
@@ -53,21 +55,24 @@ def decision_view(entry: Entry) -> DecisionView:
     return base.model_copy(update=_told(entry.effect, entry.subject, entry.way))
 
 
+def action_of(effect: Effect) -> str:
+    """The name of what was decided; of what the API shows as done, what that is."""
+    return effect.what if isinstance(effect, Shown) else type(effect).__name__
+
+
 def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:
     match effect:
         case Admit():
-            hosts = len(set(effect.nodes.values()))
-            text = f"started with {_count(effect.workers, 'worker')} on {_count(hosts, 'node')}"
-            return {"workers": effect.workers, "nodes": _by_member(effect), "text": text}
+            return {"workers": effect.workers, "nodes": _by_member(effect), "text": _planned(effect, subject)}
         case Resize():
             return _resized(effect, subject.rival, way)
         case Migrate():
-            text = f"moved whole to {_count(len(set(effect.nodes.values())), 'node')}"
+            text = f"planned: to move whole to {_count(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
         case Reject():
             return {"reason": effect.reason.value, "text": _plain(effect.reason)}
         case Released():
-            return {"reason": effect.reason.value, "text": f"released: {_plain(effect.reason)}"}
+            return {"reason": effect.reason.value, "text": f"plan given up: {_plain(effect.reason)}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case ShrinkStalled():
@@ -78,7 +83,12 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
         case Edited():
             return {"text": _edited(effect)}
         case Bind():
-            return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": f"bound to {effect.node}"}
+            text = f"binding to {effect.node} sent"
+            return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": text}
+        case Shown():
+            return _shown(effect, subject.rival)
+        case WriteRefused():
+            return _write_refused(effect, subject)
         case RefuseBind():
             return {"pod": subject.pod or effect.uid, "reason": effect.reason.value, "text": _plain(effect.reason)}
         case Remember():
@@ -90,6 +100,35 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
 def _plain(reason: Reason) -> str:
     """The reason's sentence without the name that pods' conditions need: here everything is Kohort's."""
     return reason.text.removeprefix("kohort: ")
+
+
+def _planned(admit: Admit, subject: Subject) -> str:
+    """What is to be, and what it waits for, so that nobody takes it for a start."""
+    workers, hosts = _count(admit.workers, "worker"), _count(len(set(admit.nodes.values())), "node")
+    if not admit.waits_for:
+        return f"planned: to start with {workers} on {hosts}"
+    pods, be = _count(len(admit.waits_for), "pod"), "is" if len(admit.waits_for) == 1 else "are"
+    whose = f" of {' and '.join(subject.awaited)}" if subject.awaited else ""
+    return f"planned: to start with {workers} on {hosts} once {pods}{whose} {be} gone"
+
+
+def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
+    """What the API shows as done."""
+    scaled = f"from {shown.before} to {_count(shown.workers, 'worker')}"
+    members, ahead = f"{_count(shown.members, 'member')} on {_count(shown.hosts, 'node')}", _full_name(rival)
+    text = {
+        "Bound": f"bound: {members}",
+        "Repaired": f"repaired: {members}",
+        "Moved": f"moved: {members}",
+        "Shrunk": f"scaled in {scaled}" + (f" for {ahead}" if ahead else ""),
+        "Grown": f"scaled out {scaled}",
+        "Paused": "paused: its pods are gone",
+    }[shown.what]
+    return {"workers": shown.workers, "on_behalf_of": ahead, "text": text}
+
+
+def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
+    return {"pod": subject.pod, "on_behalf_of": _full_name(subject.rival), "text": effect.refused.text}
 
 
 def _edited(edit: Edited) -> str:
@@ -123,8 +162,9 @@ def _full_name(job: Named | None) -> str:
 
 def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, object]:
     ahead = _full_name(rival)
-    scaled = f"scaled {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
-    text = scaled if way else f"{_count(len(resize.nodes), 'member')} placed anew"
+    scaled = f"asked to scale {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
+    anew = f"planned: new nodes for {_count(len(resize.nodes), 'member')}"
+    text = "asked to pause" if resize.pauses else scaled if way else anew
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
     return {**named, "on_behalf_of": ahead, "text": text}
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from extender.present.decisions import decisions_view
 from extender.present.views.decisions import DecisionView, StepView
 from extender.state.journal import Entry
-from policy.cluster.actions import Admit, Bind, RefuseBind, Released
+from policy.cluster.actions import Admit, Bind, RefuseBind, Released, WriteRefused
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 
@@ -29,7 +29,7 @@ def _with_resumes(told: Iterable[DecisionView]) -> Iterator[DecisionView]:
             stopped = one.reason == Reason.SUSPENDED.value
         resumed = stopped and one.action == Admit.__name__
         stopped = stopped and not resumed
-        yield one.model_copy(update={"text": f"resumed, and {one.text}"}) if resumed else one
+        yield one.model_copy(update={"text": f"resumed; {one.text}"}) if resumed else one
 
 
 def _concerns(entry: Entry, uid: str) -> bool:
@@ -44,7 +44,7 @@ def _step(found: list[DecisionView]) -> StepView:
     said = [_said(one) for one in found if one not in binds and one not in refusals]
     if binds:
         hosts = {node for one in binds for node in one.nodes.values()}
-        said.append(f"{len(binds)} bound to {', '.join(sorted(hosts))}")
+        said.append(f"{len(binds)} to be bound to {', '.join(sorted(hosts))}")
     if refusals:
         said.append(f"{len(refusals)} refused: {', '.join(sorted({one.reason for one in refusals}))}")
     inputs = {name: value for one in found for name, value in one.inputs.items()}
@@ -55,5 +55,6 @@ def _step(found: list[DecisionView]) -> StepView:
 
 def _said(one: DecisionView) -> str:
     """In words; of another job's shrink for this one, whose."""
-    name = f"{one.job.key} " if one.job is not None and one.on_behalf_of else ""
+    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # which names it itself
+    name = f"{one.job.key} " if one.job is not None and named else ""
     return f"{name}{one.text}"

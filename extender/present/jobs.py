@@ -9,9 +9,11 @@ from extender.present.names import named, rigid_first
 from extender.present.views.amounts import amounts
 from extender.present.views.base import Waits
 from extender.present.views.jobs import ExpectedView, InvalidJob, JobDetail, JobView, MemberView, QueuedJob, RoleView
+from extender.present.views.refused import RefusedView
 from policy.answers.explain import verdict_of
 from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights
+from policy.answers.refusals import refusals
 from policy.cluster.gang import Gang, State, told_state
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Verdict
@@ -20,6 +22,7 @@ from policy.systems.base import Policy
 
 MemberState = Literal["bound", "at barrier", "binding", "planned", "gated", "waiting", "ended", "gone"]
 Weight = Callable[[Job], float | None]
+RefusedByJob = Mapping[str, tuple[RefusedView, ...]]
 NOT_ASKED: Final[Mapping[str, Start]] = {}
 
 
@@ -30,15 +33,16 @@ def jobs_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[JobView, 
     """Every job, by arrival."""
     weight = weights(snapshot, policy)
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))
-    return tuple(_job_view(snapshot, job, weight, now) for job in jobs)
+    refused = refused_views(snapshot)
+    return tuple(_job_view(snapshot, job, weight, now, refused) for job in jobs)
 
 
 def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobView:
     """One job with its bounds and where it stands."""
-    return _job_view(snapshot, job, weights(snapshot, policy), now)
+    return _job_view(snapshot, job, weights(snapshot, policy), now, refused_views(snapshot))
 
 
-def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float) -> JobView:
+def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float, refused: RefusedByJob) -> JobView:
     gang = snapshot.gang(job.uid)
     return JobView(
         **named(job),
@@ -58,6 +62,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float) -> JobVi
         keeps_pods=job.keeps_pods,
         gated_pods=_gated(snapshot, job),
         waits=waits(snapshot, job),
+        refused=refused.get(job.uid, ()),
     )
 
 
@@ -127,6 +132,16 @@ def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
     )
 
 
+def refused_views(snapshot: Snapshot) -> RefusedByJob:
+    """What the API server refuses, by the job that is told."""
+    found: dict[str, tuple[RefusedView, ...]] = {}
+    for told_to, whose, one in refusals(snapshot):
+        job = snapshot.jobs.get(whose)
+        view = RefusedView(job=job.key if job is not None else "", write=one.write, text=one.text)
+        found[told_to] = (*found.get(told_to, ()), view)
+    return found
+
+
 # -- queue ---------------------------------------------------------------------------------------
 
 
@@ -134,7 +149,8 @@ def queue_view(
     snapshot: Snapshot, policy: Policy, now: float, starts: Mapping[str, Start] = NOT_ASKED
 ) -> tuple[QueuedJob, ...]:
     """The waiting jobs in the order in which the policy looks at them; ``starts``: when each may start (by uid)."""
-    return tuple(_queued(snapshot, place, now, starts) for place in places(snapshot, policy, now))
+    refused = refused_views(snapshot)
+    return tuple(_queued(snapshot, place, now, starts, refused) for place in places(snapshot, policy, now))
 
 
 def invalid_jobs(snapshot: Snapshot) -> tuple[InvalidJob, ...]:
@@ -148,7 +164,9 @@ def expected_view(start: Start, now: float) -> ExpectedView:
     return ExpectedView(at=start.at, in_seconds=None if start.at is None else start.at - now, basis=start.basis)
 
 
-def _queued(snapshot: Snapshot, place: Place, now: float, starts: Mapping[str, Start]) -> QueuedJob:
+def _queued(
+    snapshot: Snapshot, place: Place, now: float, starts: Mapping[str, Start], refused: RefusedByJob
+) -> QueuedJob:
     job = place.job
     start = starts.get(job.uid)
     return QueuedJob(
@@ -163,5 +181,6 @@ def _queued(snapshot: Snapshot, place: Place, now: float, starts: Mapping[str, S
         needs=amounts(job.requests(job.min_workers)),
         gated_pods=_gated(snapshot, job),
         waits=in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
+        refused=refused.get(job.uid, ()),
         expected=expected_view(start, now) if start is not None else None,
     )

@@ -284,5 +284,6 @@ class Rest:
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()
         failing = [f"{check.name}: {check.detail}" for check in readiness.checks if check.fatal and not check.ok]
+        gate = [f"gate: {one.text}" for one in self._ledger.snapshot.refused_writes.get("", ())]
         following = [] if self._ledger.snapshot.leading else [FOLLOWS]
-        return (*failing, *following, *readiness.warnings)
+        return (*failing, *gate, *following, *readiness.warnings)

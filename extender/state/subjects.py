@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from policy.cluster.actions import Bind, Effect, RefuseBind, Remember
+from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Remember
 from policy.cluster.model import Pod
 from policy.cluster.snapshot import Snapshot
 
@@ -22,12 +22,16 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """``namespace``: also of a pod that belongs to no job. ``pod``: its name. ``rival``: for whom a job was resized."""
+    """``namespace``: also of a pod that belongs to no job. ``pod``: its name. ``rival``: for whom a job was resized.
+
+    ``awaited``: of a plan, the jobs (``namespace/name``) whose pods it waits for.
+    """
 
     namespace: str = ""
     job: Named | None = None
     pod: str = ""
     rival: Named | None = None
+    awaited: tuple[str, ...] = ()
 
 
 NOBODY = Subject()
@@ -41,10 +45,19 @@ def subject_of(effect: Effect, snapshots: Sequence[Snapshot]) -> Subject:
         case Bind() | RefuseBind():
             pod = _pod(effect.uid, snapshots)
             return Subject(pod.namespace, _job(pod.job_uid, snapshots), pod.name) if pod is not None else NOBODY
+        case Admit():
+            namespace = effect.job_uid.partition("/")[0]
+            return Subject(namespace, _job(effect.job_uid, snapshots), awaited=_owners(effect.waits_for, snapshots))
         case _:
             rival = getattr(effect, "on_behalf_of", "")
             namespace = effect.job_uid.partition("/")[0]
             return Subject(namespace, _job(effect.job_uid, snapshots), rival=_job(rival, snapshots))
+
+
+def _owners(pods: Iterable[str], snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
+    found = (pod for uid in pods if (pod := _pod(uid, snapshots)) is not None)
+    jobs = (_job(uid, snapshots) for uid in {pod.job_uid for pod in found})
+    return tuple(sorted(f"{job.namespace}/{job.name}" for job in jobs if job is not None))
 
 
 def _pod(uid: str, snapshots: Sequence[Snapshot]) -> Pod | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
+from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -38,6 +39,7 @@ MENDS: dict[Reason, str] = {
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
+MEND_REFUSED = "see whoever admits writes of pods/binding: an admission policy, a webhook, a quota, a right of Kohort's"
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
 NAMED = 3  # members, in a sentence
@@ -132,12 +134,12 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         state=gang.state,
         reason=verdict.reason if verdict else None,
         detail=verdict.detail if verdict else "",
-        mend=_mend(verdict, held) if verdict else "",
+        mend=_mend(verdict, held, gang) if verdict else "",
         needs=() if completed else _needs(job),
         nodes=nodes,
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan=tuple((str(slot), node) for slot, node in sorted(gang.nodes.items())),
-        shrunk_for=_name(snapshot, gang.on_behalf_of),
+        shrunk_for="" if gang.grew else _name(snapshot, gang.on_behalf_of),
         missing_pods="" if completed else missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
@@ -146,7 +148,9 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     )
 
 
-def _mend(verdict: Verdict, held: tuple[HeldRoom, ...]) -> str:
+def _mend(verdict: Verdict, held: tuple[HeldRoom, ...], gang: Gang) -> str:
+    if verdict.reason is Reason.BACKING_OFF and backs_off_from_refusal(gang):
+        return MEND_REFUSED
     if verdict.reason is Reason.FINISHED:
         return KEEPS_ROOM if held else ""
     return MENDS.get(verdict.reason, "")
@@ -259,7 +263,8 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
     """How much of the minimum would fit now, and what the node that comes closest lacks for all of it."""
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
-        return "all of it would fit now"
+        refused = snapshot.gang(job.uid).refused
+        return f"all of it would fit, but {refused.text}" if refused is not None else "all of it would fit now"
     rows = [row for row in nodes if not row.refused]
     if not rows:
         return "no node may take it: see why at each node"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from policy.answers.operated import forward, without
+from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
@@ -24,6 +25,7 @@ HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
 JUST_AFTER = 0.01  # a job starves once it has waited for longer than the limit, not at it
 NAMED = 3
+REFUSED = "the API server has refused its binding; that is tried again after each back-off"
 WAITS_FOR_ROOM = frozenset(
     {
         Reason.NO_ROOM,
@@ -68,7 +70,8 @@ class Course:
 
     def starts(self, waiting: list[str]) -> dict[str, Start]:
         """Run until all of them have started, or nothing is known that would change."""
-        found: dict[str, Start] = {}
+        gangs = self._begun.gangs
+        found = {uid: Start(None, REFUSED) for uid in waiting if uid in gangs and backs_off_from_refusal(gangs[uid])}
         for _ in self.moments():
             for uid in waiting:
                 if uid not in found and self.snapshot.gang(uid).state in ADMITTED:

@@ -16,6 +16,7 @@ from policy.answers.change import Change, Finer, Kind, smallest, with_job
 from policy.answers.changes import candidates
 from policy.answers.foresee import Course
 from policy.answers.operated import forward
+from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.worth import dearer, with_more_time
 from policy.cluster.actions import Admit
 from policy.cluster.gang import ADMITTED, State
@@ -49,6 +50,8 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
     job = snapshot.jobs.get(job_uid)
     if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
         return ()
+    if backs_off_from_refusal(snapshot.gang(job_uid)):
+        return ()  # to be admitted once more is no start: the API server has the last word
     proved = partial(admits, snapshot, job_uid, policy, now)
     tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
     found = (smallest(changes, proved) for changes in tried)

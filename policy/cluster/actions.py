@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.refusedwrite import RefusedWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +173,37 @@ class Edited:
     kept: bool
 
 
-Effect = (
-    Edited
-    | Admit
-    | Resize
-    | Migrate
-    | Reject
-    | Remember
-    | Bind
-    | RefuseBind
-    | Released
-    | Stalled
-    | ShrinkStalled
-    | Preempted
-)
+What = Literal["Bound", "Repaired", "Moved", "Shrunk", "Grown", "Paused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The API shows that what was planned for a job is done.
+
+    members: its pods that are bound now, on ``hosts`` nodes. workers: of a resize, the new number; ``before``: the old
+    one. on_behalf_of: the job that the workers were taken for.
+    """
+
+    job_uid: str
+    what: What
+    workers: int
+    members: int
+    hosts: int
+    before: int = 0
+    on_behalf_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRefused:
+    """The API server refuses a write that the job needs; it is tried again. job_uid: empty of the admission gate.
+
+    on_behalf_of: the job that waits for the room which the write was to free.
+    """
+
+    job_uid: str
+    refused: RefusedWrite
+    on_behalf_of: str = ""
+
+
+Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | WriteRefused
+Effect = Action | Bind | RefuseBind | Outcome

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policy.cluster.model import Job, Node, Pod
+from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources
 from policy.cluster.training import Report
 
@@ -99,7 +100,7 @@ class BindDone:
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """The API server refused the binding."""
+    """The API server refused the binding, or it was never made. message: its words; empty where it said nothing."""
 
     uid: str
     message: str
@@ -143,6 +144,13 @@ class UsageSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class WritesRefused:
+    """All writes of the controller that the API server refuses now: this list replaces the one before."""
+
+    refused: tuple[RefusedWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -166,5 +174,6 @@ Event = (
     | Reported
     | Saved
     | UsageSeen
+    | WritesRefused
     | Tick
 )

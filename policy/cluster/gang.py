@@ -10,6 +10,7 @@ from typing import Final
 
 from policy.cluster.frozen import quick
 from policy.cluster.model import PS, WORKER, Job, Slot
+from policy.cluster.refusedwrite import RefusedWrite
 
 INVALID: Final = "invalid"
 SUSPENDED: Final = "suspended"
@@ -56,6 +57,9 @@ class Gang:
     turns: when the direction of resizing changed last (oldest first).
     kept_at: when workers that it was told to give up were last given back to it, because none of them went.
     lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
+    before: how many workers it had before a resize that the API does not show as done yet.
+    refused: the write whose refusal by the API server it bears: the binding for which its plan was given up, or the
+    resize for which it was left its workers.
     targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 
@@ -86,6 +90,8 @@ class Gang:
     on_behalf_of: str = ""
     turns: tuple[float, ...] = ()
     kept_at: float | None = None
+    before: int | None = None
+    refused: RefusedWrite | None = None
     targets: tuple[int, ...] = ()
     lost: Mapping[Slot, str] = field(default_factory=dict)
 

@@ -26,6 +26,7 @@ class Reason(Enum):
     ROOM_HELD = "RoomHeldByFinishedJobs"
     ROOM_OF_OTHERS = "RoomHeldByOtherPods"
     ROOM_BEING_FREED = "RoomBeingFreed"
+    RESIZE_REFUSED = "ResizeRefused"
     RESIZES_LIMITED = "ResizesLimited"
     STALLED = "GrowthStalled"
     SHRINK_STALLED = "ShrinkStalled"
@@ -72,6 +73,7 @@ TEXTS: dict[Reason, str] = {
     Reason.ROOM_HELD: "kohort: pods of finished jobs hold the room that the gang needs; see cleanPodPolicy",
     Reason.ROOM_OF_OTHERS: "kohort: pods that are not kohort's hold the room that the gang needs",
     Reason.ROOM_BEING_FREED: "kohort: room for the gang is being freed",
+    Reason.RESIZE_REFUSED: "kohort: the API server refuses the resize that was to free room for the gang",
     Reason.RESIZES_LIMITED: "kohort: room could be freed, but the cluster's limit of resizes in a minute is reached",
     Reason.STALLED: "kohort: workers that the job was given have not come",
     Reason.SHRINK_STALLED: "kohort: workers that were taken from the job have not gone",

@@ -18,6 +18,7 @@ from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
 from policy.cluster.preemption import Preemptions
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
 from policy.cluster.trouble import trouble_of
@@ -119,6 +120,10 @@ class Snapshot:
     memory: Mapping[str, object] = field(
         default_factory=dict,
         metadata=_kept("persisted: what is of one job, by an annotation of it; volatile: turns and statistics of all"),
+    )
+    refused_writes: Mapping[str, tuple[RefusedWrite, ...]] = field(
+        default_factory=dict,
+        metadata=_kept("volatile: the controller tells it again (job uid, or empty of the gate -> refused writes)"),
     )
     texts: Mapping[str, str] = field(
         default_factory=dict, metadata=_kept("derived: ``memory`` as the job objects should hold it (job uid -> text)")

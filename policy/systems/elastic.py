@@ -18,6 +18,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
@@ -197,7 +198,17 @@ class ElasticPass:
             return []
         freeing = self.gangs.among(self.snapshot.index.freeing)
         claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
-        return [Offer.of(NOBODY, (shed,)) for shed in leaving(self.snapshot) if shed.pod_uid not in claimed]
+        stays = self._refused_pods()
+        sheds = (shed for shed in leaving(self.snapshot) if shed.pod_uid not in claimed | stays)
+        return [Offer.of(NOBODY, (shed,)) for shed in sheds]
+
+    def _refused_pods(self) -> set[str]:
+        """Pods of jobs that the API server does not let go of them: to wait for their room would be in vain."""
+        jobs = (
+            uid for uid, writes in self.snapshot.refused_writes.items()
+            if any(one.write == SET_REPLICAS and one.lasting for one in writes)
+        )  # fmt: skip
+        return {pod.uid for uid in jobs for pod in self.snapshot.every_pod_of(uid)}
 
     def offers(self, victims: Iterable[Job]) -> list[Offer]:
         """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""

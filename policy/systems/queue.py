@@ -228,7 +228,8 @@ def bar(snapshot: Snapshot, job: Job, now: float, feasible: Feasible) -> Verdict
 
 
 def _backing_off(gang: Gang) -> Verdict:
-    return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed")
+    why = f": {gang.refused.text}" if gang.refused is not None else ""
+    return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed{why}")
 
 
 def _lasting(snapshot: Snapshot, job: Job) -> Verdict | None:

@@ -73,10 +73,11 @@ def end_waiting(draft: Draft, job: Job, gang: Gang, now: float, *, gives_back: b
     if not (gives_back and job.elastic):
         draft.put_gang(replace(gang, awaited=left, deadline=None))
         return []
-    return _give_back(draft, replace(gang, awaited=left), now)
+    return give_back(draft, replace(gang, awaited=left), now)
 
 
-def _give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+    """The gang keeps what is there, and is not grown again before a rest that doubles with each failure."""
     left, attempts = gang.awaited, gang.attempts + 1
     fewer = retarget(draft, gang, gang.workers - left, {}, now)
     rest = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)

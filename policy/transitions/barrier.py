@@ -26,6 +26,7 @@ from policy.transitions.gangs import (
     rules_of,
 )
 from policy.transitions.refusals import hear_condition, not_offered
+from policy.transitions.refused import refused_binding
 from policy.transitions.theft import is_taken
 
 
@@ -62,8 +63,9 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
             drop(draft, uid)
         case events.BindDone(uid, node):
             bound(draft, uid, node, now)
-        case events.BindRefused(uid):
+        case events.BindRefused(uid, message):
             _landed(draft, uid)
+            return refused_binding(draft, uid, message)
         case events.NodeNotOffered(uid, node):
             return not_offered(draft, uid, node, now)
         case events.PodSeen(pod):

@@ -85,7 +85,7 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     old = draft.gang(action.job_uid)
     gang = retarget(draft, old, action.workers, action.nodes, now, action.ps)
     if action.workers != old.workers:
-        gang = replace(gang, on_behalf_of=action.on_behalf_of)
+        gang = replace(gang, on_behalf_of=action.on_behalf_of, refused=None)
         if rules_of(draft).resizes_per_minute:
             draft.set("resizes", (*damping.recent(draft.read("resizes"), now), now))
     if action.waits_for:

@@ -28,6 +28,7 @@ from policy.transitions.gangs import (
 )
 from policy.transitions.migrate import leave
 from policy.transitions.preempted import lose_room
+from policy.transitions.refused import take_refused
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
 REMEMBER_GONE_SECONDS = 300.0
@@ -62,6 +63,8 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             take_report(draft, uid, report, now)
         case events.UsageSeen(usage):
             draft.set("usage", usage)
+        case events.WritesRefused(refused):
+            return take_refused(draft, refused)
         case events.Saved(uid):
             leave(draft, draft.gang(uid), now)
         case _:
@@ -297,6 +300,7 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     if leading == draft.read("leading"):
         return []
     draft.set("leading", leading)
+    draft.set("refused_writes", {})  # those of the controller of another term
     effects: list[Effect] = []
     for _, gang in sorted(draft.read("gangs").items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)

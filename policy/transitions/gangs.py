@@ -14,6 +14,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 
 TURNS_KEPT = 4
+RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize of a gang that only has a plan is part of it
 # The outcome of a binding whose answer was lost is read back within seconds. After so long nobody will tell it; the
 # watch, which may stall for most of a minute, has shown it by then if it was made.
 LOST_BINDING_SECONDS = 120.0
@@ -160,6 +161,7 @@ def retarget(
         grew = workers > gang.workers
         turned = gang.grew is not None and gang.grew is not grew
         changes |= {"grew": grew, "scaled_at": now, "targets": (*gang.targets, gang.workers)}
+        changes |= {"before": gang.workers} if gang.before is None and gang.state in RESIZED else {}
         changes |= {"turns": (*gang.turns, now)[-TURNS_KEPT:]} if turned else {}
         changes |= _awaiting(draft, gang, workers - gang.workers, now)
     gang = replace(gang, **changes)  # type: ignore[arg-type]
@@ -206,7 +208,7 @@ def cleared(gang: Gang) -> Gang:
     """The gang without its plan; bindings in flight, what it has tried and when it may try again stay."""
     return Gang(
         gang.job_uid, gang.state, in_flight=gang.in_flight, attempts=gang.attempts, misses=gang.misses,
-        not_before=gang.not_before,
+        not_before=gang.not_before, refused=gang.refused,
     )  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool,
     if whole:
         effects = send_held(
             draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, misses=0,
-            not_before=0.0, retried=False, waits_for=(), admitted_at=gang.admitted_at or now,
+            not_before=0.0, retried=False, refused=None, waits_for=(), admitted_at=gang.admitted_at or now,
         )  # fmt: skip
         await_rest(draft, job, now)
         return effects

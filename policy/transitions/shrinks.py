@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from policy.cluster.actions import Effect, ShrinkStalled
+from policy.cluster.actions import ShrinkStalled
 from policy.cluster.draft import Draft
 from policy.cluster.gang import Gang
 
 
-def stalled_shrinks(draft: Draft, gang: Gang) -> list[Effect]:
+def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
     """Of each job, by uid, of which pods that this plan waits for were to go and are still there.
 
     Pods that the job may keep (it moves, or has ended) are none that a shrink has taken.

@@ -53,7 +53,7 @@ def test_the_page_follows_the_embedded_cluster(demo: str, look: Look) -> None:
     page.locator("#tiles .tile svg").first.wait_for()
     # More comes than fits: the page is live, and has it without being loaded anew.
     page.locator("[data-list=queue] tr .why .tag", has_text=Reason.NO_ROOM.value).first.wait_for()
-    page.locator("[data-list=decisions]").get_by_text("started with").first.wait_for()
+    page.locator("[data-list=decisions]").get_by_text("planned: to start with").first.wait_for()
     viewer.shot("demo")
     assert faults(viewer) == []
     tells_of_a_job(viewer)
@@ -64,6 +64,6 @@ def tells_of_a_job(viewer: Viewer) -> None:
     """Whoever follows the link of a running job reads where its members are and how it came to that."""
     viewer.page.locator("[data-list=running] a.job").first.click()
     page = until_live(viewer).page
-    page.locator("[data-list=history]").get_by_text("started with").first.wait_for()
+    page.locator("[data-list=history]").get_by_text("planned: to start with").first.wait_for()
     page.locator("[data-list=members]").get_by_text("worker-0").first.wait_for()
     viewer.shot("demo-job")

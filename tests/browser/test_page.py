@@ -144,7 +144,7 @@ def test_a_jobs_page_explains_and_follows_it(small: Scene, look: Look) -> None:
     page = viewer.page
     assert "GangExceeds" in page.locator("[data-list=why]").inner_text()
     small.do(JobSeen(replace(job, version=2)))
-    page.get_by_text("started with 1 worker").first.wait_for()
+    page.get_by_text("planned: to start with 1 worker").first.wait_for()
     assert "Nothing holds this job up" in page.locator("[data-list=why]").inner_text()
     assert viewer.complaints == []
 

@@ -128,4 +128,4 @@ def test_decisions_are_events_on_the_job(plane: ControlPlane, kohort: Kohort, sp
         return [item["reason"] for item in found if item["regarding"]["kind"] == "TFJob" and "kohort" in
                 item["reportingController"]]  # fmt: skip
 
-    until(lambda: sorted(events()) == ["Admitted", "Bound"], "told", seen=events)
+    until(lambda: sorted(events()) == ["Bound", "Planned"], "told", seen=events)

@@ -24,8 +24,10 @@ from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
+from extender.present.views.refused import RefusedWritesBody
 from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
+from extender.routes.refused import take_in
 from extender.routes.rest import Rest
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
@@ -253,7 +255,9 @@ class ControllerProcess(Process):
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.lease = Lease(self.line, self.settings.lease, self.clock)
-        controller = Controller(self.line, self._fetch, self.settings, self.clock, self.lease, chance=self.chance)
+        controller = Controller(
+            self.line, self._fetch, self._tell, self.settings, self.clock, self.lease, chance=self.chance
+        )  # fmt: skip
         return self._both(controller)
 
     async def _both(self, controller: Controller) -> None:
@@ -281,6 +285,20 @@ class ControllerProcess(Process):
             raise SourceError("ReadError")
         self.looks += path == "/v1/desired"
         return bytes(asking.result())
+
+    async def _tell(self, path: str, body: bytes, seconds: float) -> None:
+        """What it tells of refused writes: lost or late like its questions."""
+        await self.clock.awake()
+        if self.line.dead:
+            await forever()
+        asks = f"{self.name}: tell {path}{ANY}"
+        fault = self.around.faults.strikes([asks], "desired-lost", "desired-late", chance=self.chance)
+        late = fault.kind == "desired-late"
+        await sleep(fault.uniform("late", 0.5, 4.0) if late else self.chance.uniform(0.0002, 0.002))
+        if not self._extender.listens or fault.kind == "desired-lost":
+            raise SourceError("ConnectError")
+        await self._extender.clock.awake()
+        take_in(self._extender.live.ledger, RefusedWritesBody.model_validate_json(body))
 
     async def _asked(self, extender: Extender, path: str, query: Mapping[str, str]) -> bytes:
         await extender.clock.awake()

@@ -200,26 +200,26 @@ async def conflict(stage: Stage) -> str:
 async def test_a_conflict_over_another_node_is_an_error() -> None:
     stage = Stage()
     stage.api.shows(pod("a-ps-0"), "n9")
-    assert await conflict(stage) == f"{FAILED}: Conflict"
+    assert await conflict(stage) == f"{FAILED}: Conflict: already assigned"
 
 
 @virtual
 async def test_a_conflict_with_another_pod_of_that_name_is_an_error() -> None:
     stage = Stage("n1")
     stage.api.shows(pod("a-ps-0"), "n1", uid="other")
-    assert await conflict(stage) == f"{FAILED}: Conflict"
+    assert await conflict(stage) == f"{FAILED}: Conflict: already assigned"
 
 
 @virtual
 async def test_a_conflict_over_a_pod_that_is_not_bound_is_an_error() -> None:
     stage = Stage()
     stage.api.shows(pod("a-ps-0"))
-    assert await conflict(stage) == f"{FAILED}: Conflict"
+    assert await conflict(stage) == f"{FAILED}: Conflict: already assigned"
 
 
 @virtual
 async def test_a_conflict_over_a_pod_that_is_gone_is_an_error() -> None:
-    assert await conflict(Stage()) == f"{FAILED}: Conflict"
+    assert await conflict(Stage()) == f"{FAILED}: Conflict: already assigned"
 
 
 @virtual

@@ -38,6 +38,7 @@ from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from extender.present.views.orders import DesiredView
+from extender.present.views.refused import RefusedBody, RefusedWritesBody
 from policy.answers.change import Kind
 from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import LoopClock, virtual
@@ -117,11 +118,17 @@ class FakeExtender:
         self.queue = QueueView(generation=1, gated_pods=0, jobs=())
         self.down = False
         self.asked = 0
+        self.told: list[tuple[RefusedBody, ...]] = []
         self._new = asyncio.Event()
 
     def want(self, desired: DesiredView) -> None:
         self.desired = desired.model_copy(update={"generation": self.desired.generation + 1})
         self._new.set()
+
+    async def tell(self, path: str, body: bytes, seconds: float) -> None:
+        if self.down:
+            raise SourceError("connection refused")
+        self.told.append(RefusedWritesBody.model_validate_json(body).refused)
 
     async def fetch(self, path: str, query: Mapping[str, str], seconds: float) -> bytes:
         self.asked += 1
@@ -387,7 +394,7 @@ class Bench:
         self.api, self.extender, self.lease = FakeApi(), FakeExtender(), FakeLease()
         self.clock = LoopClock()
         self.controller = Controller(
-            self.api, self.extender.fetch, Settings(controller=settings), self.clock, self.lease,
+            self.api, self.extender.fetch, self.extender.tell, Settings(controller=settings), self.clock, self.lease,
             chance=random.Random(1),
         )  # fmt: skip
         self._task: asyncio.Task[None] | None = None
@@ -701,11 +708,13 @@ async def test_decisions_since_the_start_become_events_once_whatever_the_extende
         bench.extender.decisions = decided(*old, at=at)
         await bench.pass_time(3)
         assert bench.api.written == []
-        bench.extender.decisions = decided(*old, decision(3, at + 3), decision(4, at + 3, "Bind"), at=at + 3)
+        bench.extender.decisions = decided(
+            *old, decision(3, at + 3), decision(4, at + 3, "Bind"), decision(5, at + 3, "Bound"), at=at + 3
+        )
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
         assert bench.api.written == [
-            ("event", "team", "Admitted", "mnist"),
+            ("event", "team", "Planned", "mnist"),
             ("event", "team", "Bound", "mnist"),
         ]
 
@@ -715,13 +724,13 @@ async def test_a_controller_that_starts_late_tells_what_was_decided_in_the_last_
     """It starts beside the extender, or after a crash of its own; its Events' names are those of the one before."""
     async with Bench() as bench:
         bench.extender.down = True
-        late = (decision(2, 1001.0), decision(3, 1002.0, "Bind"))
+        late = (decision(2, 1001.0), decision(3, 1002.0, "Bind"), decision(4, 1002.1, "Bound"))
         bench.extender.decisions = decided(decision(1, 1000.0, "Released"), *late, at=1060.5)
         await bench.pass_time(3)
         bench.extender.down = False
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
-        assert [written[2] for written in bench.api.written] == ["Admitted", "Bound"]
+        assert [written[2] for written in bench.api.written] == ["Planned", "Bound"]
 
 
 @virtual
@@ -747,7 +756,7 @@ async def test_a_controller_that_comes_to_lead_tells_what_was_decided_since_it_b
         bench.lease.leads = True
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(3)
-        assert bench.api.written == [("event", "team", "Admitted", "mnist")]
+        assert bench.api.written == [("event", "team", "Planned", "mnist")]
 
 
 @virtual
@@ -771,7 +780,7 @@ async def test_events_begin_anew_with_a_new_extender() -> None:
         await bench.until(lambda: len(bench.api.written) == 1)
         bench.extender.decisions = decided(decision(1, 0.0, "Resize", direction="in"), instance="two")
         await bench.until(lambda: len(bench.api.written) == 2)
-        assert bench.api.written[-1] == ("event", "team", "Shrunk", "mnist")
+        assert bench.api.written[-1] == ("event", "team", "Shrinking", "mnist")
 
 
 def test_an_event_is_what_the_api_asks_for() -> None:
@@ -834,9 +843,9 @@ def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_event
         tried = [decision(3 * attempt + number, when, what, job=job) for number, when, what in numbered]
         told += [one["reason"] for one in decides.tell(tried)]
         assert queued(waits, QueueView(generation=1, gated_pods=0, jobs=()), at + 40) == []
-    assert Counter(told).keys() == {"Queued", "Admitted", "Released"}
+    assert Counter(told).keys() == {"Queued", "Planned", "Released"}
     assert len(told) == 9
-    bound = (decision(900, 4500.0, "Admit"), decision(901, 4501.0, "Bind", nodes={"worker-0": "n1"}))
+    bound = (decision(900, 4500.0, "Admit"), decision(901, 4501.0, "Bound"))
     assert "Bound" in [one["reason"] for one in decides.tell(bound)], "what has come of it is told in any case"
     assert queued(waits, waiting(30), 1000.0 + 2 * 3600), "an hour later it is told again"
 
@@ -891,12 +900,20 @@ def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:
 
 
 TOLD = {
-    "workers taken": (decision(1, 0.0, "Resize", direction="in", workers=2), "Shrunk"),
-    "workers given": (decision(1, 0.0, "Resize", direction="out", workers=2), "Grown"),
-    "members placed anew": (decision(1, 0.0, "Resize", workers=2), "Repaired"),
-    "without a worker role": (decision(1, 0.0, "Resize", workers=0, nodes={"trainer-1": "n1"}), "Repaired"),
-    "no work in this slot": (decision(1, 0.0, "Resize", direction="in", workers=0), "Paused"),
-    "moved": (decision(1, 0.0, "Migrate"), "Migrating"),
+    "to be started": (decision(1, 0.0), "Planned"),
+    "workers to be taken": (decision(1, 0.0, "Resize", direction="in", workers=2), "Shrinking"),
+    "workers to be given": (decision(1, 0.0, "Resize", direction="out", workers=2), "Growing"),
+    "members to be placed anew": (decision(1, 0.0, "Resize", workers=2), "Repairing"),
+    "without a worker role": (decision(1, 0.0, "Resize", workers=0, nodes={"trainer-1": "n1"}), "Repairing"),
+    "no work in this slot": (decision(1, 0.0, "Resize", direction="in", workers=0), "Pausing"),
+    "to be moved": (decision(1, 0.0, "Migrate"), "Migrating"),
+    "bound": (decision(1, 0.0, "Bound"), "Bound"),
+    "workers are gone": (decision(1, 0.0, "Shrunk"), "Shrunk"),
+    "workers are there": (decision(1, 0.0, "Grown"), "Grown"),
+    "members are there again": (decision(1, 0.0, "Repaired"), "Repaired"),
+    "its pods are gone": (decision(1, 0.0, "Paused"), "Paused"),
+    "moved": (decision(1, 0.0, "Moved"), "Moved"),
+    "the API server refuses": (decision(1, 0.0, "WriteRefused"), "WriteRefused"),
     "refused": (decision(1, 0.0, "Reject"), "Rejected"),
     "workers that do not come": (decision(1, 0.0, "Stalled", workers=2), "GrowthStalled"),
     "workers that do not go": (decision(1, 0.0, "ShrinkStalled", workers=2), "ShrinkStalled"),
@@ -909,13 +926,8 @@ def test_each_decision_has_its_word(one: DecisionView, reason: str) -> None:
     assert [event["reason"] for event in DecisionStory("abcd", "host-1", Quota()).tell([one])] == [reason]
 
 
-def test_bindings_of_a_gang_are_one_event_and_later_ones_none() -> None:
-    story = DecisionStory("abcd", "host-1", Quota())
-    binds = [decision(n, 1.0, "Bind", nodes={f"worker-{n}": f"n{n % 2}"}, generation=7) for n in range(2, 6)]
-    told = list(story.tell([decision(1, 0.0), *binds]))
-    assert [event["reason"] for event in told] == ["Admitted", "Bound"]
-    assert told[1]["note"] == "4 members bound together on 2 nodes"
-    assert list(story.tell([decision(9, 2.0, "Bind", generation=9)])) == []
+def test_a_binding_that_was_sent_is_no_event() -> None:
+    assert list(DecisionStory("abcd", "host-1", Quota()).tell([decision(1, 1.0, "Bind")])) == []
 
 
 def test_a_job_that_starves_is_told_once() -> None:

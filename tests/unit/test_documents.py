@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,6 +15,7 @@ from extender.control import story, vocabulary
 from extender.kube import jobkinds
 from extender.kube.training import read_training
 from extender.observe.health import Heartbeat, extender_readiness
+from policy.cluster.actions import Effect, What
 from policy.cluster.snapshot import Snapshot
 from tests.documents.blocks import ANNOTATIONS, EVENTS, TRAINING_EXAMPLE, table
 from tests.documents.pages import BLOCKS, DOCS, made
@@ -44,8 +46,11 @@ def test_the_example_of_a_training_is_read() -> None:
 def test_every_event_is_explained() -> None:
     there = {word for word in vars(vocabulary).values() if isinstance(word, vocabulary.Word)}
     assert {word.reason for word in there} == EVENTS.keys()
-    used = set(re.findall(r"words\.([A-Z_]+)\b", Path(story.__file__).read_text())) - {"OF_WAITING"}
-    assert {getattr(vocabulary, name) for name in used} == there  # each is written by somebody
+    used = set(re.findall(r"words\.([A-Z_]+)\b", Path(story.__file__).read_text())) - {"OF_WAITING", "OF_ACTIONS"}
+    by_action = {*vocabulary.OF_ACTIONS.values()}
+    assert {getattr(vocabulary, name) for name in used} | by_action == there  # each is written by somebody
+    told = {kind.__name__ for kind in get_args(Effect)} | {*get_args(What)}
+    assert vocabulary.OF_ACTIONS.keys() <= told, "every action with a word is one that a step tells"
 
 
 def test_every_check_is_explained() -> None:

@@ -20,7 +20,7 @@ def test_a_story_keeps_its_bindings_when_the_pods_are_gone() -> None:
     world.start(one)
     told(world, journal)
     before = history_view(journal.since(), one.done())
-    assert [line for step in before for line in step.told][-1] == "3 bound to n1"
+    assert [line for step in before for line in step.told][-1] == "3 to be bound to n1"
     world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())))
     told(world, journal)
     assert history_view(journal.since(), one.done())[: len(before)] == before
@@ -48,8 +48,8 @@ def test_a_start_after_a_suspension_tells_the_resume_in_the_same_manner() -> Non
     for effects in ((Released(job_uid="job-a", plan="", reason=Reason.SUSPENDED),), start):
         journal.write(world.now, world.snapshot.generation + 1, ["JobSeen"], effects, snapshots=[world.snapshot])
     said = [line for step in history_view(journal.since(), one.done()) for line in step.told]
-    assert "released: the job is suspended" in said
-    assert said[-1].startswith("resumed, and started with 2 workers")
+    assert "plan given up: the job is suspended" in said
+    assert said[-1].startswith("resumed; planned: to start with 2 workers")
 
 
 def test_a_growth_is_told_as_one_also_where_the_start_is_not_in_the_journal() -> None:
@@ -57,4 +57,4 @@ def test_a_growth_is_told_as_one_also_where_the_start_is_not_in_the_journal() ->
     world, journal = World().nodes(node("n1")).start(job("a").workers(3, cpu=1)), Journal()
     journal.write(world.now, 7, [], [Resize("job-a", 4)], snapshots=(world.snapshot, world.snapshot))
     (view,) = decisions_view(journal.since(), 0, 100)
-    assert (view.action, view.direction, view.text) == ("Resize", "out", "scaled out to 4 workers")
+    assert (view.action, view.direction, view.text) == ("Resize", "out", "asked to scale out to 4 workers")

@@ -36,8 +36,10 @@ from policy.cluster.events import (
     Synced,
     Tick,
     UsageSeen,
+    WritesRefused,
 )  # fmt: skip
 from policy.cluster.model import Constraints, Requirement, Taint, Term, Toleration
+from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Goal, Report, Training, Utility
@@ -104,6 +106,7 @@ EVENTS: tuple[Event, ...] = (
     Reported("j", Report(3.5, 0.25, None)),
     Saved("j"),
     UsageSeen({"n1": Resources({"cpu": 1500})}),
+    WritesRefused((RefusedWrite("SetReplicas", "uid", "Invalid: no", lasting=True, name="team/a"),)),
     Tick(),
 )
 

@@ -524,7 +524,7 @@ async def test_decisions_are_told_in_words_after_a_number() -> None:
     found = await service.ask("/decisions")
     (admitted,) = found["decisions"]
     assert (admitted["action"], admitted["job"]["name"], admitted["job"]["uid"]) == ("Admit", "a", "u-a")
-    assert admitted["text"] == "started with 2 workers on 1 node"
+    assert admitted["text"] == "planned: to start with 2 workers on 1 node"
     assert found["latest"] == admitted["sequence"]
     assert (await service.ask(f"/decisions?since={found['latest']}"))["decisions"] == []
 
@@ -545,9 +545,9 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
     newest = await service.ask("/decisions?limit=2")
     assert ([entry["sequence"] for entry in newest["decisions"]], newest["latest"]) == ([3, 4], 4)
     assert [(entry["direction"], entry["text"]) for entry in found] == [
-        ("in", "scaled in to 2 workers for team/a"),
-        ("out", "scaled out to 3 workers"),
-        ("", "1 member placed anew"),
+        ("in", "asked to scale in to 2 workers for team/a"),
+        ("out", "asked to scale out to 3 workers"),
+        ("", "planned: new nodes for 1 member"),
     ]
 
 

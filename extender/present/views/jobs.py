@@ -9,6 +9,7 @@ from pydantic import Field
 from extender.present.views.amounts import Amounts
 from extender.present.views.base import WARNINGS, JobName, ListView, View, Waits
 from extender.present.views.cluster import HeldView
+from extender.present.views.refused import RefusedView
 
 
 class RoleView(View):
@@ -34,7 +35,7 @@ class JobView(JobName):
 
     state: str
     min_workers: int
-    workers: int = Field(description="Workers that the job was given; 0 while it waits.")
+    workers: int = Field(description="Workers that the policy gives the job; 0 while it waits.")
     max_workers: int
     replicas: int = Field(description="Workers that the job object asks for now.")
     elastic: bool
@@ -48,6 +49,9 @@ class JobView(JobName):
     keeps_pods: bool = Field(description="cleanPodPolicy None: a ps that goes on running keeps its room after the end.")
     gated_pods: int = 0
     waits: Waits | None = None
+    refused: tuple[RefusedView, ...] = Field(
+        (), description="What the API server refuses of it, or of what it waits for."
+    )
 
 
 class JobDetail(JobView):
@@ -85,6 +89,7 @@ class QueuedJob(JobName):
     needs: Amounts = Field(description="What the gang asks for at its minimum.")
     gated_pods: int = 0
     waits: Waits
+    refused: tuple[RefusedView, ...] = Field((), description="As of a job.")
     expected: ExpectedView | None = Field(None, description="Null if not asked for.")
 
 

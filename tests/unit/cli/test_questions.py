@@ -38,7 +38,7 @@ TABLES = {
         ("jobs",),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
          "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
-         "team run TFJob 0 (2-4) running 3m12s -"],
+         "team run TFJob 2 → 0 (2-4) running 3m12s -"],
     ),
     "nodes": (
         ("nodes",),
@@ -94,9 +94,9 @@ TABLES = {
     ),
     "wide queue": (
         ("queue", "-o", "wide"),
-        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND",
+        ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND REFUSED",
          "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu) 3 "
-         "if nobody else comes, once team/run has ended -", *HELD_TABLE],
+         "if nobody else comes, once team/run has ended - -", *HELD_TABLE],
     ),
     "another namespace": (("queue", "-n", "other"), ["no job of namespace other waits", *HELD_TABLE]),
     "jobs of another namespace": (
@@ -110,7 +110,7 @@ TABLES = {
         ("jobs", "-A"),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
          "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
-         "team run TFJob 0 (2-4) running 3m12s -"],
+         "team run TFJob 2 → 0 (2-4) running 3m12s -"],
     ),
     "nodes of a namespace": (
         ("nodes", "-n", "other"),

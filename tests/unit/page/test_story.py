@@ -19,8 +19,9 @@ def test_a_gangs_bindings_are_one_line_newest_first() -> None:
     told(world, journal)
     story.read_on()
     assert [(line.kind, line.text) for line in story.lines()] == [
-        ("bind", "3 members bound"),
-        ("admit", "started with 2 workers on 1 node"),
+        ("bound", "bound: 3 members on 1 node"),
+        ("bind", "3 bindings sent"),
+        ("admit", "planned: to start with 2 workers on 1 node"),
     ]
 
 
@@ -32,5 +33,5 @@ def test_a_job_that_is_gone_keeps_its_name_and_the_journal_is_read_once() -> Non
     story.read_on()
     world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())), JobGone(one.done().uid))
     story.read_on()
-    assert [(line.namespace, line.name) for line in story.lines()] == [("team", "a")] * 2
+    assert [(line.namespace, line.name) for line in story.lines()] == [("team", "a")] * 3
     assert list(story.lines("nobody")) == []

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from policy.cluster.actions import WriteRefused
 from policy.cluster.gang import State
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
@@ -231,8 +232,8 @@ def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_on
     effects = [e for uid in PODS for e in world.hold(uid)]
     world.answer(effects[1:])
     node = world.gang("a").nodes[ps()]
-    again = world.do(BindHeld(PODS[0], node), BindRefused(PODS[0], "the binding was never made"))
-    assert [type(effect) for effect in again] == [Bind]
+    again = world.do(BindHeld(PODS[0], node), BindRefused(PODS[0], "no answer within 5 s"))
+    assert [type(effect) for effect in again] == [WriteRefused, Bind]
     assert world.gang("a").in_flight == {PODS[0]: node}
 
 

@@ -1,0 +1,102 @@
+"""Writes of ours that the API server refuses again and again: told to the extender, which tells whoever asks why.
+
+What is refused once may be of a moment, and is only tried again. The whole list is told whenever it changes, so a list
+that is lost, or a restart of either process, leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from extender.clock import Clock
+from extender.control.calls import Call, Key, SetGate, key
+from extender.control.source import SourceError, Tell
+from extender.kube.api import Done, Outcome, Refused, Unknown
+from extender.leading.lease import Leads
+from extender.present.views.refused import MOST_REFUSED, RefusedBody, RefusedWritesBody
+from policy.cluster.refusedwrite import shortened
+
+REFUSED: Final = 2
+PASSING: Final = 5
+"""So many times in a row before it is told: what is refused for good, and what may pass (a conflict, a lost answer)."""
+PATH: Final = "/v1/refused-writes"
+RETRY_SECONDS: Final = 1.0
+OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")  # told first, where there are more than are taken
+
+
+class Refusals:
+    """Counts refusals in a row by what is written, and tells the extender of those that go on."""
+
+    def __init__(self, tell: Tell, seconds: float, clock: Clock, lease: Leads) -> None:
+        """Prepare only; `run` starts. seconds: to wait for the extender."""
+        self._tell = tell
+        self._seconds = seconds
+        self._clock = clock
+        self._lease = lease
+        self._counts: dict[Key, int] = {}
+        self._told: dict[Key, RefusedBody] = {}
+        self._instance = ""
+        self._last: tuple[str, RefusedWritesBody] | None = None
+        self._stir = asyncio.Event()
+
+    def note(self, call: Call, outcome: Outcome) -> None:
+        """Take in what came of a write."""
+        written = key(call)
+        if isinstance(outcome, Done):
+            self._forget(written)
+            return
+        count = self._counts[written] = self._counts.get(written, 0) + 1
+        lasting = _is_lasting(call, outcome)
+        if count >= (REFUSED if lasting else PASSING):
+            write, uid = written
+            namespace = "" if isinstance(call, SetGate) else call.order.namespace
+            words = shortened(outcome.words)
+            told = RefusedBody(write=write, namespace=namespace, uid=uid, message=words, lasting=lasting)
+            self._told[written] = told
+            self._stir.set()
+
+    def keep(self, wanted: Collection[Key], instance: str) -> None:
+        """Forget what is not wanted any more. instance: of the extender; a new one has been told nothing yet."""
+        for written in [one for one in self._counts if one not in wanted]:
+            self._forget(written)
+        if instance != self._instance:
+            self._instance = instance
+            self._stir.set()
+
+    def anew(self) -> None:
+        """Tell all of it again: this replica leads now, and what was told before it did has not been taken in."""
+        self._last = None
+        self._stir.set()
+
+    def _forget(self, written: Key) -> None:
+        self._counts.pop(written, None)
+        if self._told.pop(written, None) is not None:
+            self._stir.set()
+
+    async def run(self) -> None:
+        """Until cancelled: tell the list whenever it is another one."""
+        while True:
+            await self._stir.wait()
+            self._stir.clear()
+            now = self._instance, self._body()
+            if not self._instance or now == self._last or not self._lease.leading():
+                continue
+            try:
+                await self._tell(PATH, now[1].model_dump_json().encode(), self._seconds)
+                self._last = now
+            except SourceError:
+                await self._clock.sleep(RETRY_SECONDS)
+                self._stir.set()
+
+    def _body(self) -> RefusedWritesBody:
+        first = sorted(self._told.values(), key=lambda one: one.write not in OF_JOBS)
+        return RefusedWritesBody(refused=tuple(first[:MOST_REFUSED]))
+
+
+def _is_lasting(call: Call, outcome: Refused | Unknown) -> bool:
+    """Whether the same write will be refused again: not for a conflict, a budget, a credential or a lost answer."""
+    if not isinstance(outcome, Refused) or (outcome.outdated and not isinstance(call, SetGate)):
+        return False
+    return 400 <= outcome.status < 500 and outcome.status not in (401, 429)

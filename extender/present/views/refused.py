@@ -1,0 +1,50 @@
+"""Writes that the API server refuses: as the controller tells them, and as people are told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from extender.present.views.base import View
+from policy.cluster.refusedwrite import BIND, MOST_CHARACTERS, WRITES
+
+MOST_REFUSED: Final = 100
+OF_CONTROLLER: Final = tuple(name for name in WRITES if name != BIND)
+
+
+def _known(write: str) -> str:
+    if write not in OF_CONTROLLER:
+        raise ValueError(f"{write[:40]!r} is not allowed; allowed: {', '.join(OF_CONTROLLER)}")
+    return write
+
+
+class RefusedBody(BaseModel):
+    """One write of the controller that the API server refuses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    write: Annotated[str, AfterValidator(_known)] = Field(description="Which write it is.")
+    namespace: str = Field(max_length=63, description="Of the object that is written; empty of the admission gate.")
+    uid: str = Field(max_length=500, description="Of the job or pod that is written; empty of the admission gate.")
+    message: str = Field(max_length=MOST_CHARACTERS, description="The API server's words.")
+    lasting: bool = Field(description="Whether the same write will be refused again.")
+
+
+class RefusedWritesBody(BaseModel):
+    """All writes of the controller that are refused now; what was told before and is missing here is over."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    refused: tuple[RefusedBody, ...] = Field(max_length=MOST_REFUSED)
+
+
+class RefusedView(View):
+    """A write that the API server refuses, or refused when something was given up for it.
+
+    ``job`` is whose write it is (namespace/name): also told at the job that waits for what it was to bring.
+    """
+
+    job: str
+    write: str = Field(description="Which write: Bind, SetReplicas, Suspend, Ungate and so on.")
+    text: str = Field(description="One sentence, with the API server's own words.")

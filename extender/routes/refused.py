@@ -1,0 +1,49 @@
+"""The controller tells which of its writes the API server refuses: POST /v1/refused-writes, on the own listener alone.
+
+It is an outcome that comes back as an event, like that of a binding. The header that the controller sends keeps a page
+in somebody's browser from sending one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from fastapi import APIRouter, Response
+
+from extender.http.headers import CLIENT_HEADER, CONTROLLER
+from extender.present.names import ledger_uid
+from extender.present.views.refused import RefusedBody, RefusedWritesBody
+from extender.routes.parameters import Client
+from extender.routes.problems import ProblemError, routed
+from extender.state.ledger import Ledger
+from policy.cluster.events import WritesRefused
+from policy.cluster.refusedwrite import RefusedWrite
+
+
+def router(ledger: Ledger) -> APIRouter:
+    """The one route."""
+    routes = APIRouter(prefix="/v1", route_class=routed(lambda: ""))
+
+    async def take(told: RefusedWritesBody, client: Client = "") -> Response:
+        """Take the list in: it replaces the one before."""
+        if client != CONTROLLER:
+            allowed = f"{CLIENT_HEADER}: {CONTROLLER}"
+            raise ProblemError(403, f"only the controller tells what it is refused; allowed: {allowed}")
+        take_in(ledger, told)
+        return Response(status_code=204)
+
+    routes.add_api_route("/refused-writes", take, methods=["POST"], include_in_schema=False)
+    return routes
+
+
+def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
+    """Hand the list to the ledger."""
+    jobs = ledger.snapshot.jobs
+    refused = (RefusedWrite(one.write, _known(one, jobs), one.message, one.lasting) for one in told.refused)
+    ledger.post(WritesRefused(tuple(refused)))
+
+
+def _known(one: RefusedBody, jobs: Container[str]) -> str:
+    """The uid by which the ledger knows the object: a job's has its namespace before it, a pod's is the API's."""
+    of_job = ledger_uid(one.namespace, one.uid)
+    return of_job if of_job in jobs else one.uid

@@ -1,0 +1,42 @@
+"""What the API server refuses, and who is to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policy.cluster.gang import Gang, State
+from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite
+from policy.cluster.snapshot import Snapshot
+
+
+def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
+    """Uid of the job that is told, uid of the job whose write it is, and the write; each job's own first.
+
+    A job that waits is also told of the job that was to be shrunk for it.
+    """
+    writes = [(uid, one) for uid, found in snapshot.refused_writes.items() if uid for one in found]
+    borne = [(uid, gang.refused) for uid, gang in snapshot.gangs.items() if gang.refused and _stands(snapshot, gang)]
+    now = {(uid, one.write) for uid, one in writes}
+    told = [*writes, *((uid, one) for uid, one in borne if (uid, one.write) not in now)]
+    yield from ((uid, uid, one) for uid, one in told)
+    for uid, one in told:
+        rival = snapshot.gang(uid).on_behalf_of
+        if one.write == SET_REPLICAS and rival in snapshot.jobs and _waits(snapshot.gang(rival)):
+            yield rival, uid, one
+
+
+def _stands(snapshot: Snapshot, gang: Gang) -> bool:
+    """Whether what was refused is still to be done: not the binding of a pod that is gone, or bound meanwhile."""
+    if gang.refused is None or gang.refused.write != BIND:
+        return gang.refused is not None
+    pod = snapshot.pods.get(gang.refused.uid)
+    return pod is not None and not pod.node
+
+
+def _waits(gang: Gang) -> bool:
+    return gang.state is State.WAITING or bool(gang.waits_for)
+
+
+def backs_off_from_refusal(gang: Gang) -> bool:
+    """Whether the gang waits only to have its bindings tried again: no room is what it lacks."""
+    return gang.state is State.WAITING and gang.refused is not None and gang.refused.write == BIND

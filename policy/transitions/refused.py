@@ -1,0 +1,131 @@
+"""Writes that the API server refuses: remembered with its words, told once, and not waited for in vain.
+
+A resize that an admission policy or a missing right refuses will be refused again. So nobody waits for the room that a
+shrink was to free, and no room is kept for workers that a growth was to bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from policy.cluster.actions import Effect, Resize, WriteRefused
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import WORKER, Job
+from policy.cluster.reasons import Reason
+from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
+from policy.transitions.arrivals import absent, give_back
+from policy.transitions.gangs import give_up, job_of, pod_of, pods_of, retarget
+from policy.transitions.shrinks import stalled_shrinks
+
+
+def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
+    """Exactly these are refused from now on. What was not refused before is told."""
+    if not draft.read("leading"):
+        return []  # they are of a controller that has not heard yet that it leads no more
+    before: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
+    known = {(uid, one.write) for uid, writes in before.items() for one in writes}
+    found: dict[str, tuple[RefusedWrite, ...]] = {}
+    effects: list[Effect] = []
+    for one in refused:
+        named = _named(draft, one)
+        if named is None:
+            continue
+        uid, write = named
+        found[uid] = (*found.get(uid, ()), write)
+        if (uid, one.write) not in known:  # told once, however many of its pods it is
+            known.add((uid, one.write))
+            effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
+    for uid in found.keys() | before.keys():
+        if uid:
+            draft.touch(uid)
+    draft.set("refused_writes", found)
+    return effects
+
+
+def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
+    """The uid of the job that needs the write, and the write with the name of its object."""
+    if not one.uid:
+        return "", one
+    job = job_of(draft, one.uid)
+    if job is not None:
+        return job.uid, replace(one, name=job.key)
+    pod = pod_of(draft, one.uid)
+    return (pod.job_uid, replace(one, name=f"{pod.namespace}/{pod.name}")) if pod is not None else None
+
+
+def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
+    """The job for which the workers are to be taken that the API server does not let go."""
+    gang, job = draft.gang(uid), job_of(draft, uid)
+    shrinks = refused.write == SET_REPLICAS and job is not None and job.worker and gang.workers < job.worker.replicas
+    return gang.on_behalf_of if shrinks else ""
+
+
+def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
+    """The API server refused to bind a member: its gang keeps the words until its minimum is bound."""
+    pod = pod_of(draft, uid)
+    if pod is None or not pod.job_uid or not message:
+        return []
+    refused = RefusedWrite(BIND, uid, shortened(message), name=f"{pod.namespace}/{pod.name}")
+    gang = draft.gang(pod.job_uid)
+    draft.put_gang(replace(gang, refused=refused))
+    return [WriteRefused(pod.job_uid, refused)]
+
+
+def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
+    """Take back each resize that will be refused again. gives_back: whether the policy grows a job again by itself."""
+    effects: list[Effect] = []
+    for uid, writes in sorted(draft.read("refused_writes").items()):
+        resize = next((one for one in writes if one.write == SET_REPLICAS and one.lasting), None)
+        job, gang = job_of(draft, uid), draft.gang(uid)
+        if resize is None or job is None or job.worker is None or gang.state is not State.RUNNING:
+            continue
+        if gang.workers < job.worker.replicas and gang.on_behalf_of:
+            effects += _keep_workers(draft, job, gang, resize, now)
+        elif gang.workers > job.worker.replicas and gives_back and job.elastic:
+            effects += _drop_growth(draft, job, gang, resize, now)
+    return effects
+
+
+def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
+    """The job keeps the workers that were to be taken; the plans that wait for their room are made anew, elsewhere."""
+    going = {pod.uid for pod in pods_of(draft, job.uid)}
+    effects: list[Effect] = []
+    for uid in sorted(draft.index.freeing):
+        plan = draft.gang(uid)
+        if not going.isdisjoint(plan.waits_for):
+            effects += [one for one in stalled_shrinks(draft, plan) if one.job_uid == job.uid]
+            effects += give_up(draft, plan, now, Reason.RESIZE_REFUSED, back_off=False)
+    there = {
+        pod.slot: pod.node
+        for pod in pods_of(draft, job.uid)
+        if pod.slot is not None and pod.slot.role == WORKER and pod.holds_room and not pod.terminating
+    }
+    workers = min(max((slot.index + 1 for slot in there), default=0), job.max_workers)
+    if workers <= gang.workers:
+        return effects
+    kept = {slot: node for slot, node in there.items() if slot.index < workers}
+    gang = retarget(draft, gang, workers, kept, now)
+    draft.put_gang(replace(gang, kept_at=now, refused=resize))
+    _settled(draft, job.uid, resize)
+    return [*effects, Resize(job.uid, workers, kept)]
+
+
+def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
+    """The room that was kept for workers whose pods will not be created is free again."""
+    missing = absent(draft, job, gang)
+    if not missing:
+        return []
+    effects = give_back(draft, replace(gang, awaited=missing), now)
+    draft.put_gang(replace(draft.gang(job.uid), refused=resize))
+    _settled(draft, job.uid, resize)
+    return effects
+
+
+def _settled(draft: Draft, uid: str, resize: RefusedWrite) -> None:
+    """The resize is wanted no more; the gang itself keeps the words."""
+    writes: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
+    left = tuple(one for one in writes[uid] if one != resize)
+    others = {other: told for other, told in writes.items() if other != uid}
+    draft.set("refused_writes", {**others, uid: left} if left else others)

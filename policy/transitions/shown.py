@@ -1,0 +1,76 @@
+"""What the API shows as done: told in the step that sees it, and not when it is decided."""
+
+from __future__ import annotations
+
+from policy.cluster.actions import Effect, Shown, What
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import WORKER, Job
+from policy.transitions.gangs import any_holds_room, bound_slots, job_of, pods_of
+
+
+def tell_shown(draft: Draft) -> list[Effect]:
+    """Of each job that this step has heard of: what of its plans is done since."""
+    effects: list[Effect] = []
+    for uid in sorted(draft.touched()):
+        job = job_of(draft, uid)
+        if job is not None:
+            effects += _tell(draft, job)
+    return effects
+
+
+def _tell(draft: Draft, job: Job) -> list[Effect]:
+    was, gang = draft.base.gang(job.uid), draft.gang(job.uid)
+    effects: list[Effect] = []
+    arrived = _arrival(was, gang)
+    if arrived is not None or _has_paused(draft, was, gang):
+        effects.append(_shown(draft, gang, arrived or "Paused"))
+    if gang.state is State.RUNNING and gang.before is not None and _is_resized(draft, job, gang):
+        effects += _resized(draft, gang, gang.before)
+    return effects
+
+
+def _arrival(was: Gang, gang: Gang) -> What | None:
+    """What a gang whose minimum is bound since this step was bound for; nothing of one that was found bound."""
+    if gang.state is not State.RUNNING:
+        return None
+    if was.state in (State.PLANNED, State.BINDING):
+        return "Bound"
+    if was.state is State.REPAIRING:
+        return "Repaired"
+    return "Moved" if was.state is State.MIGRATING and was.nodes == gang.nodes else None
+
+
+def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
+    """Whether the last pod of a paused gang has given its room up since."""
+    if was.state is not State.PAUSED or gang.state is not State.PAUSED or any_holds_room(draft, gang.job_uid):
+        return False
+    return any(pod.holds_room for pod in draft.base.every_pod_of(gang.job_uid))
+
+
+def _is_resized(draft: Draft, job: Job, gang: Gang) -> bool:
+    """Whether the job object asks for the new number, those beyond it are gone, and those within it are bound."""
+    if job.worker is None or job.worker.replicas != gang.workers:
+        return False
+    if gang.before is not None and gang.workers < gang.before:
+        pods = (pod.slot for pod in pods_of(draft, job.uid) if pod.holds_room)
+        return all(slot is None or slot.role != WORKER or slot.index < gang.workers for slot in pods)
+    workers = (slot for slot in bound_slots(draft, job.uid) if slot.role == WORKER)
+    return sum(1 for slot in workers if slot.index < gang.workers) >= gang.workers
+
+
+def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
+    """A resize that was taken back before anybody saw it has come to nothing, and nothing is told."""
+    if gang.workers == before:
+        draft.put_gang(replace(gang, before=None))
+        return []
+    draft.put_gang(replace(gang, before=None, refused=None))
+    shrunk = gang.workers < before
+    told = _shown(draft, gang, "Shrunk" if shrunk else "Grown")
+    return [replace(told, before=before, on_behalf_of=gang.on_behalf_of if shrunk else "")]
+
+
+def _shown(draft: Draft, gang: Gang, what: What) -> Shown:
+    pods = [pod for pod in pods_of(draft, gang.job_uid) if pod.holds_room and not pod.terminating]
+    return Shown(gang.job_uid, what, gang.workers, len(pods), len({pod.node for pod in pods}))
