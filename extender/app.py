@@ -30,7 +30,8 @@ from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi
-from extender.kube.configuration import load_configuration
+from extender.kube.connection.given import Given
+from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
 from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
@@ -279,9 +280,9 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
     Raises OSError where a port is taken, or what ended a part.
     """
     clock, chance = Clock(), random.Random()
-    configuration = await load_configuration(settings.kubeconfig)
+    connection = resolve(Given(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds
-    async with KubeApi(configuration, deadline=deadline, clock=clock, chance=chance) as api:
+    async with KubeApi(connection, deadline=deadline, clock=clock, chance=chance) as api:
         live = Live(settings, api, clock, chance)
         running = asyncio.create_task(live.run())
         stop = asyncio.Event()

@@ -14,7 +14,8 @@ from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
-from policy.transitions.refused import heed_refused
+from policy.transitions.preempted import tell_losses
+from policy.transitions.refusedwrites import heed_refused
 from policy.transitions.repair import repair
 from policy.transitions.settle import settle
 from policy.transitions.shown import tell_shown
@@ -44,7 +45,8 @@ def step(
     effects += settle(draft, now)
     if deciding:
         effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
-        effects += repair(draft, now)
+        effects += tell_losses(draft)
+        effects += repair(draft, now, gives_back=grows_again(policy))
         effects += tell_shown(draft)
         draft.settle()
         effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from os import strerror
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,12 @@ from extender.cli.errors import CliError, Commands, errors
 from extender.cli.options import (
     OUTPUT,
     AllOption,
+    AsExtraOption,
+    AsGroupOption,
     Asked,
+    AsOption,
+    AsUidOption,
+    ClusterOption,
     ConfigOption,
     ContextOption,
     KubeconfigOption,
@@ -24,6 +30,8 @@ from extender.cli.options import (
     RootServerOption,
     RootServiceOption,
     RootTokenOption,
+    TimeoutOption,
+    UserOption,
     examples,
     shared,
 )
@@ -50,19 +58,28 @@ app = typer.Typer(
     + f"\n\n{EXITS}"
 )
 def _common(
-    context: typer.Context,
+    typed: typer.Context,
     server: RootServerOption = None,
     service: RootServiceOption = None,
     token_file: RootTokenOption = None,
     ca_file: RootCaOption = None,
     kubeconfig: KubeconfigOption = None,
-    cluster: ContextOption = None,
+    context: ContextOption = None,
+    cluster: ClusterOption = None,
+    user: UserOption = None,
+    as_user: AsOption = None,
+    as_uid: AsUidOption = None,
+    as_group: AsGroupOption = None,
+    as_user_extra: AsExtraOption = None,
+    request_timeout: TimeoutOption = None,
     output: OutputOption = None,
     namespace: RootNamespaceOption = None,
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""
-    context.obj = Asked(server, service, token_file, ca_file, kubeconfig, cluster, output, namespace, all_namespaces)
+    typed.obj = Asked().over(
+        {name: value for name, value in typed.params.items() if name in {one.name for one in fields(Asked)}}
+    )
 
 
 @app.command(epilog=examples("kohort serve --config /etc/kohort/kohort.yaml"), short_help="Run the extender.")

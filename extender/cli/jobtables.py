@@ -118,9 +118,14 @@ def _rooms(nodes: Sequence[NodeRoomView], most: int | None) -> Iterator[tuple[st
     """The nodes that come closest, nearest first."""
     ordered = sorted(nodes, key=lambda node: (bool(node.refused), _lack(node), node.node))
     for node in ordered[:most]:
-        yield node.node, short(node.free), short(node.missing), node.refused or "-"
+        yield node.node, short(node.free), short(node.missing), node.refused or _promised(node) or "-"
     if most is not None and len(ordered) > most:
         yield f"and {len(ordered) - most} more", "", "", "-o wide shows all"
+
+
+def _promised(node: NodeRoomView) -> str:
+    """For whom another scheduler keeps room there."""
+    return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 
 
 def _lack(node: NodeRoomView) -> int:

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from extender.cli.errors import CliError, errors
-from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_context, check_kubeconfig
+from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_given
 from extender.cli.through import DEFAULT_SERVICE
+from extender.kube.connection.given import Given
 
 WATCH_SECONDS: Final = 2.0
 
@@ -42,6 +43,13 @@ class Asked:
     ca_file: Path | None = None
     kubeconfig: str | None = None
     context: str | None = None
+    cluster: str | None = None
+    user: str | None = None
+    as_user: str | None = None
+    as_uid: str | None = None
+    as_group: list[str] | None = None
+    as_user_extra: list[str] | None = None
+    request_timeout: str | None = None
     output: Output | None = None
     namespace: str | None = None
     all_namespaces: bool | None = None
@@ -50,15 +58,27 @@ class Asked:
 
     def over(self, given: dict[str, Any]) -> Asked:
         """The same with what was given later."""
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        return replace(self, **{name: value for name, value in given.items() if value not in (None, [])})
+
+    @property
+    def given(self) -> Given:
+        """What kubectl's options say."""
+        return Given(
+            kubeconfig=self.kubeconfig or "",
+            context=self.context or "",
+            cluster=self.cluster or "",
+            user=self.user or "",
+            as_user=self.as_user or "",
+            as_uid=self.as_uid or "",
+            as_group=tuple(self.as_group or ()),
+            as_user_extra=tuple(self.as_user_extra or ()),
+            request_timeout=self.request_timeout or "",
+        )
 
     @property
     def reach(self) -> Reach:
         """How to reach the service and the cluster."""
-        return Reach(
-            self.server or "", self.service or "", self.kubeconfig or "", self.context or "",
-            self.token_file, self.ca_file,
-        )  # fmt: skip
+        return Reach(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
 
     @property
     def shown(self) -> Output:
@@ -85,9 +105,13 @@ class Asked:
         """The namespace of a job that names none: of -n, else of the kubeconfig's context, else ``default``."""
         if self.namespace:
             return self.namespace
-        from extender.kube.user import namespace_of
+        from extender.kube.api import ClusterError
+        from extender.kube.connection.resolve import namespace
 
-        return namespace_of(self.kubeconfig or "", self.context or "")
+        try:
+            return namespace(self.given)
+        except ClusterError as error:
+            raise CliError(error.message) from None
 
     def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """The manifest with its namespace; CliError where it names another than -n does."""
@@ -103,6 +127,7 @@ class Asked:
 
 SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
 SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
+TIMEOUT_HELP: Final = "For one request to the API server, as 5s or 1m; 0: no limit; default: 10s."
 PLACE: Final = "NAMESPACE/NAME:PORT"
 TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
 CONFIG_HELP: Final = "Settings, or a ConfigMap with them as kohort.yaml; default: the file that KOHORT_CONFIG names."
@@ -129,6 +154,24 @@ KubeconfigOption = Annotated[
     str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
 ]
 ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="The cluster in that file.")]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user in that file.")]
+AsOption = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Act as this user, as in kubectl.")]
+AsUidOption = Annotated[str | None, typer.Option("--as-uid", metavar="UID", help="Act with this UID.")]
+AsGroupOption = Annotated[
+    list[str] | None, typer.Option("--as-group", metavar="NAME", help="Act as a member of this group; may be repeated.")
+]
+AsExtraOption = Annotated[
+    list[str] | None, typer.Option("--as-user-extra", metavar="KEY=VALUE", help="Act with this extra; may be repeated.")
+]
+TimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--request-timeout",
+        metavar="TIME",
+        help=TIMEOUT_HELP,
+    ),
+]
 OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help=OUTPUT_HELP)]
 ALL_HELP: Final = "Of a list: only jobs of this namespace. Of a command about one job: the namespace of that job."
 ONLY_HELP: Final = "Only jobs of this namespace; default: all namespaces."
@@ -142,11 +185,14 @@ WatchOption = Annotated[
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
 
-REACH: Final = {
-    "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption,
-    "kubeconfig": KubeconfigOption, "context": ContextOption,
+CLUSTER: Final = {
+    "kubeconfig": KubeconfigOption, "context": ContextOption, "cluster": ClusterOption, "user": UserOption,
+    "as_user": AsOption, "as_uid": AsUidOption, "as_group": AsGroupOption, "as_user_extra": AsExtraOption,
+    "request_timeout": TimeoutOption,
 }  # fmt: skip
-CLUSTER: Final = {name: REACH[name] for name in ("kubeconfig", "context")}
+REACH: Final = {
+    "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption, **CLUSTER,
+}  # fmt: skip
 OUTPUT: Final = {"output": OutputOption}
 JOB: Final = {"namespace": JobNamespaceOption}
 ONLY: Final = {"namespace": OnlyOption}
@@ -166,8 +212,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             asked = before.over({name: given.pop(name) for name in taken})
             with errors():
                 if "kubeconfig" in taken:
-                    check_kubeconfig(asked.kubeconfig or "")
-                    check_context(asked.kubeconfig or "", asked.context or "")
+                    check_given(asked.given)
                 run(asked, **given)
 
         kind = inspect.Parameter.KEYWORD_ONLY

@@ -22,6 +22,7 @@ from extender.config.settings import Settings
 from extender.config.settingsfile import CONFIG_VARIABLE, SettingsError, load_settings
 from extender.http.server import AddressError
 from extender.kube.api import ClusterError
+from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
 
 
 def start(config: Path | None) -> Settings:
@@ -121,8 +122,13 @@ def _in_words(error: BaseException, settings: Settings) -> str:
     if isinstance(error, AddressError):
         named = " or ".join(_ports(settings.model_dump(), error.port)) or "the port"
         return f"{error}; set {named} to another port, or 0 for any free one"
-    if isinstance(error, ClusterError) and error.reason == "Credentials":
-        return f"no usable credentials ({error.message}); set KUBECONFIG, or kubeconfig in the settings"
+    if isinstance(error, ClusterError) and error.reason == CREDENTIALS:
+        return error.message
+    if isinstance(error, ClusterError) and error.reason == NO_CLUSTER:
+        return (
+            f"neither a kubeconfig nor the account of a pod names a cluster ({error.message}); set KUBECONFIG, or "
+            "kubeconfig in the settings"
+        )
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}; is a file missing?"
     return f"{type(error).__name__}: {error}"

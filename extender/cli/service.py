@@ -7,7 +7,7 @@ import os
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ from extender.cli.errors import CliError, RefusedError
 from extender.cli.through import SECONDS, NoWayError, Question, read
 from extender.cli.through import ask as through
 from extender.config.hosts import is_loopback
+from extender.kube.connection.given import NOTHING, Given
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
 TOKEN_COMMAND: Final = "kubectl create token NAME --audience kohort.dev"
@@ -32,14 +33,13 @@ class Reach:
     """How the service and the cluster are reached.
 
     server: a URL of the service; empty: by kubeconfig, through the API server, else on this machine, where no cluster
-    was named that does not answer. service: NAMESPACE/NAME:PORT of its Service; empty: see `through`. kubeconfig,
-    context: empty for those in force. token_file: with a token for the service. ca_file: of its certificate.
+    was named that does not answer. service: NAMESPACE/NAME:PORT of its Service; empty: see `through`. given: kubectl's
+    options. token_file: with a token for the service. ca_file: of its certificate.
     """
 
     server: str = ""
     service: str = ""
-    kubeconfig: str = ""
-    context: str = ""
+    given: Given = NOTHING
     token_file: Path | None = None
     ca_file: Path | None = None
 
@@ -74,26 +74,17 @@ def check_server(url: str) -> str:
     return url.rstrip("/")
 
 
-def check_kubeconfig(files: str) -> None:
-    """CliError where a kubeconfig is named that cannot be read."""
-    if not files:
+def check_given(given: Given) -> None:
+    """CliError where one of kubectl's options is of no use."""
+    if not given:
         return
-    from extender.kube.user import unreadable
+    from extender.kube.api import ClusterError
+    from extender.kube.connection.resolve import check_options
 
-    if why := unreadable(files):
-        raise CliError(f"--kubeconfig: {files!r}: {why}; give one that is there, or leave it out for KUBECONFIG", 2)
-
-
-def check_context(kubeconfig: str, context: str) -> None:
-    """CliError where a context is named that the kubeconfig does not have."""
-    if not context:
-        return
-    from extender.kube.user import contexts_of
-
-    known = contexts_of(kubeconfig)
-    if known is not None and context not in known:
-        allowed = ", ".join(known) or "none, the kubeconfig has no context"
-        raise CliError(f"--context: {context!r} is not allowed; allowed: {allowed}", 2)
+    try:
+        check_options(given)
+    except ClusterError as error:
+        raise CliError(error.message, 2) from None
 
 
 def path_of(*parts: str) -> str:
@@ -138,7 +129,7 @@ def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service at {server} ({error})")) from None
     try:
-        return asyncio.run(through(reach.kubeconfig, reach.context, reach.service, reach.token, question))
+        return asyncio.run(through(reach.given, reach.service, reach.token, question))
     except NoWayError as why:
         if _another_cluster(reach, why):
             raise CliError(_unreachable(f"the service: {why}")) from None
@@ -150,7 +141,8 @@ def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
 
 def _another_cluster(reach: Reach, why: NoWayError) -> bool:
     """Whether a service on this machine might be that of another cluster than the one that was named."""
-    return bool(reach.kubeconfig or reach.context or (os.environ.get("KUBECONFIG") and not why.answered))
+    chosen = replace(reach.given, request_timeout="")
+    return bool(chosen or (os.environ.get("KUBECONFIG") and not why.answered))
 
 
 def _direct(reach: Reach, server: str, question: Question) -> tuple[int, bytes]:

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from extender.cli.errors import CliError
 
 if TYPE_CHECKING:
+    from extender.kube.connection.given import Given
     from extender.kube.user import UserApi
 
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
@@ -54,21 +55,24 @@ class Question:
         return head.encode() + body
 
 
-async def ask(kubeconfig: str, context: str, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
+async def ask(given: Given, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
     """Where it was asked, the status and the body. NoWayError where that leads nowhere, CliError where it is refused.
 
     service: NAMESPACE/NAME:PORT; empty: the pod that leads, or with a token the default one.
     """
     from extender.kube.api import ClusterError
+    from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
     from extender.kube.user import connect
 
     try:
-        async with await connect(kubeconfig, context) as api:
+        async with connect(given) as api:
             if service or token:
                 return await _by_proxy(api, service or DEFAULT_SERVICE, token, question)
             return await _by_forward(api, question)
     except ClusterError as error:
-        why = "no usable kubeconfig" if error.reason == "Credentials" else "the API server cannot be reached"
+        if error.reason == CREDENTIALS:  # a cluster is named: no other one may answer in its place
+            raise CliError(error.message) from None
+        why = "no kubeconfig names a cluster" if error.reason == NO_CLUSTER else "the API server cannot be reached"
         raise NoWayError(f"{why} ({error.message})") from None
 
 

@@ -205,7 +205,7 @@ async def _write(
     from extender.kube.user import connect
 
     try:
-        async with await connect(asked.kubeconfig or "", asked.context or "") as api:
+        async with connect(asked.given) as api:
             for _ in range(TRIES):
                 found = await _find(api, namespace, name, kind)
                 written, patch = change(found)
@@ -265,8 +265,12 @@ async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
 
 
 def _in_words(error: Any) -> str:
-    if error.reason == "Credentials":
-        return f"no usable credentials ({error.message}); set KUBECONFIG, or give --kubeconfig FILE"
+    from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
+
+    if error.reason == CREDENTIALS:
+        return str(error.message)
+    if error.reason == NO_CLUSTER:
+        return f"no kubeconfig names a cluster ({error.message}); set KUBECONFIG, or give --kubeconfig FILE"
     if error.status == 403:
         return f"the API server refuses: {error.message}; ask for the right to get and patch jobs of that kind"
     return f"the API server cannot be asked ({error}); is it up, and --context right?"

@@ -97,7 +97,8 @@ class Settings(BaseSettings):
     journal: Journal = Journal()
     usage: Usage = Usage()
     kubeconfig: str = Field(
-        default="", description="Path of a kubeconfig; empty: the pod's own account, else the default file."
+        default="",
+        description="Path of a kubeconfig; empty: KUBECONFIG, else the default file, else the pod's own account.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe level logged."

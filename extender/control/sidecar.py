@@ -18,7 +18,8 @@ from extender.http.limits import Limits, of_probes
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.kube.client import KubeApi
-from extender.kube.configuration import load_configuration
+from extender.kube.connection.given import Given
+from extender.kube.connection.resolve import resolve
 from extender.leading.lease import Lease
 from extender.observe.health import probes
 
@@ -59,10 +60,10 @@ LIMITS: Final = of_probes(Limits())
 async def serve(settings: Settings) -> None:
     """Control until SIGTERM. Raises OSError where the port of health is taken, or what ended a part."""
     clock, chance = Clock(), random.Random()
-    configuration = await load_configuration(settings.kubeconfig)
+    connection = resolve(Given(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds
     async with (
-        KubeApi(configuration, deadline=deadline, clock=clock, chance=chance) as api,
+        KubeApi(connection, deadline=deadline, clock=clock, chance=chance) as api,
         httpx.AsyncClient(base_url=settings.controller.service_url, trust_env=False) as client,
     ):
         lease = Lease(api, settings.lease, clock)

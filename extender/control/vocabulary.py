@@ -41,6 +41,11 @@ SHRINK_STALLED: Final = Word(
     "Workers that were taken for another job had not gone when that job's plan ended: it was given up.",
     "Warning",
 )
+PREEMPTED: Final = Word(
+    "MembersPreempted",
+    "Another scheduler has preempted members of the job: which, on which nodes, and for which pod, if that is known.",
+    "Warning",
+)
 REPAIRING: Final = Word("Repairing", "Lost members are to be bound again: each has been given a node.")
 REPAIRED: Final = Word("Repaired", "Every member of its minimum is bound again.")
 PAUSING: Final = Word("Pausing", "The policy's schedule has no work for the job now: its pods are to go.")
@@ -64,10 +69,10 @@ OF_WAITING: Final = (QUEUED, STARVING, PLANNED, RELEASED, WRITE_REFUSED)
 OF_ACTIONS: Final = {
     "Admit": PLANNED, "Bound": BOUND, "Shrunk": SHRUNK, "Grown": GROWN, "Repaired": REPAIRED, "Paused": PAUSED,
     "Migrate": MIGRATING, "Moved": MOVED, "Released": RELEASED, "Reject": REJECTED, "Edited": EDITED,
-    "Stalled": STALLED, "ShrinkStalled": SHRINK_STALLED, "WriteRefused": WRITE_REFUSED,
+    "Stalled": STALLED, "ShrinkStalled": SHRINK_STALLED, "Preempted": PREEMPTED, "WriteRefused": WRITE_REFUSED,
 }  # fmt: skip
 """By the action of a decision; a resize has its word by its direction."""
 WORDS: Final = (
-    QUEUED, STARVING, PLANNED, BOUND, SHRINKING, SHRUNK, GROWING, GROWN, STALLED, SHRINK_STALLED, REPAIRING, REPAIRED,
-    PAUSING, PAUSED, MIGRATING, MOVED, EDITED, WRITE_REFUSED, RELEASED, REJECTED,
+    QUEUED, STARVING, PLANNED, BOUND, SHRINKING, SHRUNK, GROWING, GROWN, STALLED, SHRINK_STALLED, PREEMPTED, REPAIRING,
+    REPAIRED, PAUSING, PAUSED, MIGRATING, MOVED, EDITED, WRITE_REFUSED, RELEASED, REJECTED,
 )  # fmt: skip

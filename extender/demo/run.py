@@ -35,7 +35,8 @@ from extender.embedded.observer import Observer
 from extender.embedded.paced import paced
 from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
-from extender.kube.configuration import load_configuration
+from extender.kube.connection.given import Given
+from extender.kube.connection.resolve import resolve
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.lease import EVERYBODY
 from policy.sim.report import Result
@@ -143,9 +144,9 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
         settings = settings_for(port)
-        configuration = await load_configuration(await stack.enter_async_context(served(cluster.server)))
+        connection = resolve(Given(kubeconfig=await stack.enter_async_context(served(cluster.server))))
         deadline = settings.barrier.api_deadline_seconds
-        api = await stack.enter_async_context(KubeApi(configuration, deadline=deadline, clock=clock, chance=chance))
+        api = await stack.enter_async_context(KubeApi(connection, deadline=deadline, clock=clock, chance=chance))
         live = service.Live(settings, api, clock, chance)
         url = await stack.enter_async_context(_serving(live))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))

@@ -7,6 +7,8 @@ that `translate` can put it aside by name. An object without even readable metad
 from __future__ import annotations
 
 import logging
+import os
+import ssl
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -113,7 +115,13 @@ def path(resource: Resource, namespace: str = "", name: str = "", subresource: s
 
 
 def text(error: BaseException) -> str:
-    """Name an exception for people; some of aiohttp's have no text."""
+    """Name an exception for people; some of aiohttp's have no text, and some tell objects of Python's."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+        why = getattr(error, "certificate_error", None) or error.os_error
+        number = 0 if isinstance(why, ssl.SSLError) else why.errno or 0
+        told = os.strerror(number).lower() if number > 0 else why.strerror or why
+        return f"cannot connect to {proxy}{error.host}:{error.port}: {told}"[:300]
     return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
 
 

@@ -1,11 +1,11 @@
 """The only room that talks to a Kubernetes API server.
 
-The official client's `kubernetes.aio` does authentication, TLS and token refresh; its models are left out (raw bytes
-and msgspec are thirty times faster on a list of pods). Each call has one deadline. What a write did is a value: an
-answer that leaves it open whether the write happened is `Unknown`, never `Refused`.
+`connection` knows which server is asked, how, and as whom. Objects stay raw bytes until msgspec reads them, which is
+thirty times faster on a list of pods than the official client's models. Each call has one deadline. What a write did is
+a value: an answer that leaves it open whether the write happened is `Unknown`, never `Refused`.
 
-aiohttp repeats a GET, PUT or DELETE once, by itself, on a kept connection that turns out to be closed; POST and PATCH
-are never repeated. The only DELETE here carries a UID, so a repetition can only answer 404 or 409.
+aiohttp may repeat a DELETE (`connection.transport`). The only one here carries a UID, so a repetition can only answer
+404 or 409.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, Self
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.config import ConfigException
 
 from extender.clock import Clock
 from extender.kube import answers
@@ -35,12 +33,12 @@ from extender.kube.api import (
     Resource,
     Unknown,
 )
-from extender.kube.configuration import settle_proxy
+from extender.kube.connection.target import Connection
+from extender.kube.connection.transport import Transport
 
 PAGE: Final = 500  # objects per list request, client-go's own choice
 WRITES_AT_ONCE: Final = 64  # more only queues in the API server
 READS: Final = 32  # connections beside the writes: each watch holds one
-NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
@@ -50,24 +48,26 @@ class KubeApi:
 
     def __init__(
         self,
-        configuration: Configuration,
+        connection: Connection,
         *,
         deadline: float,
         clock: Clock,
         chance: random.Random,
         writes_at_once: int = WRITES_AT_ONCE,
     ) -> None:
-        """Connect lazily. ``deadline`` (seconds) is for one call; waiting for a turn to write is not part of it."""
-        configuration.connection_pool_maxsize = writes_at_once + READS
-        settle_proxy(configuration)
-        self._client = ApiClient(configuration)
-        self._client.user_agent = "kohort"
+        """Connect lazily. ``deadline`` (seconds) is for one call; waiting for a turn to write is not part of it.
+
+        Raises ClusterError where the connection's certificates are of no use.
+        """
+        self._transport = Transport(connection, clock, writes_at_once + READS)
         self._deadline = deadline
         self._clock = clock
         self._chance = chance
         self._turns = asyncio.Semaphore(writes_at_once)
 
     async def __aenter__(self) -> Self:
+        """Have credentials, for which a plugin may take longer than a call does. Raises ClusterError."""
+        await self._transport.sign_in()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -75,7 +75,7 @@ class KubeApi:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.close()  # type: ignore[no-untyped-call]
+        await self._transport.close()
 
     # Reads
 
@@ -230,9 +230,9 @@ class KubeApi:
             async with self._clock.timeout(max(0.0, ends - self._clock.monotonic())):
                 response = await self._open(method, path, {}, body, content_type)
                 answer = await self._body(response)
-        except aiohttp.ClientConnectorError as error:  # no connection: nothing was sent
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:  # nothing was sent
             return Refused(0, "Unreachable", answers.text(error)), None
-        except ClusterError as error:  # no token: nothing was sent
+        except ClusterError as error:  # no credentials: nothing was sent
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"no answer within {self._deadline:g} s"), None
@@ -259,17 +259,7 @@ class KubeApi:
     ) -> aiohttp.ClientResponse:
         """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type, **more}
-        try:
-            _, url, headers, _, _ = await self._client.param_serialize(
-                method, path, query_params=list(query.items()), header_params=headers, auth_settings=["BearerToken"]
-            )
-        except (ConfigException, OSError) as error:  # the token's file is gone or empty
-            raise ClusterError(0, "Credentials", answers.text(error)) from error
-        answer = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
-            method, url, headers, body, _request_timeout=NO_LIMIT
-        )
-        response: aiohttp.ClientResponse = answer.response
-        return response
+        return await self._transport.open(method, path, query, body, headers)
 
     @staticmethod
     async def _body(response: aiohttp.ClientResponse) -> bytes:

@@ -41,14 +41,31 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         places=_places(spec) if opted_in else None,
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
         refusal=text(scheduled, "message")[:LONGEST_REFUSAL],
+        failed_attempt=(scheduled.get("status"), scheduled.get("reason")) == ("False", "SchedulerError"),
+        volumes=_volumes(spec, text(meta, "name")) if opted_in else (),
         woken=text(annotations, WAKE),
         saves=text(annotations, CHECKPOINT),
         plan=text(annotations, PLAN),
         nominated=text(status, "nominatedNodeName"),
+        preempted=_preempted(status),
         priority=whole(spec, "priority"),
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
     )
+
+
+def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
+    """The claims by name; that of an ephemeral volume is made for the pod and named after both."""
+    volumes = [volume for volume in listed(spec, "volumes") if isinstance(volume, dict)]
+    claims = {text(part(volume, "persistentVolumeClaim"), "claimName") for volume in volumes}
+    claims |= {f"{name}-{text(volume, 'name')}" for volume in volumes if part(volume, "ephemeral")}
+    return tuple(sorted(claims - {""}))
+
+
+def _preempted(status: dict[str, Any]) -> bool:
+    """Whether a kube-scheduler has marked it as a victim of its preemption, just before it deletes it."""
+    target = condition(status, "DisruptionTarget")
+    return (target.get("status"), target.get("reason")) == ("True", "PreemptionByScheduler")
 
 
 def is_lone(pod: Pod) -> bool:

@@ -1,28 +1,23 @@
-"""The cluster as a person reaches it: by kubeconfig, with that person's own rights."""
+"""The cluster as a person reaches it: as kubectl does, with that person's own rights."""
 
 from __future__ import annotations
 
-import logging
-import os
 import random
-import stat
 from collections.abc import Mapping
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
-from kubernetes.aio.config import list_kube_config_contexts
-from kubernetes.aio.config.kube_config import KubeConfigMerger
 
 from extender.clock import Clock
 from extender.kube import answers, portforward
 from extender.kube.api import PODS, ClusterError, Ref
 from extender.kube.client import NO_HEADERS, KubeApi
-from extender.kube.configuration import load_configuration
+from extender.kube.connection.given import Given
+from extender.kube.connection.resolve import resolve
 
-SECONDS = 10.0  # for one call
-DEFAULT_FILE = "~/.kube/config"
+SECONDS: Final = 10.0  # for one call
+NO_LIMIT: Final = 1e6  # seconds, eleven days: --request-timeout 0
 
 
 class UserApi(KubeApi):
@@ -52,19 +47,11 @@ class UserApi(KubeApi):
         Raises ClusterError: 403 where the right is lacking (get and create pods/portforward), 0 where no answer came.
         """
         path = answers.path(PODS, pod.namespace, pod.name, "portforward")
-        _, url, headers, _, _ = await self._client.param_serialize(
-            "GET", path, query_params=[("ports", str(port))], header_params={}, auth_settings=["BearerToken"]
-        )
-        rest = self._client.rest_client
-        rest.pool_manager = rest.pool_manager or rest._create_pool_manager()
         try:
-            async with (
-                self._clock.timeout(seconds),
-                rest.pool_manager.ws_connect(
-                    url, headers=headers, protocols=(portforward.PROTOCOL,), proxy=rest.proxy
-                ) as socket,
-            ):
-                return await portforward.exchange(socket, request)
+            async with self._clock.timeout(seconds):
+                socket = await self._transport.socket(path, {"ports": str(port)}, portforward.PROTOCOL)
+                async with socket:
+                    return await portforward.exchange(socket, request)
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"no answer within {seconds:g} s") from None
         except aiohttp.WSServerHandshakeError as error:  # the client hands no body of a refusal on
@@ -74,64 +61,11 @@ class UserApi(KubeApi):
             raise ClusterError(0, "Unreachable", answers.text(error)) from error
 
 
-async def connect(kubeconfig: str = "", context: str = "") -> UserApi:
-    """The API server of that file and context, else of KUBECONFIG or the default file. Raises ClusterError."""
-    _silence()
-    file = _file(kubeconfig)
-    by_file = file or context or "KUBERNETES_SERVICE_HOST" not in os.environ
-    if by_file and (why := unreadable(file or DEFAULT_FILE)):
-        named = "KUBECONFIG: " if file and not kubeconfig else ""
-        raise ClusterError(0, "Credentials", f"{named}{file or DEFAULT_FILE!r}: {why}")
-    configuration = await load_configuration(file, context)
-    return UserApi(configuration, deadline=SECONDS, clock=Clock(), chance=random.Random())
-
-
-def namespace_of(kubeconfig: str = "", context: str = "") -> str:
-    """The namespace of the context in force; ``default`` where it has none or there is no usable file."""
-    _silence()
-    try:
-        contexts, active = list_kube_config_contexts(_file(kubeconfig) or None)  # type: ignore[no-untyped-call]
-        chosen = next((one for one in contexts if one["name"] == context), {}) if context else active
-        return str(chosen["context"].get("namespace") or "default")
-    except Exception:  # the loader stumbles over a malformed file with whatever comes
-        return "default"
-
-
-def contexts_of(kubeconfig: str = "") -> tuple[str, ...] | None:
-    """The names of its contexts; None where there is no usable file, which whoever connects is told."""
-    _silence()
-    try:
-        merged = KubeConfigMerger(_file(kubeconfig) or DEFAULT_FILE).config  # type: ignore[no-untyped-call]
-        return tuple(str(one["name"]) for one in merged["contexts"])
-    except Exception:  # as above
-        return None
-
-
-def unreadable(files: str) -> str:
-    """Why none of these kubeconfigs, separated as in KUBECONFIG, can be read; empty where one can."""
-    faults = [_fault(file) for file in files.split(os.pathsep) if file]
-    return faults[0] if faults and all(faults) else ""
-
-
-def _fault(file: str) -> str:
-    path = Path(os.path.expanduser(file))  # noqa: PTH111  (Path's own fails where nobody has a home)
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        return "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror).lower()
-    if stat.S_ISDIR(mode):
-        return "a directory, not a file"
-    return "" if os.access(path, os.R_OK) else "permission denied"
-
-
-def _silence() -> None:
-    """The client's own log, which would stand beside the answer: what is wrong is told by the error."""
-    logging.getLogger("kubernetes").setLevel(logging.ERROR)
-
-
-def _file(kubeconfig: str) -> str:
-    """As kubectl chooses it, also within a pod; empty: the default one."""
-    return kubeconfig or os.environ.get("KUBECONFIG", "")
+def connect(given: Given) -> UserApi:
+    """The API server that kubectl would ask with these options, as whom kubectl would be. Raises ClusterError."""
+    connection = resolve(given)
+    seconds = SECONDS if connection.timeout is None else connection.timeout or NO_LIMIT
+    return UserApi(connection, deadline=seconds, clock=Clock(), chance=random.Random())
 
 
 def proxy_path(service: Ref, port: str, path: str) -> str:

@@ -20,6 +20,7 @@ from extender.kubescheduler.checkextender import check_extenders
 from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
+    DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_LEASE,
     KIND,
     Configuration,
@@ -30,6 +31,8 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # it looks once a second
+BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0  # the room must be free again when the gang's window ends
 
 
 def check_file(path: str | Path, settings: Settings) -> list[Finding]:
@@ -183,6 +186,7 @@ def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Findi
         return
     profile = config.profiles[at]
     yield from _check_sampling(f"profiles[{at}]", profile, config)
+    yield from _check_bind_timeout(f"profiles[{at}]", profile, settings)
     if profile.preempts:
         yield Finding(
             f"profiles[{at}].plugins",
@@ -192,6 +196,22 @@ def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Findi
             "Kohort makes room itself, by shrinking running jobs.",
             "Set plugins.multiPoint.disabled: [{name: DefaultPreemption}] in this profile.",
         )
+
+
+def _check_bind_timeout(where: str, profile: Profile, settings: Settings) -> Iterator[Finding]:
+    value, longest = profile.bind_timeout_seconds, int(settings.barrier.window_seconds - BIND_TIMEOUT_MARGIN_SECONDS)
+    if isinstance(value, int) and not isinstance(value, bool) and LEAST_BIND_TIMEOUT_SECONDS <= value <= longest:
+        return
+    yield Finding(
+        f"{where}.pluginConfig[VolumeBinding].bindTimeoutSeconds",
+        f"absent ({value})" if value == DEFAULT_BIND_TIMEOUT_SECONDS else shown(value),
+        f"{LEAST_BIND_TIMEOUT_SECONDS} to {longest} (barrier.window_seconds less {BIND_TIMEOUT_MARGIN_SECONDS:g})",
+        "For so long kube-scheduler keeps room for a member whose volume does not come, where no API object shows it: "
+        "Kohort plans other gangs there, and their members are refused until it is over.",
+        f"Add {{name: VolumeBinding, args: {{bindTimeoutSeconds: {longest}}}}} to pluginConfig in {where}; a volume "
+        "that takes longer is waited for in several attempts.",
+        "warning",
+    )
 
 
 def _check_sampling(where: str, profile: Profile, config: Configuration) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ KIND: Final = "KubeSchedulerConfiguration"
 DEFAULT_HTTP_TIMEOUT: Final = "5s"
 DEFAULT_INITIAL_BACKOFF_SECONDS: Final = 1
 DEFAULT_MAX_BACKOFF_SECONDS: Final = 10
+DEFAULT_BIND_TIMEOUT_SECONDS: Final = 600
 DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
@@ -67,6 +68,13 @@ class Profile(Part):
     percentage_of_placements_to_score: int | None = None
     plugins: Plugins = Plugins()
     plugin_config: tuple[Mapping[str, Any], ...] = Field(default=(), strict=False)
+
+    @property
+    def bind_timeout_seconds(self) -> object:
+        """For how long VolumeBinding waits for a volume while it keeps the pod's room, as the file states it."""
+        stated = (one.get("args") for one in self.plugin_config if one.get("name") == "VolumeBinding")
+        args = next((args for args in stated if isinstance(args, Mapping)), {})
+        return args.get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
 
     @property
     def preempts(self) -> bool:

@@ -18,6 +18,7 @@ from policy.cluster.actions import (
     Edited,
     Effect,
     Migrate,
+    Preempted,
     RefuseBind,
     Reject,
     Released,
@@ -29,6 +30,8 @@ from policy.cluster.actions import (
     WriteRefused,
 )
 from policy.cluster.reasons import Reason
+
+MEMBERS_NAMED = 5
 
 
 def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
@@ -74,6 +77,9 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case ShrinkStalled():
             return _not_gone(effect, subject.rival)
+        case Preempted():
+            nodes = {str(slot): effect.nodes[slot] for slot in sorted(effect.nodes, key=rigid_first)}
+            return {"reason": Reason.PREEMPTED.value, "nodes": nodes, "text": _preempted(effect)}
         case Edited():
             return {"text": _edited(effect)}
         case Bind():
@@ -134,6 +140,13 @@ def _edited(edit: Edited) -> str:
 def _stalled(growth: Stalled) -> str:
     ends = "given back" if growth.given_back else "still awaited"
     return f"{growth.missing} of the {_count(growth.workers, 'worker')} given have not come: {ends}"
+
+
+def _preempted(loss: Preempted) -> str:
+    lost = ", ".join(f"{slot} on {node}" for slot, node in sorted(loss.nodes.items())[:MEMBERS_NAMED])
+    more = f" and {len(loss.nodes) - MEMBERS_NAMED} more" if len(loss.nodes) > MEMBERS_NAMED else ""
+    whom = f" for {', '.join(loss.by)}" if loss.by else ""
+    return f"another scheduler has preempted {_count(len(loss.nodes), 'member')}{whom}: {lost}{more}"
 
 
 def _not_gone(shrink: ShrinkStalled, rival: Named | None) -> dict[str, object]:

@@ -111,7 +111,13 @@ def _drift(drift: Drift, now: float) -> DriftView:
 
 
 def _room(node: NodeRoom) -> NodeRoomView:
-    return NodeRoomView(node=node.node, free=amounts(node.free), missing=amounts(node.missing), refused=node.refused)
+    return NodeRoomView(
+        node=node.node,
+        free=amounts(node.free),
+        missing=amounts(node.missing),
+        refused=node.refused,
+        promised=node.promised,
+    )
 
 
 def held_views(held: Iterable[HeldRoom]) -> tuple[HeldView, ...]:

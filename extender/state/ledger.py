@@ -259,4 +259,5 @@ class Ledger:
         """
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
-        return min([*ends, *self.snapshot.not_offered.values(), next_moment(self.policy, now)])
+        kept = (gone.until for promised in self.snapshot.preemptions.values() for gone in promised.vacated)
+        return min([*ends, *kept, *self.snapshot.not_offered.values(), next_moment(self.policy, now)])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job
+from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
+from policy.cluster.trouble import trouble_of
 from policy.cluster.words import in_words
 from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.room import Room
@@ -33,12 +34,15 @@ MENDS: dict[Reason, str] = {
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
     Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
+    Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
+    Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
 MEND_REFUSED = "see whoever admits writes of pods/binding: an admission policy, a webhook, a quota, a right of Kohort's"
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
+NAMED = 3  # members, in a sentence
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
@@ -53,12 +57,16 @@ class RoleNeed:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoom:
-    """One node as the job sees it. ``missing``: what it lacks for the whole gang; ``refused``: why it is no choice."""
+    """One node as the job sees it. ``missing``: what it lacks for the whole gang; ``refused``: why it is no choice.
+
+    ``promised``: pods of other schedulers (namespace/name) whose nomination keeps room there that is not free then.
+    """
 
     node: str
     free: Resources
     missing: Resources
     refused: str = ""
+    promised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +167,35 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
+    if robbed := gang.robbed:
+        return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
+    if trouble := _trouble_with_plan(snapshot, gang):
+        return Verdict(Reason.MEMBER_REFUSED, trouble)
     if gang.awaited and gang.retried:
         return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
     return None
+
+
+def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
+    """What kube-scheduler says against members that have a node; not what it said before they were given it."""
+    pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
+    planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
+    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.misses}
+    return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
+
+
+def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:
+    lost = [f"{slot} lost its room on {node}" for slot, node in sorted(robbed.items())]
+    more = f" and {len(lost) - NAMED} more members theirs" if len(lost) > NAMED else ""
+    whom = sorted({name for node in robbed.values() for name in promised_to(snapshot, node)})
+    return ", ".join(lost[:NAMED]) + more + (f" to {', '.join(whom)}" if whom else "")
+
+
+def promised_to(snapshot: Snapshot, node: str) -> tuple[str, ...]:
+    """Pods of other schedulers (namespace/name) that are nominated for the node and not bound yet."""
+    claims = snapshot.preemptions[node].claims if node in snapshot.preemptions else ()
+    pods = (snapshot.pods[claim.uid] for claim in claims)
+    return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))
 
 
 def _to_go(pods: int) -> str:
@@ -221,7 +255,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         elif not takes_all(node, ask):
             refused = "taints, selector or affinity"
         free = snapshot.free(name)
-        rows.append(NodeRoom(name, free, ask.whole.shortfall(free), refused))
+        rows.append(NodeRoom(name, free, ask.whole.shortfall(free), refused, promised_to(snapshot, name)))
     return tuple(rows)
 
 

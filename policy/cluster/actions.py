@@ -148,6 +148,18 @@ class ShrinkStalled:
 
 
 @dataclass(frozen=True, slots=True)
+class Preempted:
+    """Another scheduler has preempted members of the job, which had these nodes.
+
+    ``by``: the pods (namespace/name) that are nominated there, as far as their nominations have been shown.
+    """
+
+    job_uid: str
+    nodes: Mapping[Slot, str]
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Edited:
     """Somebody else has changed a number of the job. what: workers, min-workers or max-workers.
 
@@ -193,5 +205,5 @@ class WriteRefused:
     on_behalf_of: str = ""
 
 
-Outcome = Edited | Released | Stalled | ShrinkStalled | Shown | WriteRefused
+Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | WriteRefused
 Effect = Action | Bind | RefuseBind | Outcome

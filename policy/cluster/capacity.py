@@ -11,7 +11,10 @@ from typing import NamedTuple
 from policy.cluster.filing import refiled
 from policy.cluster.layered import copied
 from policy.cluster.model import Node
+from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
+
+NONE: Preemptions = {}
 
 
 class Kind(NamedTuple):
@@ -25,13 +28,15 @@ class Kind(NamedTuple):
 class Capacity:
     """``nodes``: usable ones, by name in order. ``free``: of each; ``kinds``: their names in order, by kind.
 
-    ``misfits``: what was found to fit nowhere; it does not either as long as this is the room.
+    ``misfits``: what was found to fit nowhere; it does not either as long as this is the room. ``promised``: what of
+    the room that is not free is promised to other schedulers' pods: a pod of higher priority need not wait for them.
     """
 
     nodes: Mapping[str, Node]
     free: Mapping[str, Resources]
     kinds: Mapping[Kind, tuple[str, ...]]
     misfits: set[Hashable] = field(default_factory=set, compare=False, repr=False)
+    promised: Preemptions = field(default_factory=dict)
 
     @cached_property
     def most(self) -> Resources:
@@ -50,18 +55,18 @@ class Capacity:
         return cls.made(usable, {name: _rest(node, taken) for name, node in usable.items()})
 
     @classmethod
-    def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources]) -> Capacity:
+    def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:
         """These nodes, by name in order, with this room."""
         kinds: dict[Kind, list[str]] = defaultdict(list)
         for name, node in nodes.items():
             kinds[Kind(free[name], node.allocatable)].append(name)
-        return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()})
+        return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
 
     def but(self, closed: Iterable[str]) -> Capacity:
         """Without these nodes."""
         shut = frozenset(closed)
         nodes = {name: node for name, node in self.nodes.items() if name not in shut}
-        return Capacity.made(nodes, {name: self.free[name] for name in nodes})
+        return Capacity.made(nodes, {name: self.free[name] for name in nodes}, self.promised)
 
     def with_free(self, changed: Mapping[str, Resources]) -> Capacity:
         """The same with so much room on these nodes."""
@@ -72,9 +77,15 @@ class Capacity:
             moves[Kind(self.free[name], whole)][name] = False
             moves[Kind(room, whole)][name] = True
             free[name] = room
-        return Capacity(self.nodes, free, self._moved(moves))
+        return Capacity(self.nodes, free, self._moved(moves), promised=self.promised)
 
-    def after(self, nodes: Mapping[str, Node], taken: Mapping[str, Resources], changed: Iterable[str]) -> Capacity:
+    def after(
+        self,
+        nodes: Mapping[str, Node],
+        taken: Mapping[str, Resources],
+        changed: Iterable[str],
+        promised: Preemptions = NONE,
+    ) -> Capacity:
         """The same once these nodes have changed, or what is taken from them; itself where it comes to the same."""
         usable, free = self.nodes, copied(self.free)
         moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
@@ -92,11 +103,11 @@ class Capacity:
                 del free[name]
             if old is not new:
                 usable = nodes
-        if usable is self.nodes and not moves:
+        if usable is self.nodes and not moves and promised == self.promised:
             return self
         if usable is nodes:
             usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
-        return Capacity(usable, free, self._moved(moves))
+        return Capacity(usable, free, self._moved(moves), promised=promised)
 
     def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
         kinds = copied(self.kinds)

@@ -1,11 +1,14 @@
-"""What pods and plans take from the nodes: charged from the moment of planning until the pod is gone."""
+"""What pods, plans and promises take from the nodes: charged from the moment of planning until the pod is gone."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.index import Facts
 from policy.cluster.model import Job, Phase, Pod, Slot
-from policy.cluster.resources import Resources
+from policy.cluster.preemption import Preemptions, taken_on
+from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, demand, is_over
 
 NO_CHARGE: Charge = {}
@@ -14,6 +17,31 @@ NO_CHARGE: Charge = {}
 def pod_charge(pod: Pod) -> Charge:
     """What a bound pod takes."""
     return {pod.uid: (pod.node, pod.requests)} if pod.holds_room else NO_CHARGE
+
+
+def promised_charge(promised: Preemptions, node: str) -> Charge:
+    """What is promised on the node to pods of other schedulers that are not bound yet."""
+    taken = taken_on(promised, node)
+    return {node: (node, taken)} if taken else NO_CHARGE
+
+
+def key_of(node: str) -> str:
+    """Under which the charges have what is promised on that node; no uid holds such a name."""
+    return f"node/{node}"
+
+
+def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
+    """What the watch has shown as taken on these nodes, and what bindings on their way will take; plans left out."""
+    held = dict.fromkeys(nodes, NOTHING)
+    for pod in facts.pods.values():
+        if pod.holds_room and pod.node in held:
+            held[pod.node] += pod.requests
+    for gang in facts.gangs.values():
+        for uid, node in gang.in_flight.items():
+            flying = facts.pods.get(uid)
+            if node in held and flying is not None and not (flying.node or flying.ended):
+                held[node] += flying.requests
+    return held
 
 
 def planned_charge(facts: Facts, job_uid: str) -> Charge:

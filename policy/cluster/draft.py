@@ -7,12 +7,13 @@ from dataclasses import fields
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from policy.cluster.charges import NO_CHARGE, planned_charge, pod_charge
+from policy.cluster.charges import NO_CHARGE, key_of, planned_charge, pod_charge, promised_charge
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.index import Index, News
+from policy.cluster.index import Facts, Index, News
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
+from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, Preemptions, concerns, taken_on
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, Snapshot
 
@@ -85,6 +86,10 @@ class Draft:
         if self._view is None:
             self._view = Snapshot(*self._now.values())
         return self._view
+
+    def facts(self) -> Facts:
+        """The maps as they stand in the draft."""
+        return self._maps()
 
     def _maps(self) -> _Maps:
         return _Maps(*_MAPS(self._now))
@@ -174,8 +179,8 @@ class Draft:
             del self.edit("gangs")[job_uid]
         self.touch(job_uid)
 
-    def put_pod(self, pod: Pod) -> None:
-        """Add or replace a pod; a bound one is charged."""
+    def put_pod(self, pod: Pod, now: float = 0.0) -> None:
+        """Add or replace a pod; a bound one is charged. ``now`` dates the room that a victim of preemption leaves."""
         old: Pod | None = self.read("pods").get(pod.uid)
         if old is not None and (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
             self._unfile(old)
@@ -183,17 +188,19 @@ class Draft:
         self._file(pod)
         self._recharge(pod.uid, pod_charge(pod))
         self._recount_foreign(old, pod)
+        self._recount_promised(old, pod, now)
         if pod.holds_room and not (old is not None and old.holds_room):
             self.filled.add(pod.node)
 
-    def drop_pod(self, uid: str) -> None:
-        """Forget a pod and its charge."""
+    def drop_pod(self, uid: str, now: float = 0.0) -> None:
+        """Forget a pod and its charge; ``now`` as in ``put_pod``."""
         old: Pod | None = self.read("pods").get(uid)
         if old is not None:
             self._unfile(old)
             del self.edit("pods")[uid]
             self._recharge(uid, NO_CHARGE)
             self._recount_foreign(old, None)
+            self._recount_promised(old, None, now)
 
     def settle(self) -> None:
         """Charge what the plans of changed gangs promise and no bound pod holds yet."""
@@ -265,6 +272,21 @@ class Draft:
         if after is not None:
             self._shift("foreign", after.node, after.requests)
 
+    def _recount_promised(self, old: Pod | None, new: Pod | None, now: float) -> None:
+        for node in sorted(concerns(old, new)):
+            known: Preemption = self.read("preemptions").get(node, NOTHING_PROMISED)
+            self.put_promised(node, known.seen(node, old, new, now + VACATED_SECONDS))
+
+    def put_promised(self, node: str, promised: Preemption) -> None:
+        """What other schedulers have promised on the node from now on; it is charged."""
+        before: Resources = taken_on(self.read("preemptions"), node)
+        self._put_or_drop("preemptions", node, promised)
+        after = taken_on(self.read("preemptions"), node)
+        self._recharge(key_of(node), promised_charge(self.read("preemptions"), node))
+        self._shift("foreign", node, after - before)
+        if not after.within(before):
+            self.filled.add(node)
+
     def _shift(self, name: str, node: str, change: Resources, sign: int = 1) -> None:
         taken: Resources = self.read(name).get(node, NOTHING)
         self._put_or_drop(name, node, taken + change if sign > 0 else taken - change)
@@ -282,6 +304,7 @@ class _Maps(NamedTuple):
     gangs: Mapping[str, Gang]
     charged: Mapping[str, Resources]
     foreign: Mapping[str, Resources]
+    preemptions: Preemptions
     not_offered: Mapping[tuple[str, str], float]
 
 

@@ -59,6 +59,7 @@ class Gang:
     before: how many workers it had before a resize that the API does not show as done yet.
     refused: the write whose refusal by the API server it bears: the binding for which its plan was given up, or the
     resize for which it was left its workers.
+    lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
     targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 
@@ -92,6 +93,12 @@ class Gang:
     before: int | None = None
     refused: RefusedWrite | None = None
     targets: tuple[int, ...] = ()
+    lost: Mapping[Slot, str] = field(default_factory=dict)
+
+    @property
+    def robbed(self) -> Mapping[Slot, str]:
+        """The members that a preemption took and that have no node again yet."""
+        return {slot: node for slot, node in self.lost.items() if slot not in self.nodes and self.gives(slot)}
 
     @property
     def admitted(self) -> bool:

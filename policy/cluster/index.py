@@ -19,6 +19,7 @@ from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
+from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
 
 
@@ -63,6 +64,11 @@ class Facts(Protocol):
     @property
     def foreign(self) -> Mapping[str, Resources]:
         """The part of it that pods took which did not opt in."""
+        ...
+
+    @property
+    def preemptions(self) -> Preemptions:
+        """What other schedulers have promised, by node."""
         ...
 
     @property
@@ -141,10 +147,11 @@ class Index:
             changes |= self._filed(facts, news.jobs)
         if news.pods:
             changes["orphans"] = refiled(self.orphans, {uid: is_orphan(facts.pods.get(uid)) for uid in news.pods})
-        if touched := news.charged | news.nodes:
-            changes["room"] = self.room.after(facts.nodes, facts.charged, touched)
-        if touched := news.foreign | news.nodes:
-            changes["emptied"] = self.emptied.after(facts.nodes, facts.foreign, touched)
+        promised = facts.preemptions and facts.preemptions is not self.room.promised
+        if (touched := news.charged | news.nodes) or promised:
+            changes["room"] = self.room.after(facts.nodes, facts.charged, touched, facts.preemptions)
+        if (touched := news.foreign | news.nodes) or promised:
+            changes["emptied"] = self.emptied.after(facts.nodes, facts.foreign, touched, facts.preemptions)
             changes["memo"] = changes["memo"].for_other_room(bool(news.nodes))
         return replace(self, **changes)
 
@@ -169,7 +176,9 @@ class Index:
         return changes
 
 
-_maps = attrgetter("nodes", "charged", "foreign", "jobs", "pods", "members", "strays", "gangs", "not_offered")
+_maps = attrgetter(
+    "nodes", "charged", "foreign", "jobs", "pods", "members", "strays", "gangs", "preemptions", "not_offered"
+)
 
 
 def _case(facts: Facts, uid: str) -> Case:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
-from policy.cluster.charges import planned_charge
+from policy.cluster.actions import Bind, Effect
+from policy.cluster.charges import held_on, key_of, planned_charge, promised_charge
 from policy.cluster.gang import ADMITTED, State
 from policy.cluster.index import Index
+from policy.cluster.preemption import taken_on
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 
@@ -25,6 +27,9 @@ def _charges(snapshot: Snapshot) -> Iterator[str]:
             sums[pod.node] = sums.get(pod.node, NOTHING) + pod.requests
     for uid in snapshot.gangs:
         for node, resources in planned_charge(snapshot, uid).values():
+            sums[node] = sums.get(node, NOTHING) + resources
+    for name in snapshot.preemptions:
+        for node, resources in promised_charge(snapshot.preemptions, name).values():
             sums[node] = sums.get(node, NOTHING) + resources
     for node in sorted(sums.keys() | snapshot.charged.keys()):
         if sums.get(node, NOTHING) != snapshot.charged.get(node, NOTHING):
@@ -78,9 +83,29 @@ def misfiled(snapshot: Snapshot) -> list[str]:
     ]
 
 
+def bound_into_taken(snapshot: Snapshot, effects: Iterable[Effect]) -> list[str]:
+    """Bindings, among the effects of the step that led here, into room that the watch has shown to be somebody else's.
+
+    That is room of bound pods, of other bindings on their way, and of pods of other schedulers that are nominated there
+    and have the same or a higher priority. A binding that is made again, of a pod that is bound already, is none.
+    """
+    made = [effect for effect in effects if isinstance(effect, Bind)]
+    new = {bind.uid: bind.node for bind in made if (pod := snapshot.pods.get(bind.uid)) is not None and not pod.node}
+    held = held_on(snapshot, new.values())
+    found = []
+    for uid, name in sorted(new.items()):
+        pod, node = snapshot.pods[uid], snapshot.nodes.get(name)
+        used = held[name] + taken_on(snapshot.preemptions, name, pod.priority)
+        if node is None or not used.fits(node.allocatable):
+            whole = node.allocatable if node is not None else NOTHING
+            found.append(f"{pod.namespace}/{pod.name} is bound to node {name}, where {used} of {whole} would be taken")
+    return found
+
+
 def promised_beyond(snapshot: Snapshot) -> list[str]:
-    """Nodes on which pods and active plans exceed what there is (S2); plans that wait for room are not active."""
+    """Nodes on which pods and active plans exceed what there is (S2); those that wait for room are not active."""
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
+    waiting.update(map(key_of, snapshot.preemptions))  # room that victims may still hold
     over = []
     for name, node in sorted(snapshot.nodes.items()):
         charges = (charge for key, charge in snapshot.charges.items() if key not in waiting)

@@ -19,12 +19,12 @@ class Case(NamedTuple):
 
 
 def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
-    """Whether the pod holds room that it will give back.
+    """Whether the pod holds room that it will give back, and that is not promised to whoever preempts it.
 
     Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
     operator removes them.
     """
-    if not pod.holds_room:
+    if not pod.holds_room or pod.preempted:
         return False
     if pod.terminating and not _comes_back(pod, gang):
         return True

@@ -269,12 +269,16 @@ ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 class Pod:
     """A pod. ``job_uid`` and ``slot`` are set for a member of a job that opted in; other pods only take room.
 
-    ``refused``: kube-scheduler has written PodScheduled=False. ``woken``: the plan in the wake annotation;
+    ``refused``: kube-scheduler has written PodScheduled=False, and ``refusal`` why. ``failed_attempt``: not because no
+    node takes the pod, but because the attempt ended with an error, as when a volume did not come in time.
+    ``volumes``: the PersistentVolumeClaims that it names. ``woken``: the plan in the wake annotation;
     ``saves``: the plan for which it has been asked for a checkpoint.
     ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
     ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
     ``numbered``: the slot that is written on it, where its kind gives it none and who goes first follows from that.
     ``places``: where it may go, as it is since its admission; None where that is not known, as of others' pods.
+    ``nominated``: the node that its scheduler keeps room on for it. ``preempted``: a scheduler has chosen it to make
+    room for a pod of higher priority (condition DisruptionTarget, reason PreemptionByScheduler).
     """
 
     uid: str
@@ -292,11 +296,14 @@ class Pod:
     places: Constraints | None = None
     refused: bool = False
     refusal: str = ""
+    failed_attempt: bool = False
+    volumes: tuple[str, ...] = ()
     woken: str = ""
     saves: str = ""
     plan: str = ""
     numbered: Slot | None = None
     nominated: str = ""
+    preempted: bool = False
     priority: int = 0
     since: float = 0.0
     version: int = 0
@@ -310,6 +317,11 @@ class Pod:
     def holds_room(self) -> bool:
         """Bound and not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
+
+    @property
+    def claims(self) -> bool:
+        """Whether another scheduler keeps room for it; the nomination of a pod of ours is part of its plan."""
+        return bool(self.nominated) and not (self.opted_in or self.node or self.ended or self.terminating)
 
     @property
     def misnumbered(self) -> bool:

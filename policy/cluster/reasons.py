@@ -45,6 +45,8 @@ class Reason(Enum):
     BARRIER_FULL = "BarrierFull"
     PLAN_CHANGED = "PlanChanged"
     ROOM_TAKEN = "RoomTaken"
+    PREEMPTED = "MembersPreempted"
+    MEMBER_REFUSED = "MemberRefused"
     POD_GONE = "PodGone"
     BIND_FAILED = "BindFailed"
     NOT_LEADING = "NotLeading"
@@ -89,6 +91,8 @@ TEXTS: dict[Reason, str] = {
     Reason.BARRIER_TIMEOUT: "kohort: the gang was not complete within the barrier window",
     Reason.BARRIER_FULL: "kohort: too many gangs are at the barrier",
     Reason.ROOM_TAKEN: "kohort: somebody else has taken room of the plan; the gang is planned anew",
+    Reason.PREEMPTED: "kohort: another scheduler has preempted members of the gang, and no other room is free",
+    Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its words",
     Reason.PLAN_CHANGED: "kohort: the plan has changed since the filter call",
     Reason.POD_GONE: "kohort: the pod is gone or another pod has its name",
     Reason.BIND_FAILED: "kohort: the API server refused the binding",

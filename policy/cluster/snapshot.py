@@ -13,13 +13,15 @@ from typing import Any
 
 from policy.cluster.frozen import quick
 from policy.cluster.gang import Gang, State, no_gang
-from policy.cluster.index import Index
+from policy.cluster.index import Facts, Index
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
+from policy.cluster.preemption import Preemptions
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
+from policy.cluster.trouble import trouble_of
 
 # What one pod or one plan takes: a part's name (slot, or uid of a binding in flight) -> node, resources.
 Charge = Mapping[object, tuple[str, Resources]]
@@ -84,13 +86,22 @@ class Snapshot:
         metadata=_kept("volatile: RUNNING and COMPLETED follow from pods; plans in flight are made anew"),
     )
     charges: Mapping[str, Charge] = field(
-        default_factory=dict, metadata=_kept("derived: pods and plans (pod or job uid -> part -> node, resources)")
+        default_factory=dict,
+        metadata=_kept("derived: pods and plans (pod or job uid, or node/NAME -> part -> node, resources)"),
     )
     charged: Mapping[str, Resources] = field(
         default_factory=dict, metadata=_kept("derived: sum of the charges by node")
     )
     foreign: Mapping[str, Resources] = field(
-        default_factory=dict, metadata=_kept("derived: the part of ``charged`` that pods took which did not opt in")
+        default_factory=dict,
+        metadata=_kept("derived: the part of ``charged`` that pods took which did not opt in, or are promised"),
+    )
+    preemptions: Preemptions = field(
+        default_factory=dict,
+        metadata=_kept(
+            "derived: nominations and victims of other schedulers' preemptions, by node; volatile: the room of victims "
+            "that are gone, which is kept for seconds until the nomination is seen"
+        ),
     )
     not_offered: Mapping[tuple[str, str], float] = field(
         default_factory=dict, metadata=_kept("volatile: learned again at the next filter call (job uid, node -> until)")
@@ -165,6 +176,12 @@ def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
     return role.requests if role else NOTHING
 
 
+def priority_of(facts: Facts, job_uid: str) -> int:
+    """The lowest priority among the job's pods: whom that one outranks, all of them do; 0 before there are any."""
+    pods = facts.pods
+    return min((pods[uid].priority for uid in facts.members.get(job_uid, {}).values()), default=0)
+
+
 def utility_of(snapshot: Snapshot, job: Job) -> float:
     """What the job states; else the value of its pods' PriorityClass, the highest, where that is above 0; else 1."""
     if job.utility_stated:
@@ -209,7 +226,20 @@ def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
         return Verdict(Reason.RELEASING)
     if not snapshot.leading:
         return Verdict(Reason.NOT_LEADING)
-    return snapshot.verdicts.get(job.uid) or _undecided(snapshot, job)
+    verdict = snapshot.verdicts.get(job.uid) or _undecided(snapshot, job)
+    return _with_trouble(snapshot, job, verdict) if verdict.reason in TROUBLED else verdict
+
+
+TROUBLED = (Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED)
+
+
+def _with_trouble(snapshot: Snapshot, job: Job, verdict: Verdict) -> Verdict:
+    """With what kube-scheduler says against a member, which is why a plan has failed."""
+    memo = snapshot.index.memo.job(job.uid)
+    if trouble_of not in memo:
+        memo[trouble_of] = trouble_of(snapshot, job.uid)
+    parts = (part for part in (verdict.detail, memo[trouble_of]) if part)
+    return Verdict(verdict.reason, "; ".join(parts), verdict.behind)
 
 
 def _undecided(snapshot: Snapshot, job: Job) -> Verdict:

@@ -19,7 +19,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Role, Slot, worker_slots
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources, total
-from policy.cluster.snapshot import Snapshot, demand, is_over
+from policy.cluster.snapshot import Snapshot, demand, is_over, priority_of
 from policy.cluster.words import in_words
 from policy.placement.fit import accepts
 from policy.placement.room import Alike, Room, idlest
@@ -32,6 +32,7 @@ class Ask:
     """What a gang asks for: each rigid member, and so many equal workers.
 
     ``barred``: nodes not to be used. ``later``: workers that may join once the gang runs; they get no room now.
+    ``priority``: of its pods, the lowest; room that is promised to pods of lower priority is free to it.
     """
 
     rigid: tuple[tuple[Slot, Resources, Constraints], ...]
@@ -40,13 +41,15 @@ class Ask:
     workers: int
     barred: frozenset[str] = frozenset()
     later: int = 0
+    priority: int = 0
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.rigid, self.worker, self.worker_constraints, self.workers, self.barred, self.later))
+        asked = (self.rigid, self.worker, self.worker_constraints, self.workers)
+        return hash((*asked, self.barred, self.later, self.priority))
 
     @cached_property
     def whole(self) -> Resources:
@@ -106,7 +109,8 @@ def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, wor
     asked = tuple((slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in rigid)
     constraints = _constraints(job, Slot(WORKER, 0))
     later = max(0, job.max_workers - workers) if job.elastic else 0
-    return Ask(asked, worker_demand(snapshot, job), constraints, equal, barred(snapshot, job), later)
+    refused, priority = barred(snapshot, job), priority_of(snapshot, job.uid)
+    return Ask(asked, worker_demand(snapshot, job), constraints, equal, refused, later, priority)
 
 
 def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
@@ -156,6 +160,7 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
     misfits = room.misfits
     if ask in misfits:
         return None
+    room = room.past(ask.priority)
     nodes = (_on_one_node(room, ask) or _on_few_nodes(room, ask)) if room.may_take(ask.least) else None
     if nodes is None:
         misfits.add(ask)
@@ -164,6 +169,7 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 def fits(room: Room, ask: Ask) -> bool:
     """Whether ``place`` would find nodes: the first ones do, the best need not be known."""
+    room = room.past(ask.priority)
     if any(_first_to_take(room, alike, ask) for alike in room.alike(ask.whole)):
         return True
     return next(_layouts(room, ask), None) is not None

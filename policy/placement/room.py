@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from policy.cluster.capacity import Capacity
 from policy.cluster.model import Constraints, Node
+from policy.cluster.preemption import outranked
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
@@ -118,6 +119,17 @@ class Room:
         """A copy to try things on."""
         copy = Room(self._capacity)
         copy._changed, copy._most = dict(self._changed), self._most
+        return copy
+
+    def past(self, priority: int) -> Room:
+        """As a pod of that priority sees it: room is free to it that is promised to pods of lower priority."""
+        promised = self._capacity.promised
+        more = outranked(promised, priority) if promised else None
+        if not more:
+            return self
+        copy = self.branch()
+        for node, room in more.items():
+            copy.give(node, room)
         return copy
 
     def but(self, closed: Iterable[str]) -> Room:

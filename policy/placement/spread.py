@@ -40,6 +40,7 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
     ``room`` is not changed. ``ties``: what the chance among equal nodes hangs on; else the first by name. ``order``:
     what makes them unequal.
     """
+    room = room.past(ask.priority)
     groups = [
         (requests, constraints, [slot for slot, _, _ in group])
         for (requests, constraints), group in groupby(ask.members(), key=itemgetter(1, 2))
@@ -78,6 +79,7 @@ def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
 
     ``turn``: how many members have been placed, of all gangs.
     """
+    room = room.past(ask.priority)
     trial, names, nodes = room.branch(), list(room), dict[Slot, str]()
     for number, (slot, requests, constraints) in enumerate(ask.members(), turn):
         start = number % max(1, len(names))

@@ -15,11 +15,9 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
 from policy.transitions.facts import land
 from policy.transitions.gangs import (
-    any_bound,
     bind,
     bound_slots,
     complete,
-    give_up,
     job_of,
     let_go,
     move,
@@ -27,9 +25,9 @@ from policy.transitions.gangs import (
     pod_of,
     rules_of,
 )
-from policy.transitions.refused import refused_binding
-
-FIRST_REFUSAL_SECONDS = 1.0
+from policy.transitions.refusals import hear_condition, not_offered
+from policy.transitions.refusedwrites import refused_binding
+from policy.transitions.theft import is_taken
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
@@ -70,6 +68,8 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
             return refused_binding(draft, uid, message)
         case events.NodeNotOffered(uid, node):
             return not_offered(draft, uid, node, now)
+        case events.PodSeen(pod):
+            return hear_condition(draft, pod.uid, now)
         case _:
             pass  # BindUnknown: the reservation stays in flight until the watch decides.
     return []
@@ -148,6 +148,9 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
 def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Effect]:
     """The gang's minimum is bound or being bound (or nobody asked for a gang): the others follow one by one."""
+    if is_taken(draft, gang, pod, gang.nodes[slot]):
+        draft.filled.add(gang.nodes[slot])
+        return [RefuseBind(pod.uid, Reason.ROOM_TAKEN)]
     in_flight = {**gang.in_flight, pod.uid: gang.nodes[slot]}
     if gang.state is State.PLANNED:
         move(draft, gang, Move.COMMIT, in_flight=in_flight)
@@ -244,28 +247,3 @@ def _landed(draft: Draft, uid: str) -> None:
     gang = _gang_of(draft, uid)
     if gang is not None and uid in gang.in_flight:
         land(draft, gang, uid)
-
-
-def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
-    """Plugins or sampling kept the planned node from us: remember it, and plan that member elsewhere."""
-    pod = pod_of(draft, uid)
-    if pod is None or pod.slot is None or pod.node:
-        return []
-    gang = draft.gang(pod.job_uid)
-    if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
-        return []
-    draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.misses))
-    gang = replace(gang, misses=gang.misses + 1)
-    if gang.state is State.PLANNED and not any_bound(draft, gang.job_uid):
-        return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
-    effects: list[Effect] = []
-    if uid in gang.held:
-        effects.append(RefuseBind(uid, Reason.PLAN_CHANGED))
-        gang = let_go(draft, gang, uid)
-    draft.put_gang(replace(gang, nodes={slot: other for slot, other in gang.nodes.items() if slot != pod.slot}))
-    return effects
-
-
-def _memory(rules: Rules, misses: int) -> float:
-    """Short at first: kube-scheduler's cache may only be a moment behind the room that was just freed."""
-    return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))

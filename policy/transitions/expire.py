@@ -8,11 +8,13 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
+from policy.cluster.trouble import trouble_of
 from policy.placement.holes import is_there
 from policy.transitions.arrivals import end_waiting
 from policy.transitions.freeing import end_freeing
 from policy.transitions.gangs import any_goes, forget, give_up, job_of, refuse_held, rules_of
 from policy.transitions.migrate import end_migration
+from policy.transitions.refusals import avoid_refused
 
 
 def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
@@ -22,6 +24,9 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     """
     for key in [key for key, until in draft.read("not_offered").items() if until <= now]:
         draft.drop_refusal(*key)
+    for node, promised in [*draft.read("preemptions").items()]:
+        if (left := promised.by(now)) is not promised:
+            draft.put_promised(node, left)
     if not (draft.read("synced") and draft.read("leading")):
         return []
     effects: list[Effect] = []
@@ -36,8 +41,9 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
 def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     """The plan and its nodes stay through one retry: kube-scheduler's error back-off sets the members apart."""
-    if gang.retried or gang.state is not State.PLANNED:
-        return give_up(draft, gang, now, Reason.BARRIER_TIMEOUT)
+    avoided = avoid_refused(draft, gang, now)
+    if gang.retried or gang.state is not State.PLANNED or avoided is not gang:
+        return give_up(draft, avoided, now, _why(draft, avoided))
     deadline = now + 2 * rules_of(draft).window_seconds
     draft.put_gang(replace(gang, held={}, window_ends=None, hold_ends=None, retried=True, deadline=deadline))
     return refuse_held(gang, Reason.BARRIER_TIMEOUT)
@@ -64,7 +70,15 @@ def _end_plan(draft: Draft, gang: Gang, now: float, *, gives_back: bool) -> list
         # Its successor cannot come before it is gone, or has no room before; then it has the whole time.
         draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
         return []
-    return give_up(draft, gang, now, Reason.ROOM_BEING_FREED if gang.waits_for else Reason.BARRIER_TIMEOUT)
+    return give_up(draft, avoid_refused(draft, gang, now), now, _why(draft, gang))
+
+
+def _why(draft: Draft, gang: Gang) -> Reason:
+    if gang.waits_for:
+        return Reason.ROOM_BEING_FREED
+    if gang.robbed:
+        return Reason.PREEMPTED
+    return Reason.MEMBER_REFUSED if trouble_of(draft.facts(), gang.job_uid) else Reason.BARRIER_TIMEOUT
 
 
 def _wait_on(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:

@@ -27,7 +27,8 @@ from policy.transitions.gangs import (
     rules_of,
 )
 from policy.transitions.migrate import leave
-from policy.transitions.refused import take_refused
+from policy.transitions.preempted import lose_room
+from policy.transitions.refusedwrites import take_refused
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
 REMEMBER_GONE_SECONDS = 300.0
@@ -45,7 +46,7 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
         case events.JobGone(uid):
             return lose_job(draft, uid)
         case events.PodSeen(pod):
-            return see_pod(draft, pod)
+            return see_pod(draft, pod, now)
         case events.PodGone(uid):
             return lose_pod(draft, uid, now)
         case events.Synced():
@@ -188,7 +189,7 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
     return refuse_held(gang, Reason.POD_GONE)
 
 
-def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
+def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
     """A pod was added or changed. What we know of a binding is not undone by an older view of the pod."""
     old = pod_of(draft, pod.uid)
     if pod.uid in draft.read("gone") or (old is not None and old.version > pod.version):
@@ -199,7 +200,9 @@ def see_pod(draft: Draft, pod: Pod) -> list[Effect]:
     if job is not None and _is_forged(pod, job):
         pod = replace(pod, slot=None)
     effects = _leave_slot(draft, old, pod) if old is not None else []
-    draft.put_pod(pod)
+    draft.put_pod(pod, now)
+    if pod.terminating or pod.ended:
+        lose_room(draft, pod)
     if job is not None and pod.slot is not None and pod.places is not None:
         role = job.role(pod.slot.role)
         if role is not None and pod.places != role.constraints:
@@ -263,9 +266,10 @@ def land(draft: Draft, gang: Gang, uid: str) -> Gang:
 def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     """A pod was deleted; a bind that it was held in is refused."""
     pod = pod_of(draft, uid)
-    draft.drop_pod(uid)
+    draft.drop_pod(uid, now)
     if pod is None or not pod.job_uid:
         return []
+    lose_room(draft, pod)
     _remember_gone(draft, uid, now)
     gang = draft.gang(pod.job_uid)
     if uid in gang.in_flight:

@@ -8,18 +8,25 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import priority_of
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
 from policy.transitions.gangs import any_bound, forget, give_up, job_of, plan_name
+from policy.transitions.preempted import shrink_to_rest
 
 
-def repair(draft: Draft, now: float) -> list[Effect]:
-    """Look at every gang with a member that needs a node. Runs before the policy: a running gang is completed first."""
+def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
+    """Look at every gang with a member that needs a node. Runs before the policy: a running gang is completed first.
+
+    gives_back: whether a running gang goes on without the last workers where their room was lost to a preemption: only
+    where the policy gives workers again by itself.
+    """
     effects: list[Effect] = []
     for uid in draft.index.lacking:
         job = job_of(draft, uid)
         if job is not None:
             effects += _mend(draft, job, draft.gang(uid), now)
+            effects += shrink_to_rest(draft, job, draft.gang(uid), now) if gives_back else []
     return effects
 
 
@@ -33,7 +40,7 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     gang, effects = forget(draft, gang, missing)
     draft.settle()
     view = draft.view()
-    found = fill(view, Room.of(view), job, gang, missing)
+    found = fill(view, Room.of(view).past(priority_of(view, job.uid)), job, gang, missing)
     if found:
         draft.put_gang(replace(gang, nodes={**gang.nodes, **found}, plan=plan_name(draft, now)))
         draft.settle()

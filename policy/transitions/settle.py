@@ -153,9 +153,10 @@ def _keep_to_pods(draft: Draft, job: Job, gang: Gang, bound: set[Slot]) -> Gang:
     """A node that comes back has its pods on it, whatever place their slots were given meanwhile."""
     there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, bound) if pod.holds_room}
     given = {slot: node for slot, node in there.items() if gang.gives(slot) and job.has(slot, gang.ps)}
-    if given.items() <= gang.nodes.items():
+    if given.items() <= gang.nodes.items() and len(gang.robbed) == len(gang.lost):
         return gang
     gang = replace(gang, nodes={**gang.nodes, **given})
+    gang = replace(gang, lost=gang.robbed)
     draft.put_gang(gang)
     return gang
 

@@ -1,7 +1,8 @@
 """Room of a plan that somebody else has taken: another scheduler sees no plans, and a node may shrink.
 
 kube-scheduler would find out at the members' next attempt, and where no other node is left it asks us no more. So the
-fact itself ends the plan, and the gang is planned anew in the same step, or waits.
+fact itself ends the plan, and the gang is planned anew in the same step, or waits. Room that another scheduler keeps
+for a nominated pod counts as taken for whom that pod does not yield to.
 """
 
 from __future__ import annotations
@@ -9,37 +10,86 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policy.cluster.actions import Effect
+from policy.cluster.charges import held_on
 from policy.cluster.draft import Draft
-from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Node
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import Job, Node, Phase, Pod, Slot
+from policy.cluster.preemption import taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Charge
-from policy.transitions.gangs import any_bound, give_up, job_of
+from policy.cluster.snapshot import Charge, priority_of
+from policy.transitions.gangs import any_bound, forget, give_up, job_of
 
 
 def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
-    """Give up plans on nodes that a fact of this step has filled beyond what they have, the latest job's first."""
+    """Give up plans on nodes that a fact of this step has filled beyond what they have, the latest job's first.
+
+    Of a gang that has begun to be bound, only those members are planned anew that are not on the node yet.
+    """
     effects: list[Effect] = []
     for name in sorted(draft.filled):
         draft.settle()
-        gangs = sorted(_planned_on(draft, name), key=lambda gang: _arrival(draft, gang), reverse=True)
-        while gangs and _is_overfull(draft, name):
-            effects += give_up(draft, gangs.pop(0), now, Reason.ROOM_TAKEN, back_off=False)
+        if name not in draft.read("nodes") or _charged(draft, name).fits(_allocatable(draft, name)):
+            continue
+        for gang in _latest_first(draft, name):
+            if not _is_overfull(draft, name, gang):
+                continue
+            if gang.state is State.PLANNED and gang.whole and not any_bound(draft, gang.job_uid):
+                effects += give_up(draft, gang, now, Reason.ROOM_TAKEN, back_off=False)
+            else:
+                effects += _drop_open_slots(draft, name, gang)
             draft.settle()
     draft.filled.clear()
     return effects
 
 
-def _planned_on(draft: Draft, name: str) -> Iterator[Gang]:
-    """Gangs that count on the node now, of which nothing is bound yet."""
-    node: Node | None = draft.read("nodes").get(name)
-    if node is None or _charged(draft, name).fits(node.allocatable):
+def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
+    """Whether the member would be bound into room that is known to be taken. Plans of others do not count.
+
+    Looked at when its binding is sent: the plan was made from what was known then, and this batch may know better. (A
+    gang that is bound together is not bound in such a batch: ``give_up_stolen`` comes first.)
+    """
+    draft.settle()
+    if _charged(draft, name).fits(_allocatable(draft, name)):
+        return False
+    taken = held_on(draft.facts(), [name])[name]
+    taken += taken_on(draft.read("preemptions"), name, priority_of(draft.facts(), gang.job_uid))
+    wanted = NOTHING if pod.uid in gang.in_flight else pod.requests
+    return not (taken + wanted).fits(_allocatable(draft, name))
+
+
+def _latest_first(draft: Draft, name: str) -> list[Gang]:
+    """Gangs that count on the node now."""
+    gangs = (
+        gang
+        for gang in draft.read("gangs").values()
+        if gang.state in ADMITTED and not gang.waits_for and name in gang.nodes.values()
+    )
+    return sorted(gangs, key=lambda gang: _arrival(draft, gang), reverse=True)
+
+
+def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
+    """Take the last members from the node until the others have room; one that is moved is left to its deadline."""
+    effects: list[Effect] = []
+    for slot in _open_slots(draft, name, gang):
+        if not _is_overfull(draft, name, gang):
+            break
+        gang, refused = forget(draft, gang, [slot])
+        effects += refused
+        draft.settle()
+    return effects
+
+
+def _open_slots(draft: Draft, name: str, gang: Gang) -> Iterator[Slot]:
+    """Its members that have the node and are neither bound nor being bound, the last first."""
+    members, pods = draft.read("members").get(gang.job_uid, {}), draft.read("pods")
+    if gang.state is State.MIGRATING:
         return
-    for uid, gang in draft.read("gangs").items():
-        planned = gang.state is State.PLANNED and gang.whole and not gang.waits_for and name in gang.nodes.values()
-        if planned and not any_bound(draft, uid):
-            yield gang
+    for slot in sorted(gang.nodes, reverse=True):
+        pod = pods.get(members.get(slot))
+        there = pod is not None and (pod.holds_room or pod.phase is Phase.SUCCEEDED or pod.uid in gang.in_flight)
+        if gang.nodes[slot] == name and not there:
+            yield slot
 
 
 def _charged(draft: Draft, name: str) -> Resources:
@@ -47,15 +97,22 @@ def _charged(draft: Draft, name: str) -> Resources:
     return charged
 
 
+def _allocatable(draft: Draft, name: str) -> Resources:
+    node: Node | None = draft.read("nodes").get(name)
+    return node.allocatable if node is not None else NOTHING
+
+
 def _arrival(draft: Draft, gang: Gang) -> tuple[float, str]:
     job: Job | None = job_of(draft, gang.job_uid)
     return (job.arrival if job is not None else 0.0), gang.job_uid
 
 
-def _is_overfull(draft: Draft, name: str) -> bool:
-    """Whether what is really there and the plans that count on it now exceed the node."""
+def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
+    """Whether what is really there, the plans that count on it now, and what the gang must leave exceed the node."""
     charges: dict[str, Charge] = draft.read("charges")
     waiting = (uid for uid, gang in draft.read("gangs").items() if gang.waits_for)
     later = [taken for uid in waiting for node, taken in charges.get(uid, {}).values() if node == name]
-    now = _charged(draft, name) - sum(later, NOTHING)
-    return not now.fits(draft.read("nodes")[name].allocatable)
+    promised, priority = draft.read("preemptions"), priority_of(draft.facts(), gang.job_uid)
+    yielded = taken_on(promised, name) - taken_on(promised, name, priority)
+    now = _charged(draft, name) - sum(later, NOTHING) - yielded
+    return not now.fits(_allocatable(draft, name))

@@ -24,7 +24,7 @@ profiles:
 - schedulerName: kohort
   percentageOfNodesToScore: 100
   plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}
-  pluginConfig: [{name: NodeResourcesFit, args: {}}]
+  pluginConfig: [{name: NodeResourcesFit, args: {}}, {name: VolumeBinding, args: {bindTimeoutSeconds: 5}}]
 extenders:
 - urlPrefix: http://127.0.0.1:8900/scheduler/v1
   filterVerb: filter

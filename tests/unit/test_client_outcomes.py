@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException
 
+from extender.clock import Clock
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.client import KubeApi
-from extender.kube.configuration import load_configuration
+from extender.kube.connection.target import Connection, Plugin
 from tests.stage import LoopClock, virtual
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -40,9 +39,8 @@ async def server(handler: Handler, deadline: float = 0.2, at_once: int = 64) -> 
 
 
 def client(url: str, deadline: float = 0.2, at_once: int = 64) -> KubeApi:
-    configuration = Configuration(host=url)
-    configuration.api_key["BearerToken"] = "Bearer secret"
-    return KubeApi(configuration, deadline=deadline, clock=LoopClock(), chance=random.Random(1), writes_at_once=at_once)
+    connection = Connection(url, token="secret")
+    return KubeApi(connection, deadline=deadline, clock=LoopClock(), chance=random.Random(1), writes_at_once=at_once)
 
 
 def answer(status: int, body: object = None, **headers: str) -> Handler:
@@ -289,65 +287,34 @@ async def test_page_nested_too_deeply_is_a_failed_read() -> None:
             [page async for page in api.list_pages(PODS)]
 
 
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: u, user: {token: secret}}]
+PLUGIN = """#!/bin/sh
+test -e "$0.ran" && { echo log in again >&2; exit 3; }
+touch "$0.ran"
+echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+       "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'
 """
 
 
-@virtual
-async def test_a_kubeconfig_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "config"
-    file.write_text(KUBECONFIG)
-    configuration = await load_configuration(str(file))
-    assert configuration.host == "http://127.0.0.1:1"
-    assert configuration.api_key == {"BearerToken": "Bearer secret"}
-
-
-@pytest.mark.parametrize("text", [None, "", "{", "contexts: 7", KUBECONFIG.replace("current-context: c", "")])
-@virtual
-async def test_an_unusable_kubeconfig_is_one_kind_of_error(tmp_path: Path, text: str | None) -> None:
-    file = tmp_path / "config"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(ClusterError, match="Credentials"):
-        await load_configuration(str(file))
-
-
-@virtual
-async def test_a_token_that_cannot_be_refreshed_is_a_refusal_since_nothing_was_sent() -> None:
-    def refresh(_: Configuration) -> None:
-        raise ConfigException("Token file exists but empty.")
-
-    configuration = Configuration(host="http://127.0.0.1:1")
-    configuration.api_key["BearerToken"] = "old"
-    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]
-    async with KubeApi(configuration, deadline=1, clock=LoopClock(), chance=random.Random(1)) as api:
+async def test_credentials_that_cannot_be_renewed_are_a_refusal_since_nothing_was_sent(tmp_path: Path) -> None:
+    program = tmp_path / "plugin"
+    program.write_text(PLUGIN)
+    program.chmod(0o755)
+    plugin = Plugin("u", str(program), (), {}, "client.authentication.k8s.io/v1", "", "Never")
+    connection = Connection("http://127.0.0.1:1", plugin=plugin)
+    async with KubeApi(connection, deadline=5, clock=Clock(), chance=random.Random(1)) as api:
         got = await bind(api)
         assert isinstance(got, Refused)
         assert (got.status, got.reason) == (0, "Credentials")
+        assert "failed with exit code 3: log in again" in got.message
         with pytest.raises(ClusterError, match="Credentials"):
             await api.get(POD)
 
 
-@pytest.mark.parametrize(("excepted", "reached"), [("", 1), ("192.0.2.9", 0)])
 @virtual
-async def test_a_proxy_of_the_environment_is_asked_unless_the_server_is_excepted(
-    excepted: str, reached: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    async def proxy(request: web.Request) -> web.StreamResponse:
-        asked.append(str(request.url))
-        return web.json_response({}, status=201)
-
-    async with server(proxy) as direct:
-        monkeypatch.setenv("http_proxy", direct._client.configuration.host)
-        monkeypatch.setenv("no_proxy", excepted)
-        async with client("http://192.0.2.9") as api:
-            await bind(api)
-    assert len(asked) == reached
+async def test_a_proxy_that_does_not_connect_is_a_refusal_since_nothing_was_sent() -> None:
+    async with server(answer(403)) as proxy:
+        connection = Connection("https://192.0.2.9", proxy=proxy._transport._connection.server)
+        async with KubeApi(connection, deadline=5, clock=LoopClock(), chance=random.Random(1)) as api:
+            got = await bind(api)
+    assert isinstance(got, Refused)
+    assert (got.status, got.reason) == (0, "Unreachable")

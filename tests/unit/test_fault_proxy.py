@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import Configuration
 
 from extender.clock import Clock
 from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.client import KubeApi
+from extender.kube.connection.target import Connection, Pem
 from tests.controlplane.faultproxy import Asked, Fault, FaultProxy, Kind, asked_by
 from tests.controlplane.pki import Pki
 from tests.eventually import eventually
@@ -72,10 +72,8 @@ async def proxied(
     try:
         with FaultProxy(f"https://{host}:{port}", pki, seed) as proxy:
             proxy.inject(*faults)
-            configuration = Configuration(host=proxy.url)
-            configuration.ssl_ca_cert = str(pki.ca_file)
-            configuration.api_key["BearerToken"] = "Bearer secret"
-            async with KubeApi(configuration, deadline=deadline, clock=Clock(), chance=random.Random(1)) as api:
+            connection = Connection(proxy.url, authority=Pem(str(pki.ca_file)), token="secret")
+            async with KubeApi(connection, deadline=deadline, clock=Clock(), chance=random.Random(1)) as api:
                 yield api, proxy, upstream
     finally:
         await runner.cleanup()
@@ -107,7 +105,7 @@ async def watched(api: KubeApi, most: int) -> tuple[int, str]:
 
 async def test_without_faults_everything_passes(tmp_path: Path) -> None:
     async with proxied(tmp_path) as (api, proxy, upstream):
-        assert await bind(api) == Done({"kind": "Status", "echo": 5198})
+        assert await bind(api) == Done({"kind": "Status", "echo": 5178})
         assert [await pods(api) for _ in range(3)] == [200] * 3
         assert (await watched(api, 20))[1] == "enough"
         assert upstream.tokens == {"Bearer secret"}

@@ -27,6 +27,7 @@ class NodeRoomView(View):
     free: Amounts
     missing: Amounts
     refused: str = ""
+    promised: tuple[str, ...] = Field((), description="Pods of other schedulers that are nominated there.")
 
 
 class AheadView(View):

@@ -77,7 +77,7 @@ def test_where_no_pod_of_kohort_runs_it_is_looked_for_on_this_machine(
 
 
 NAMED = {
-    "a file that is not there": (("--kubeconfig", "/no/such"), 2, "--kubeconfig: '/no/such': no such file"),
+    "a file that is not there": (("--kubeconfig", "/no/such"), 2, "kubeconfig '/no/such': no such file"),
     "a context that is not there": (("--context", "elsewhere"), 2, "--context: 'elsewhere' is not allowed"),
     "a context without Kohort": (("--context", "here"), 1, "cannot reach the service: "),
 }
@@ -97,7 +97,7 @@ def test_a_kubeconfig_of_the_environment_names_a_cluster(
     server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, code: int
 ) -> None:
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
-    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
     monkeypatch.setenv("KUBECONFIG", named)
     assert CliRunner().invoke(commands.app, ["jobs"]).exit_code == code
 

@@ -74,7 +74,7 @@ def test_an_unusable_kubeconfig_is_told(by_kubeconfig: Run, monkeypatch: pytest.
     monkeypatch.setenv("KUBECONFIG", "/no/such")
     found = by_kubeconfig("jobs")
     assert found.exit_code == 1
-    assert "no usable kubeconfig (KUBECONFIG: '/no/such': no such file)" in found.stderr
+    assert "no kubeconfig names a cluster ('/no/such': no such file)" in found.stderr
     assert "set KUBECONFIG, or forward its port" in found.stderr
 
 
@@ -85,7 +85,7 @@ def test_a_token_for_the_service_goes_beside_the_one_for_the_api_server(
     file.write_text("for-kohort\n")
     assert by_kubeconfig("jobs", "--token-file", str(file)).exit_code == 0
     assert server.headers[-1]["x-kohort-authorization"] == "Bearer for-kohort"
-    assert server.headers[-1]["authorization"] == "Bearer none", "the API server's own"
+    assert "authorization" not in server.headers[-1], "by plain HTTP the API server is shown nothing, as by kubectl"
     assert by_kubeconfig("jobs").exit_code == 0
     assert "x-kohort-authorization" not in server.headers[-1], "no token is handed on that nobody has named"
 

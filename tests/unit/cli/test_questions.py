@@ -483,7 +483,8 @@ def test_the_demo_gets_its_options(kohort: Callable[..., Result], monkeypatch: p
 
 
 ENDS = {
-    "no credentials": (ClusterError(0, "Credentials", "no such file"), "set KUBECONFIG"),
+    "no cluster": (ClusterError(0, "NoCluster", "no such file"), "no such file.*set KUBECONFIG"),
+    "no credentials": (ClusterError(0, "Credentials", "user 'u' has none; give it some"), "user 'u' has none; give"),
     "a port that is taken": (
         AddressError("127.0.0.1", 8900, OSError(98, "Address already in use")),
         "port 8900 of 127.0.0.1 is taken by another process; set server.port to another port, or 0 for any free one",

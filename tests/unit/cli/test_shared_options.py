@@ -134,7 +134,7 @@ def test_a_kubeconfig_that_is_not_there_is_told_before_anything_is_asked(
         found = kohort(*args)
         assert found.exit_code == 2
         assert found.stderr == (
-            f"kohort: --kubeconfig: {absent!r}: no such file; give one that is there, or leave it out for KUBECONFIG\n"
+            f"kohort: kubeconfig {absent!r}: no such file; name one that is there, or leave it out for KUBECONFIG\n"
         )
     assert server.asked == []
 
@@ -153,16 +153,22 @@ def test_a_context_that_is_not_there_is_told_with_those_that_are(
 
 
 def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert f"{str(tmp_path)!r}: a directory, not a file; give" in kohort("jobs", "--kubeconfig", str(tmp_path)).stderr
-    file = tmp_path / "closed"
-    file.write_text(yaml.safe_dump({}))
-    monkeypatch.setattr("extender.kube.user.os.access", lambda *_: False)  # root may read whatever it wants to
-    assert f"{str(file)!r}: permission denied; give" in kohort("jobs", "--kubeconfig", str(file)).stderr
+    assert f"{str(tmp_path)!r}: is a directory; correct" in kohort("jobs", "--kubeconfig", str(tmp_path)).stderr
+
+    def closed(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", closed)  # root may read whatever it wants to
+    assert "'closed': permission denied; correct" in kohort("jobs", "--kubeconfig", "closed").stderr
 
 
-def test_one_kubeconfig_of_several_is_enough(by_kubeconfig: Run, kubeconfig: Path, tmp_path: Path) -> None:
+def test_one_kubeconfig_of_several_is_enough(
+    by_kubeconfig: Run, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     several = os.pathsep.join((str(tmp_path / "absent"), str(kubeconfig)))
-    assert by_kubeconfig("suspend", "mnist", "--kubeconfig", several).exit_code == 0
+    monkeypatch.setenv("KUBECONFIG", several)
+    assert by_kubeconfig("suspend", "mnist").exit_code == 0
+    assert by_kubeconfig("suspend", "mnist", "--kubeconfig", several).exit_code == 2, "the option names one file"
 
 
 def test_without_any_kubeconfig_the_default_one_is_named(
@@ -173,7 +179,8 @@ def test_without_any_kubeconfig_the_default_one_is_named(
     found = by_kubeconfig("suspend", "mnist")
     assert found.exit_code == 1
     assert found.stderr == (
-        "kohort: no usable credentials ('~/.kube/config': no such file); set KUBECONFIG, or give --kubeconfig FILE\n"
+        f"kohort: no kubeconfig names a cluster ('{tmp_path}/.kube/config': no such file); set KUBECONFIG, or give "
+        "--kubeconfig FILE\n"
     )
 
 
@@ -195,3 +202,55 @@ def test_without_a_kubeconfig_nothing_but_the_commands_own_words_is_told(
     found = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=60, check=False)
     assert (found.returncode, len(found.stderr.splitlines())) == (code, lines), found.stderr
     assert "Config not found" not in found.stderr
+
+
+# -- kubectl's options ---------------------------------------------------------------------------
+
+ACTING = {
+    "after": ((), ("--as", "bob", "--as-group", "a", "--as-group", "b"), "bob"),
+    "before": (("--as", "bob", "--as-group", "b"), (), "bob"),
+    "after is stronger": (("--as", "bob"), ("--as", "alice", "--as-group", "b"), "alice"),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "user"), ACTING.values(), ids=ACTING.keys())
+def test_kubectls_options_stand_before_the_command_or_after_it(
+    by_kubeconfig: Run, server: Server, before: tuple[str, ...], after: tuple[str, ...], user: str
+) -> None:
+    assert by_kubeconfig(*before, "suspend", "mnist", *after).exit_code == 0
+    assert {one["impersonate-user"] for one in server.headers} == {user}
+    assert {one["impersonate-group"] for one in server.headers} == {"b"}, "the last of several, in this server's words"
+
+
+def test_a_group_without_a_user_is_told_before_anything_is_asked(by_kubeconfig: Run, server: Server) -> None:
+    found = by_kubeconfig("suspend", "mnist", "--as-group", "a")
+    assert (found.exit_code, server.asked) == (1, [])
+    assert "a group, a uid or an extra to act with is given, but not as whom; give `as` or --as" in found.stderr
+
+
+def test_with_one_of_them_no_service_of_this_machine_is_asked_in_place_of_the_clusters(
+    by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
+    assert by_kubeconfig("jobs").exit_code == 0, "no pod of Kohort runs there, and nobody says whose it is"
+    for options in (("--as", "bob"), ("--user", "u"), ("--cluster", "c")):
+        assert by_kubeconfig("jobs", *options).exit_code == 1
+    assert by_kubeconfig("jobs", "--request-timeout", "5s").exit_code == 0
+
+
+def test_credentials_that_are_of_no_use_end_a_question_too(
+    by_kubeconfig: Run, server: Server, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin", "interactiveMode": "Never"}
+    config["users"][0]["user"] = {"exec": plugin}
+    home = kubeconfig.parent / "home"
+    (home / ".kube").mkdir(parents=True)
+    (home / ".kube" / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
+    found = by_kubeconfig("jobs")
+    assert (found.exit_code, found.stdout, server.asked) == (1, "", [])
+    assert "the exec plugin 'no-such-plugin' is not installed" in found.stderr

@@ -17,7 +17,8 @@ from extender.embedded.rules import RefusedError
 from extender.embedded.store import Store
 from extender.kube.api import LEASES, NODES, PODS, ClusterError, Done, Json, Ref, Refused
 from extender.kube.client import PAGE, KubeApi
-from extender.kube.configuration import load_configuration
+from extender.kube.connection.given import Given
+from extender.kube.connection.resolve import resolve
 from extender.kube.reflector import Batch, Reflector, Times
 
 
@@ -36,10 +37,11 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     clock, chance = Clock(), random.Random(0)
     server = ApiServer(Store(), clock, chance)
-    async with served(server) as kubeconfig:
-        configuration = await load_configuration(kubeconfig)
-        async with KubeApi(configuration, deadline=10, clock=clock, chance=chance) as api:
-            yield Bench(server, api, clock)
+    async with (
+        served(server) as kubeconfig,
+        KubeApi(resolve(Given(kubeconfig=kubeconfig)), deadline=10, clock=clock, chance=chance) as api,
+    ):
+        yield Bench(server, api, clock)
 
 
 async def test_a_long_list_comes_in_pages_of_one_version(bench: Bench) -> None:

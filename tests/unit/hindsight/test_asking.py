@@ -24,7 +24,8 @@ from tests.unit.hindsight.test_compare import recorded, scene
 def hindsight(folder: Path | str, **bounds: float) -> tuple[Hindsight, Ledger, HandClock]:
     clock = HandClock()
     ledger = Ledger(Kod2(), Rules(), clock, Journal())
-    settings = Settings.model_validate({"journal": {"folder": str(folder), **bounds}})
+    patient = {"compare_seconds": 600.0}  # a busy machine may need long for the process to start
+    settings = Settings.model_validate({"journal": {"folder": str(folder), **patient, **bounds}})
     return Hindsight(ledger, lambda: settings), ledger, clock
 
 
@@ -50,6 +51,19 @@ async def test_one_process_answers_all_who_ask_about_the_same_revision(tmp_path:
     assert (first.differing, first.generation, asked) == (2, ledger.snapshot.generation, ["fifo"])
     assert ours.known("fifo") is first
     assert ours.known("drs") is None
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_who_hangs_up_keeps_nobody_waiting(tmp_path: Path, asked: list[str], turns: int) -> None:
+    recorded(tmp_path, *scene())
+    ours, _, _ = hindsight(tmp_path)
+    first = asyncio.create_task(ours.compare("fifo"))
+    for _ in range(turns):  # until the process starts, or just after it
+        await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await ours.compare("fifo")).differing == 2
 
 
 async def test_an_answer_is_good_for_a_while_after_the_ledger_has_moved_on(tmp_path: Path, asked: list[str]) -> None:

@@ -1,0 +1,55 @@
+"""Reads the addresses of servers and proxies. One that is not allowed is a ClusterError that names its field."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from extender.kube.connection.proxies import PORTS
+from extender.kube.connection.target import unusable
+
+IN_FILES: Final = ("http", "https", "socks5")  # a variable may say socks5h, too
+
+
+def server_url(text: str) -> str:
+    """The URL of a server; one without a scheme is asked by plain HTTP, as by kubectl."""
+    parts = _split("server", text)
+    if not (parts.scheme and parts.netloc):
+        parts = _split("server", f"http://{text}")
+        if parts.path not in ("", "/"):
+            raise unusable(f"server: {text!r} is not allowed; allowed: a URL such as https://HOST:PORT")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise unusable(f"server: {text!r} is not allowed; allowed: https://HOST:PORT or http://HOST:PORT")
+    if "@" in parts.netloc:
+        raise unusable("server: a name and a password in the URL are not allowed; they belong to the user")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def proxy_url(cluster: str, text: str) -> str:
+    """The proxy that a cluster names, if any."""
+    where = f"cluster {cluster!r}: proxy-url"
+    parts = _split(where, text)
+    if text and (parts.scheme not in IN_FILES or not parts.hostname):
+        allowed = ", ".join(f"{scheme}://HOST:PORT" for scheme in IN_FILES)
+        raise unusable(f"{where}: {text!r} is not allowed; allowed: {allowed}")
+    return text
+
+
+def check_proxy(text: str) -> str:
+    """The proxy that the environment names, if any."""
+    if text and urlsplit(text).scheme not in PORTS:
+        allowed = ", ".join(f"{scheme}://HOST:PORT" for scheme in PORTS)
+        raise unusable(
+            f"HTTPS_PROXY or HTTP_PROXY: {text!r} is not supported; allowed: {allowed}; correct it, or name the server "
+            "in NO_PROXY"
+        )
+    return text
+
+
+def _split(field: str, text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # is read, and judged, only now
+    except ValueError as error:
+        raise unusable(f"{field}: {text!r} is no URL ({error}); correct it") from None
+    return parts

@@ -1,0 +1,27 @@
+"""What a user says by kubectl's options. Light to import: every command of the command line reads it."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """kubectl's options by their names there; empty: not given."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+    as_user: str = ""  # --as
+    as_uid: str = ""
+    as_group: tuple[str, ...] = ()
+    as_user_extra: tuple[str, ...] = ()  # each KEY=VALUE
+    request_timeout: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether any was given."""
+        return any(astuple(self))
+
+
+NOTHING = Given()

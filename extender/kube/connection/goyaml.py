@@ -1,0 +1,64 @@
+"""Reads YAML and JSON as Go's YAML does, by which kubectl reads: it differs from Python's in what is no text.
+
+`y` and `n` are yes and no, and 1e5 is a number; 2026-01-01 and 12:30 are text. A token that is read otherwise than by
+kubectl would be another token.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import yaml
+
+from extender.config.plainyaml import YAML_ERRORS, in_one_line
+
+TAG: Final = "tag:yaml.org,2002:"
+NUMBER: Final = re.compile(
+    r"""^[-+]?(?:0[xX][0-9a-fA-F][0-9a-fA-F_]*|0[oO][0-7][0-7_]*|0[bB][01][01_]*|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9_]+)?
+    |\.[0-9][0-9_]*(?:[eE][-+]?[0-9_]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$""",
+    re.VERBOSE,
+)
+WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
+
+
+def plain(text: bytes) -> Any:
+    """What stands in JSON or YAML, in the first document of it; what is null is left out. Raises ValueError."""
+    try:
+        return _without_nulls(json.loads(text))  # with tabs it is no YAML to PyYAML
+    except ValueError:
+        pass
+    try:
+        loader = _GoLoader(text)
+        return _without_nulls(loader.get_data())
+    except YAML_ERRORS as error:
+        raise ValueError(f"neither JSON nor YAML: {in_one_line(error)}") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _without_nulls(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    return {} if value is None else value
+
+
+class _GoLoader(yaml.SafeLoader):
+    bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}  # noqa: RUF012  (as PyYAML has it)
+    yaml_implicit_resolvers = {}  # noqa: RUF012
+
+
+def _number(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int | float:
+    digits = str(node.value).replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
+    try:
+        return int(digits, 0)
+    except ValueError:
+        return float(digits)
+
+
+_GoLoader.add_constructor(f"{TAG}float", _number)
+_GoLoader.add_implicit_resolver(f"{TAG}bool", WORD, list("yYtToOnNfF"))
+_GoLoader.add_implicit_resolver(f"{TAG}float", NUMBER, list("-+.0123456789"))
+_GoLoader.add_implicit_resolver(f"{TAG}null", re.compile("^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_GoLoader.add_implicit_resolver(f"{TAG}merge", re.compile("^<<$"), ["<"])

@@ -1,0 +1,144 @@
+"""As whom a server is asked: the credentials of a user, and whom it acts as.
+
+Nobody goes on as nobody where kubectl would not: a user without credentials, and a kind of credentials that is not
+supported, are refused by name.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from extender.kube.api import ClusterError
+from extender.kube.connection.checks import PLUGIN_VERSIONS
+from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
+from extender.kube.connection.target import NO_PEM, Connection, Pem, Plugin, unusable
+
+IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # beside letters, digits and `-._~`
+UNSPEAKABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def with_credentials(bare: Connection, context: Context, cluster: Cluster, user: User) -> Connection:
+    """The connection to a server with TLS, with all that the user has to show. Raises ClusterError."""
+    where = f"user {context.user!r}"
+    if user.auth_provider is not None:
+        raise unusable(
+            f"{where}: auth-provider {user.auth_provider.name!r} is not supported; give the user an exec plugin, a "
+            "token or a client-certificate"
+        )
+    password = bool(user.username or user.password)
+    if password and user.token_file:
+        raise unusable(f"{where}: tokenFile and username or password are both given; keep one of them")
+    token = token_of(where, user)
+    certificate = _pem(user.client_certificate, user.client_certificate_data)
+    if not (token or user.username or certificate or user.exec):
+        raise unusable(
+            f"{where} has no credentials (kubectl would ask for a name and a password); give the user a token, a "
+            "client-certificate or an exec plugin"
+        )
+    if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
+        raise unusable(
+            f"cluster {context.cluster!r}: insecure-skip-tls-verify and a certificate-authority are both given; keep "
+            "one of them"
+        )
+    # As in kubectl a plugin is not run for a user who has something else to show.
+    is_asked = not (token or user.username or certificate)
+    return replace(
+        bare,
+        authority=_pem(cluster.certificate_authority, cluster.certificate_authority_data),
+        insecure=cluster.insecure_skip_tls_verify,
+        server_name=cluster.tls_server_name,
+        token=_speakable(f"{where}: token", token),
+        token_file=user.token_file,
+        username=user.username,
+        password=user.password,
+        certificate=certificate,
+        key=_pem(user.client_key, user.client_key_data) if certificate else NO_PEM,
+        plugin=_plugin(context.user, user.exec, cluster) if user.exec and is_asked else None,
+    )
+
+
+def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
+    """The headers by which the server takes the request as somebody else's."""
+    if not user.as_user:
+        return ()
+    headers = [("Impersonate-User", user.as_user)]
+    headers += [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
+    headers += [("Impersonate-Group", group) for group in user.as_groups]
+    for key, values in user.as_user_extra.items():
+        header = f"Impersonate-Extra-{quote(key, safe=IN_A_HEADER_NAME)}"
+        headers += [(header, value) for value in values]
+    return tuple((header, _speakable(f"user {name!r}: {header}", value)) for header, value in headers)
+
+
+def token_of(where: str, user: User) -> str:
+    """The token in force: that of the file, where it can be read or none stands beside it. Raises ClusterError."""
+    try:
+        return token_in(where, user.token_file) or user.token
+    except ClusterError:
+        if not user.token:
+            raise
+        return user.token
+
+
+def token_in(where: str, file: str) -> str:
+    """The token in a file; `transport` reads it again now and then. Raises ClusterError."""
+    if not file:
+        return ""
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is no text"
+        raise unusable(f"{where}: tokenFile: {file!r}: {why}; name a file that holds a token") from None
+    if not token:
+        raise unusable(f"{where}: tokenFile: {file!r} is empty; write the token into it")
+    return token
+
+
+def _speakable(field: str, value: str) -> str:
+    """What can stand in a header."""
+    if UNSPEAKABLE.search(value):
+        raise unusable(f"{field} has a line break or another control character in it; take it out")
+    return value
+
+
+def _pem(file: str, data: str) -> Pem:
+    return Pem(data=decoded(data, "")) if data else Pem(file)
+
+
+def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> Plugin:
+    if plugin.api_version not in PLUGIN_VERSIONS:
+        raise unusable(
+            f"user {user!r}: exec.apiVersion: {plugin.api_version!r} is not allowed; allowed: "
+            f"{', '.join(PLUGIN_VERSIONS)}"
+        )
+    return Plugin(
+        user=user,
+        command=plugin.command,
+        args=plugin.args,
+        env={one.name: one.value for one in plugin.env},
+        api_version=plugin.api_version,
+        install_hint=plugin.install_hint,
+        interactive=plugin.mode,
+        cluster=_told(cluster) if plugin.provide_cluster_info else None,
+    )
+
+
+def _told(cluster: Cluster) -> dict[str, Any]:
+    """What a plugin is told of the cluster, in the words of client.authentication.k8s.io."""
+    authority = cluster.certificate_authority_data
+    if cluster.certificate_authority:
+        authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
+    told = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": authority,
+        "proxy-url": cluster.proxy_url,
+        "disable-compression": cluster.disable_compression,
+    }
+    return {name: value for name, value in told.items() if value} | {"config": cluster.plugin_settings}

@@ -1,0 +1,255 @@
+"""Reads kubeconfigs as kubectl does: of several files, the first one that says something is right.
+
+A file that is not there is passed over; one that cannot be read, or has not the form of a kubeconfig, is an error.
+Paths in a file are relative to its own folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from extender.kube.connection.goyaml import plain
+from extender.kube.connection.target import OptionError, unusable
+
+PLUGIN_SETTINGS: Final = "client.authentication.k8s.io/exec"
+OPTIONAL_MODE: Final = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
+
+
+class _Form(msgspec.Struct, rename="kebab", kw_only=True): ...
+
+
+class PluginVariable(_Form):
+    """A variable in the environment of a plugin."""
+
+    name: str = ""
+    value: str = ""
+
+
+class PluginForm(_Form, rename="camel"):
+    """A program that prints credentials."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[PluginVariable, ...] = ()
+    api_version: str = ""
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+    @property
+    def mode(self) -> str:
+        """Whether it talks with people; older versions need not say so."""
+        return self.interactive_mode or ("IfAvailable" if self.api_version in OPTIONAL_MODE else "")
+
+
+class ProviderForm(_Form):
+    """A way to credentials that is built into kubectl."""
+
+    name: str = ""
+
+
+class User(_Form):
+    """Who asks."""
+
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    as_user: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_user_extra: dict[str, tuple[str, ...]] = {}
+    username: str = ""
+    password: str = ""
+    auth_provider: ProviderForm | None = None
+    exec: PluginForm | None = None
+
+
+class Extension(_Form):
+    """What others have written into an entry."""
+
+    name: str = ""
+    extension: Any = None
+
+
+class Cluster(_Form):
+    """Which server is asked."""
+
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: tuple[Extension, ...] = ()
+
+    @property
+    def plugin_settings(self) -> Any:
+        """What a plugin is told of the cluster beside its address; None where nothing is."""
+        return next((one.extension for one in self.extensions if one.name == PLUGIN_SETTINGS), None)
+
+
+class Context(_Form):
+    """Which cluster, which user, which namespace."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(_Form):
+    name: str = ""
+    cluster: Cluster = msgspec.field(default_factory=Cluster)
+
+
+class _NamedUser(_Form):
+    name: str = ""
+    user: User = msgspec.field(default_factory=User)
+
+
+class _NamedContext(_Form):
+    name: str = ""
+    context: Context = msgspec.field(default_factory=Context)
+
+
+class _File(_Form):
+    kind: str = ""
+    api_version: str = msgspec.field(default="", name="apiVersion")
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+
+
+class Kubeconfig(msgspec.Struct, frozen=True):
+    """All files together. looked: the paths that were looked for."""
+
+    looked: tuple[str, ...]
+    current: str
+    contexts: Mapping[str, Context]
+    clusters: Mapping[str, Cluster]
+    users: Mapping[str, User]
+
+
+def load(kubeconfig: str, environ: Mapping[str, str]) -> Kubeconfig:
+    """Read the file that an option names, else those of KUBECONFIG, else the default one. Raises ClusterError."""
+    if kubeconfig:
+        return _merged((kubeconfig,), [_read(kubeconfig, by_option=True)])
+    named = environ.get("KUBECONFIG", "")
+    default = str(Path(environ.get("HOME", ""), ".kube", "config"))
+    paths = tuple(dict.fromkeys(path for path in named.split(os.pathsep) if path)) if named else (default,)
+    return _merged(paths, [_read(path) for path in paths])
+
+
+def _merged(looked: tuple[str, ...], files: list[_File]) -> Kubeconfig:
+    clusters: dict[str, Cluster] = {}
+    users: dict[str, User] = {}
+    contexts: dict[str, Context] = {}
+    for file in reversed(files):
+        clusters |= {one.name: one.cluster for one in file.clusters}
+        users |= {one.name: one.user for one in file.users}
+        contexts |= {one.name: one.context for one in file.contexts}
+    current = next((file.current_context for file in files if file.current_context), "")
+    return Kubeconfig(looked, current, contexts, clusters, users)
+
+
+def _read(path: str, *, by_option: bool = False) -> _File:
+    """One file with its paths made absolute; empty where it is not there, unless an option names it."""
+    try:
+        text = Path(path).read_bytes()
+    except FileNotFoundError:
+        if not by_option:
+            return _File()
+        raise OptionError(
+            f"kubeconfig {path!r}: no such file; name one that is there, or leave it out for KUBECONFIG"
+        ) from None
+    except OSError as error:
+        raise _fault(path, str(error.strerror).lower(), by_option) from None
+    try:
+        file = _parsed(text)
+        folder = os.path.abspath(os.path.dirname(path))  # noqa: PTH100, PTH120  (links in it stay as they are)
+        return msgspec.structs.replace(
+            file,
+            clusters=tuple(_cluster_in(folder, one) for one in file.clusters),
+            users=tuple(_user_in(folder, one) for one in file.users),
+        )
+    except ValueError as error:
+        raise _fault(path, str(error), by_option) from None
+
+
+def _fault(path: str, why: str, by_option: bool) -> Exception:
+    text = f"kubeconfig {path!r}: {why}; correct the file, or name another one"
+    return OptionError(text) if by_option else unusable(text)
+
+
+# -- the form of a file --------------------------------------------------------------------------
+
+_Entry = TypeVar("_Entry", _NamedCluster, _NamedUser, _NamedContext)
+
+
+def _parsed(text: bytes) -> _File:
+    """What a file says. Raises ValueError."""
+    try:
+        file = msgspec.convert(plain(text), _File)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not the form of a kubeconfig: {error}") from None
+    if (file.kind or "Config", file.api_version or "v1") != ("Config", "v1"):
+        raise ValueError(f"kind {file.kind!r} of apiVersion {file.api_version!r} is not allowed; allowed: Config of v1")
+    _check_names("clusters", file.clusters)
+    _check_names("users", file.users)
+    _check_names("contexts", file.contexts)
+    return file
+
+
+def _check_names(field: str, entries: tuple[_Entry, ...]) -> None:
+    names = [one.name for one in entries]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{field}: {twice!r} stands twice; keep one of them")
+
+
+def _cluster_in(folder: str, named: _NamedCluster) -> _NamedCluster:
+    found, where = named.cluster, f"cluster {named.name!r}"
+    decoded(found.certificate_authority_data, f"{where}: certificate-authority-data")
+    path = _absolute(folder, found.certificate_authority)
+    return msgspec.structs.replace(named, cluster=msgspec.structs.replace(found, certificate_authority=path))
+
+
+def _user_in(folder: str, named: _NamedUser) -> _NamedUser:
+    found, where = named.user, f"user {named.name!r}"
+    decoded(found.client_certificate_data, f"{where}: client-certificate-data")
+    decoded(found.client_key_data, f"{where}: client-key-data")
+    plugin = found.exec
+    if plugin is not None and os.sep in plugin.command:  # another is looked for on PATH
+        plugin = msgspec.structs.replace(plugin, command=_absolute(folder, plugin.command))
+    user = msgspec.structs.replace(
+        found,
+        client_certificate=_absolute(folder, found.client_certificate),
+        client_key=_absolute(folder, found.client_key),
+        token_file=_absolute(folder, found.token_file),
+        exec=plugin,
+    )
+    return msgspec.structs.replace(named, user=user)
+
+
+def _absolute(folder: str, path: str) -> str:
+    if not path or os.path.isabs(path):  # noqa: PTH117
+        return path
+    return os.path.normpath(os.path.join(folder, path))  # noqa: PTH118
+
+
+def decoded(text: str, field: str) -> bytes:
+    """What stands in base64. Raises ValueError, which names the field and not what stands there."""
+    try:
+        return base64.b64decode("".join(text.splitlines()), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"{field} is no base64; give the file in base64, or its path without -data") from None

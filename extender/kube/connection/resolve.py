@@ -1,0 +1,150 @@
+"""Options, environment and files into a `Connection`, by kubectl's rules; nothing is sent.
+
+A kubeconfig is stronger than the account of the pod that this may run in; a pod without a kubeconfig uses its account.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from extender.kube.api import ClusterError
+from extender.kube.connection.addresses import check_proxy, proxy_url, server_url
+from extender.kube.connection.checks import check_cluster, check_user
+from extender.kube.connection.durations import seconds_of
+from extender.kube.connection.given import NOTHING, Given
+from extender.kube.connection.identity import impersonation, token_in, with_credentials
+from extender.kube.connection.kubeconfig import Cluster, Context, Kubeconfig, User, load
+from extender.kube.connection.proxies import proxy_for
+from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, unusable
+
+SERVER_VARIABLE: Final = "KUBERNETES_MASTER"
+DEFAULT_SERVER: Final = "http://localhost:8080"
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def resolve(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> Connection:
+    """Who is asked, and as whom. account: the folder of the pod's own one. Raises ClusterError."""
+    config = load(given.kubeconfig, environ)
+    context = _context(config, given)
+    cluster, user, timeout = _cluster(config, context), _user(config, context, given), seconds_of(given.request_timeout)
+    check_user(context.user, user)
+    check_cluster(context.cluster, cluster)
+    assumed = environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
+    changed = cluster.proxy_url or cluster.disable_compression or user.as_user or timeout
+    if cluster.server in ("", assumed) and not changed and _is_in_pod(environ, account):
+        return _of_pod(environ, account)
+    if not cluster.server and not environ.get(SERVER_VARIABLE):
+        raise ClusterError(0, NO_CLUSTER, _no_cluster(config, context))
+    server = server_url(cluster.server or assumed)
+    bare = Connection(
+        server,
+        proxy=proxy_url(context.cluster, cluster.proxy_url) or check_proxy(proxy_for(server, environ)),
+        impersonate=impersonation(context.user, user),
+        timeout=timeout,
+    )
+    return with_credentials(bare, context, cluster, user) if bare.is_tls else bare
+
+
+def namespace(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> str:
+    """The namespace of the context in force, else that of the pod, else ``default``. Raises ClusterError."""
+    named = _context(load(given.kubeconfig, environ), given).namespace
+    if named or not _is_in_pod(environ, account):
+        return named or "default"
+    own = environ.get("POD_NAMESPACE", "")
+    if not own and (account / "namespace").is_file():
+        own = (account / "namespace").read_text().strip()
+    return own or "default"
+
+
+def check_options(given: Given, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise OptionError where an option names what is not there, ClusterError where a kubeconfig cannot be read."""
+    seconds_of(given.request_timeout)
+    _extra_of(given)
+    if given.kubeconfig or given.context or given.cluster or given.user:
+        _context(load(given.kubeconfig, environ), given)
+
+
+# -- what is in force ----------------------------------------------------------------------------
+
+
+def _context(config: Kubeconfig, given: Given) -> Context:
+    """The context, with the cluster and the user that options name."""
+    for option, name, known in (
+        ("--context", given.context, config.contexts),
+        ("--cluster", given.cluster, config.clusters),
+        ("--user", given.user, config.users),
+    ):
+        if name and name not in known:
+            raise OptionError(f"{option}: {name!r} is not allowed; allowed: {_names(known)}")
+    name = given.context or config.current
+    if name and name not in config.contexts:
+        raise unusable(
+            f"the kubeconfig's current-context is {name!r}, which is no context; allowed: {_names(config.contexts)}; "
+            "correct it, or name one by --context"
+        )
+    found = config.contexts.get(name, Context())
+    return Context(cluster=given.cluster or found.cluster, user=given.user or found.user, namespace=found.namespace)
+
+
+def _names(known: Iterable[str]) -> str:
+    return ", ".join(sorted(known)) or "none, the kubeconfig has none"
+
+
+def _cluster(config: Kubeconfig, context: Context) -> Cluster:
+    return config.clusters.get(context.cluster, Cluster())
+
+
+def _user(config: Kubeconfig, context: Context, given: Given) -> User:
+    """The user, with whom options want to act as."""
+    found = config.users.get(context.user, User())
+    changes: dict[str, Any] = {
+        "as_user": given.as_user,
+        "as_uid": given.as_uid,
+        "as_groups": given.as_group,
+    }
+    extra = {**found.as_user_extra, **_extra_of(given)}
+    named = {name: value for name, value in changes.items() if value}
+    return msgspec.structs.replace(found, **named, as_user_extra=extra)
+
+
+def _extra_of(given: Given) -> dict[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for one in given.as_user_extra:
+        key, equals, value = one.partition("=")
+        if not equals:
+            raise OptionError(f"--as-user-extra: {one!r} is not allowed; allowed: KEY=VALUE")
+        extra[key] = (*extra.get(key, ()), value)
+    return extra
+
+
+def _no_cluster(config: Kubeconfig, context: Context) -> str:
+    """Why nobody is named; the caller knows how to name one."""
+    looked = " or ".join(repr(path) for path in config.looked)
+    if not any(Path(path).exists() for path in config.looked):
+        return f"{looked}: no such file"
+    if not context.cluster:
+        return f"{looked}: no context is in force"
+    return f"{looked}: there is no server of the cluster {context.cluster!r}, which the context names"
+
+
+# -- within a pod --------------------------------------------------------------------------------
+
+
+def _is_in_pod(environ: Mapping[str, str], account: Path) -> bool:
+    told = all(environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
+    return told and (account / "token").is_file()
+
+
+def _of_pod(environ: Mapping[str, str], account: Path) -> Connection:
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
+    server = server_url(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+    proxy = check_proxy(proxy_for(server, environ))
+    authority = Pem(str(account / "ca.crt")) if (account / "ca.crt").is_file() else NO_PEM
+    file = str(account / "token")
+    token = token_in("the account of this pod", file)
+    return Connection(server, proxy=proxy, authority=authority, token=token, token_file=file)

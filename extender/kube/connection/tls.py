@@ -1,0 +1,76 @@
+"""The TLS side of a connection: by whom the server must be known, and what we show it.
+
+As in Go, and other than by Python's defaults: any certificate given as an authority is trusted as such, and a
+server's common name is no host name.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from extender.kube.connection.target import Connection, Pem, unusable
+
+
+def tls_context(connection: Connection, certificate: Pem, key: Pem) -> ssl.SSLContext:
+    """Reads the files anew. Raises ClusterError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if connection.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif connection.authority:
+        _trust(context, connection.authority)
+    else:
+        context.load_default_certs()
+    if certificate:
+        _show(context, certificate, key)
+    return context
+
+
+def _trust(context: ssl.SSLContext, authority: Pem) -> None:
+    field = f"certificate-authority{'' if authority.file else '-data'}"
+    try:
+        data = authority.data or Path(authority.file).read_bytes()
+        context.load_verify_locations(cadata=data.decode("ascii", errors="ignore"))
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        where = f": {authority.file!r}" if authority.file else ""
+        raise unusable(f"{field}{where} holds no certificate (PEM): {error}; give another one") from None
+
+
+def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
+    try:
+        with _in_file(certificate) as shown, _in_file(key) as held:
+            context.load_cert_chain(shown, held, password=_no_password)
+    except (OSError, ValueError) as error:
+        files = " and ".join(repr(one.file) for one in (certificate, key) if one.file)
+        where = f" in {files}" if files else ""
+        raise unusable(
+            f"client-certificate and client-key{where} are no pair (PEM): {error}; give a certificate and its key"
+        ) from None
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password")  # OpenSSL would ask for it on the terminal
+
+
+@contextmanager
+def _in_file(pem: Pem) -> Iterator[str]:
+    """A path: Python's ssl reads a key from a file only. Nobody else may read it, and it is gone at once."""
+    if pem.file:
+        yield pem.file
+        return
+    handle, path = tempfile.mkstemp()
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(pem.data)
+        yield path
+    finally:
+        Path(path).unlink()

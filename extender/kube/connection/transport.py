@@ -1,0 +1,172 @@
+"""Sends requests over a `Connection`: with its credentials, which are renewed as they change, and through its proxy.
+
+aiohttp repeats a GET, PUT or DELETE once, by itself, on a kept connection that turns out to be closed; POST and PATCH
+are never repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+import msgspec
+
+from extender.clock import Clock
+from extender.kube.api import ClusterError
+from extender.kube.connection import plugin
+from extender.kube.connection.socks import SocksConnector
+from extender.kube.connection.target import Connection
+from extender.kube.connection.tls import tls_context
+
+AGAIN_SECONDS: Final = 50.0  # after which files are read again; the kubelet renews a token minutes before its end
+BUFFER: Final = 2**21  # bytes: one event of a watch may be long
+NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
+AGENT: Final = "kohort"
+
+
+class Transport:
+    """One API server, as one user. Nothing is sent before `sign_in`, or the first request, has the credentials."""
+
+    def __init__(self, connection: Connection, clock: Clock, connections: int) -> None:
+        """``connections``: at most so many at once. Raises ClusterError where the certificates are of no use."""
+        self._connection = connection
+        self._clock = clock
+        self._limit = connections
+        self._credential = plugin.Credential()
+        self._runs = asyncio.Lock()
+        self._signed = connection.plugin is None
+        self._token = connection.token
+        self._read_at = clock.monotonic()
+        self._stamps = self._stamps_now()
+        self._tls = self._tls_now()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def sign_in(self) -> None:
+        """Have valid credentials. Raises ClusterError where there are none: nothing is sent without them."""
+        self._read_again()
+        if (program := self._connection.plugin) is None or not self._is_due():
+            return
+        async with self._runs:
+            if not self._is_due():
+                return  # another request has renewed them meanwhile
+            found = await plugin.run(program)
+            shown, self._credential, self._signed = self._credential.certificate, found, True
+            if found.certificate != shown:
+                self._tls = self._tls_now()
+
+    async def open(
+        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
+        await self.sign_in()
+        data = None if body is None else msgspec.json.encode(body)
+        response = await self._opened().request(
+            method, self._url(path, query), headers=self._headers(headers), data=data, timeout=NO_LIMIT,
+            **self._way(),
+        )  # fmt: skip
+        if response.status == 401:
+            self._signed = self._connection.plugin is None  # the next request has it renewed
+        return response
+
+    async def socket(self, path: str, query: Mapping[str, str], protocol: str) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket; the caller closes it."""
+        await self.sign_in()
+        opened: aiohttp.ClientWebSocketResponse = await self._opened().ws_connect(
+            self._url(path, query), headers=self._headers({}), protocols=(protocol,), **self._way()
+        )
+        return opened
+
+    # -- what every request has in common ----------------------------------------------------------
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            proxy = urlsplit(self._connection.proxy)
+            connector = (
+                SocksConnector(proxy, limit=self._limit)
+                if proxy.scheme.startswith("socks")
+                else aiohttp.TCPConnector(limit=self._limit)
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=BUFFER, trust_env=False
+            )
+        return self._session
+
+    def _url(self, path: str, query: Mapping[str, str]) -> str:
+        asked = f"?{urlencode(query)}" if query else ""
+        return f"{self._connection.server}{path}{asked}"
+
+    def _way(self) -> dict[str, Any]:
+        proxy, name = self._connection.proxy, self._connection.server_name
+        way: dict[str, Any] = {"ssl": self._tls} if self._tls is not None else {}
+        if proxy and not proxy.startswith("socks"):
+            way["proxy"] = proxy
+        if name:
+            way["server_hostname"] = name
+        return way
+
+    def _headers(self, more: Mapping[str, str]) -> list[tuple[str, str]]:
+        shown = self._authorization()
+        ours = [("User-Agent", AGENT), *([("Authorization", shown)] if shown else ()), *self._connection.impersonate]
+        return [*ours, *more.items()]
+
+    def _authorization(self) -> str:
+        ours = self._connection
+        if token := self._token or self._credential.token:
+            return f"Bearer {token}"
+        if ours.username:
+            return f"Basic {base64.b64encode(f'{ours.username}:{ours.password}'.encode()).decode()}"
+        return ""
+
+    # -- what is renewed -----------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        expires = self._credential.expires
+        return not self._signed or (expires is not None and self._clock.now() > expires)
+
+    def _read_again(self) -> None:
+        """Take what files hold now, where they can be read; else what they held before stays good."""
+        if self._clock.monotonic() - self._read_at < AGAIN_SECONDS:
+            return
+        self._read_at = self._clock.monotonic()
+        self._token = _token_in(self._connection.token_file) or self._token
+        if (stamps := self._stamps_now()) != self._stamps:
+            with suppress(ClusterError):  # half written: it is looked at again
+                self._tls, self._stamps = self._tls_now(), stamps
+
+    def _stamps_now(self) -> tuple[int, ...]:
+        files = (self._connection.authority, self._connection.certificate, self._connection.key)
+        return tuple(_stamp(one.file) for one in files)
+
+    def _tls_now(self) -> ssl.SSLContext | None:
+        """A new one opens new connections: none is kept that showed another certificate."""
+        ours, theirs = self._connection, self._credential
+        if not ours.is_tls:
+            return None
+        certificate, key = (ours.certificate, ours.key) if ours.certificate else (theirs.certificate, theirs.key)
+        return tls_context(ours, certificate, key)
+
+
+def _token_in(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="ascii").strip() if file else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _stamp(file: str) -> int:
+    try:
+        return Path(file).stat().st_mtime_ns if file else 0
+    except OSError:
+        return 0

@@ -1,0 +1,64 @@
+"""Members of ours that another scheduler preempts: their room is lost to the gang at once, and who took it is told.
+
+Else the pod that comes in the same slot would be bound into the freed room before the preemptor is, which would preempt
+it again and again, or share an over-committed node with it for good.
+"""
+
+from __future__ import annotations
+
+from policy.cluster.actions import Effect, Preempted, Resize
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import WORKER, Job, Phase, Pod, Slot
+from policy.cluster.preemption import Preemption
+from policy.transitions.gangs import pod_of, retarget
+
+
+def lose_room(draft: Draft, pod: Pod) -> None:
+    """Take the slot of a victim that goes, or is gone, from its gang's plan: its successor is given another node."""
+    if not pod.preempted or pod.slot is None or not pod.node or pod.phase is Phase.SUCCEEDED:
+        return
+    gang = draft.gang(pod.job_uid)
+    if gang.state in ADMITTED and gang.nodes.get(pod.slot) == pod.node:
+        left = {slot: node for slot, node in gang.nodes.items() if slot != pod.slot}
+        draft.put_gang(replace(gang, nodes=left, lost={**gang.lost, pod.slot: pod.node}))
+
+
+def tell_losses(draft: Draft) -> list[Effect]:
+    """What this step has lost to preemption, job by job."""
+    effects: list[Effect] = []
+    for uid in sorted(draft.touched()):
+        known, found = draft.base.gang(uid).lost, draft.gang(uid).lost
+        if new := {slot: node for slot, node in found.items() if known.get(slot) != node}:
+            effects.append(Preempted(uid, new, _preemptors(draft, set(new.values()))))
+    return effects
+
+
+def _preemptors(draft: Draft, nodes: set[str]) -> tuple[str, ...]:
+    promised: dict[str, Preemption] = draft.read("preemptions")
+    uids = {claim.uid for node in nodes if node in promised for claim in promised[node].claims}
+    pods = (pod for uid in uids if (pod := pod_of(draft, uid)) is not None)
+    return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))
+
+
+def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
+    """An elastic gang goes on with fewer workers where the last ones were preempted and found no other node.
+
+    Only the last ones: for one amid the others a worker that runs would have to go. An operator that removes workers
+    one by one stumbles over a gap among their indices (1.8.1: index out of range): it has made all of them again first.
+    """
+    left, robbed = gang.workers, gang.robbed
+    while left > job.min_workers and Slot(WORKER, left - 1) in robbed:
+        left -= 1
+    if left == gang.workers or not job.elastic or gang.state is not State.RUNNING:
+        return []
+    if job.one_by_one and not all(_is_made(draft, job, index) for index in range(left, gang.workers)):
+        return []
+    retarget(draft, gang, left, {}, now)
+    return [Resize(job.uid, left)]
+
+
+def _is_made(draft: Draft, job: Job, index: int) -> bool:
+    pod = pod_of(draft, draft.read("members").get(job.uid, {}).get(Slot(WORKER, index), ""))
+    return pod is not None and not pod.terminating

@@ -1,0 +1,79 @@
+"""kube-scheduler refuses the planned node: it is remembered, and the member is planned elsewhere.
+
+It says so in two ways: it does not offer the node when it asks, or its plugins let no node through and it does not ask;
+then the pod's own condition says why.
+"""
+
+from __future__ import annotations
+
+from policy.cluster.actions import Effect, RefuseBind
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import Pod
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import Rules
+from policy.cluster.trouble import is_turned_away
+from policy.transitions.gangs import any_bound, give_up, let_go, pod_of, rules_of
+
+FIRST_REFUSAL_SECONDS = 1.0
+
+
+def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
+    """What the watch shows of a member: kube-scheduler may have tried it for this plan, and found no node."""
+    pod, before = pod_of(draft, uid), draft.base.pods.get(uid)
+    if pod is None or pod.slot is None or not is_turned_away(pod):
+        return []
+    gang = draft.gang(pod.job_uid)
+    if pod.slot not in gang.nodes or gang.waits_for or pod.uid in gang.held or not _is_news(pod, before, gang):
+        return []
+    return not_offered(draft, uid, gang.nodes[pod.slot], now)
+
+
+def _is_news(pod: Pod, before: Pod | None, gang: Gang) -> bool:
+    """Not what it was refused for before. One that had been refused is tried for this plan once it has been woken."""
+    if before is None or (before.refused, before.refusal) == (pod.refused, pod.refusal):
+        return False
+    return not before.refused or pod.woken == gang.plan
+
+
+def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
+    """Plugins or sampling kept the planned node from us: remember it, and plan that member elsewhere."""
+    pod = pod_of(draft, uid)
+    if pod is None or pod.slot is None or pod.node:
+        return []
+    gang = draft.gang(pod.job_uid)
+    if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
+        return []
+    draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.misses))
+    gang = replace(gang, misses=gang.misses + 1)
+    if gang.state is State.PLANNED and not any_bound(draft, gang.job_uid):
+        return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
+    effects: list[Effect] = []
+    if uid in gang.held:
+        effects.append(RefuseBind(uid, Reason.PLAN_CHANGED))
+        gang = let_go(draft, gang, uid)
+    draft.put_gang(replace(gang, nodes={slot: other for slot, other in gang.nodes.items() if slot != pod.slot}))
+    return effects
+
+
+def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
+    """A plan has failed: not to be used again at once are nodes of members that kube-scheduler's plugins still refuse.
+
+    A refusal in the very words of the one before changes nothing on the pod, and so is heard of only here.
+    """
+    pods, members = draft.read("pods"), draft.read("members").get(gang.job_uid, {})
+    missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
+    nodes = {gang.nodes[slot] for slot in missing if is_turned_away(pods[members[slot]])}
+    for node in sorted(nodes):
+        draft.put_refusal(gang.job_uid, node, now + _memory(rules_of(draft), gang.misses))
+    if not nodes:
+        return gang
+    gang = replace(gang, misses=gang.misses + 1)
+    draft.put_gang(gang)
+    return gang
+
+
+def _memory(rules: Rules, misses: int) -> float:
+    """Short at first: kube-scheduler's cache may only be a moment behind the room that was just freed."""
+    return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))

@@ -1,0 +1,54 @@
+"""Follows the pods of a namespace and says which nodes ever held more than they have, and who was preempted."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.observer import Observer, Sighting
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class RoomWatch(Observer):
+    """``victims``: name of each preempted pod by its uid. The API server tells of all pods in one order.
+
+    ``first``: how many sightings there were when the first victim was marked.
+    """
+
+    victims: dict[str, str] = field(default_factory=dict)
+    first: int = 0
+
+    def _note(self, pod: Json, *, gone: bool) -> None:
+        Observer._note(self, pod, gone=gone)
+        conditions = pod["status"].get("conditions", ())
+        marks = {(one["type"], one["status"], one.get("reason", "")) for one in conditions}
+        if ("DisruptionTarget", "True", "PreemptionByScheduler") in marks:
+            self.first = self.first or len(self.sightings)
+            self.victims[pod["metadata"]["uid"]] = pod["metadata"]["name"]
+
+    def preempted_twice(self) -> list[str]:
+        """Members that were made again and preempted again."""
+        return [name for name, times in Counter(self.victims.values()).items() if times > 1]
+
+    def bound_before(self, name: str) -> list[str]:
+        """Who was bound to the preemptor's node while its victims went, and so took room that was made for it."""
+        seen = list(self.sightings)
+        there = {one.uid for one in seen[: self.first] if one.node}
+        at = next(at for at, one in enumerate(seen) if one.job == name and one.node)
+        return [str(one) for one in seen[self.first : at] if one.node == seen[at].node and one.uid not in there]
+
+    def over(self, cores: float) -> list[str]:
+        """Every moment at which a node of so many cores held more than that."""
+        latest: dict[str, Sighting] = {}
+        found = []
+        for sighting in list(self.sightings):
+            latest[sighting.uid] = sighting
+            held: defaultdict[str, float] = defaultdict(float)
+            for one in latest.values():
+                if one.node and one.holds(one.node):
+                    held[one.node] += one.cores
+            found += [f"{node}: {taken:g} of {cores:g} cores" for node, taken in held.items() if taken > cores + 1e-6]
+        return found

@@ -1,0 +1,45 @@
+"""A pytest plugin: it runs the tests that a file names, the gate's before the others, and the quickest first.
+
+The names come from the file given in MUTATION_FOLDER, and which test failed is written there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import policy
+from tests.mutation.recording import FOLDER
+
+CHOSEN: Final = "chosen.json"
+FAILED: Final = "failed.json"
+TIMES: Final = 3  # so many times as long as on the unchanged code may a test take,
+SECONDS: Final = 10  # and so many seconds longer
+
+
+def most_seconds(seconds: float) -> float:
+    """How long a test may take."""
+    return TIMES * seconds + SECONDS
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose, sort, and bound the tests."""
+    if not Path(policy.__file__ or "").is_relative_to(config.rootpath):
+        raise pytest.UsageError(f"the tests would run {policy.__file__}, and not the changed code in {config.rootpath}")
+    chosen = json.loads((Path(os.environ[FOLDER]) / CHOSEN).read_text())
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
+    items[:] = [item for item in items if item.nodeid in chosen]
+    items.sort(key=lambda item: (chosen[item.nodeid]["full"], chosen[item.nodeid]["seconds"]))
+    for item in items:
+        item.add_marker(pytest.mark.timeout(most_seconds(chosen[item.nodeid]["seconds"])), append=False)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write down which test has failed."""
+    if report.failed:
+        (Path(os.environ[FOLDER]) / FAILED).write_text(json.dumps(report.nodeid))

@@ -1,0 +1,83 @@
+"""What came of each change, and the tables of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+GATE: Final = "the gate"
+FULL: Final = "full only"
+SURVIVED: Final = "nobody"
+NOT_EXECUTED: Final = "nobody: not executed"
+LABORATORY: Final = ("policy/sim/", "extender/study/", "extender/embedded/", "extender/demo/")
+BAR: Final = 0.8  # the gate's share of what the units of `make full` catch
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one change. caught: by whom; test: by which, or how else; tests: so many run the line."""
+
+    head: str
+    seed: int
+    number: int
+    file: str
+    line: int
+    operator: str
+    diff: str
+    caught: str
+    test: str
+    tests: int
+
+    @property
+    def said(self) -> str:
+        """In a line."""
+        by = f"{self.caught}, {self.test}" if self.test else self.caught
+        return f"{self.file}:{self.line} {self.operator}, run by {self.tests} tests: caught by {by}"
+
+
+def share(results: Sequence[Result]) -> tuple[int, int]:
+    """How many changes the gate has caught, and how many all units."""
+    gate = sum(one.caught == GATE for one in results)
+    return gate, gate + sum(one.caught == FULL for one in results)
+
+
+def reached(results: Sequence[Result]) -> bool:
+    """Whether the gate catches enough of them."""
+    gate, full = share(results)
+    return gate >= BAR * full
+
+
+def tables(results: Sequence[Result]) -> str:
+    """All of them, the sums, and the changes that nobody has caught, in Markdown."""
+    rows = [f"| {one.file}:{one.line} | {one.operator} | {one.caught} | {_code(one.test)} |" for one in results]
+    left = [one for one in results if one.caught in (SURVIVED, NOT_EXECUTED)]
+    return "\n".join(
+        [
+            "| file and line | operator | caught by | test |\n| --- | --- | --- | --- |",
+            *rows,
+            "\n| changes of | executed | caught by the gate | by all units | by nobody | not executed |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *_sums(results),
+            *(f"\n{one.file}:{one.line} {one.operator}: {one.caught}\n{one.diff}" for one in left),
+        ]
+    )
+
+
+def _sums(results: Sequence[Result]) -> list[str]:
+    laboratory = [one for one in results if one.file.startswith(LABORATORY)]
+    product = [one for one in results if one not in laboratory]
+    parts = {"the product": product, "simulator, study, demo": laboratory, "all": results}
+    return [_sum(name, part) for name, part in parts.items()]
+
+
+def _sum(name: str, results: Sequence[Result]) -> str:
+    gate, full = share(results)
+    survived = sum(one.caught == SURVIVED for one in results)
+    of_full = f" ({gate / full:.0%})" if full else ""
+    missed = sum(one.caught == NOT_EXECUTED for one in results)
+    return f"| {name} | {full + survived} | {gate}{of_full} | {full} | {survived} | {missed} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('|', '/')}`" if text else ""
