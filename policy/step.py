@@ -15,7 +15,7 @@ from policy.transitions.carry import carry_out
 from policy.transitions.expire import expire
 from policy.transitions.facts import apply_fact
 from policy.transitions.preempted import tell_losses
-from policy.transitions.refused import heed_refused
+from policy.transitions.refusedwrites import heed_refused
 from policy.transitions.repair import repair
 from policy.transitions.settle import settle
 from policy.transitions.shown import tell_shown

@@ -56,10 +56,10 @@ class Gang:
     scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
     turns: when the direction of resizing changed last (oldest first).
     kept_at: when workers that it was told to give up were last given back to it, because none of them went.
-    lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
     before: how many workers it had before a resize that the API does not show as done yet.
     refused: the write whose refusal by the API server it bears: the binding for which its plan was given up, or the
     resize for which it was left its workers.
+    lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
     targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 

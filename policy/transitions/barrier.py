@@ -26,7 +26,7 @@ from policy.transitions.gangs import (
     rules_of,
 )
 from policy.transitions.refusals import hear_condition, not_offered
-from policy.transitions.refused import refused_binding
+from policy.transitions.refusedwrites import refused_binding
 from policy.transitions.theft import is_taken
 
 

@@ -28,7 +28,7 @@ from policy.transitions.gangs import (
 )
 from policy.transitions.migrate import leave
 from policy.transitions.preempted import lose_room
-from policy.transitions.refused import take_refused
+from policy.transitions.refusedwrites import take_refused
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
 REMEMBER_GONE_SECONDS = 300.0
