@@ -30,9 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # What the browser notes from the first moment on: shifts of the layout, and when rows of the timeline appear.
 WATCH = """
 window.shifts = [];
+const told = (one) => [one.node?.outerHTML ?? one.node?.textContent ?? "?", one.previousRect, one.currentRect]
+  .map((part) => (typeof part === "string" ? part : JSON.stringify(part)).slice(0, 200));
 new PerformanceObserver((list) => {
   for (const shift of list.getEntries()) {
-    window.shifts.push([shift.value, shift.sources.map((one) => one.node?.className ?? one.node?.nodeName ?? "?")]);
+    window.shifts.push([shift.value, shift.startTime, shift.sources.map(told)]);
   }
 }).observe({ type: "layout-shift", buffered: true });
 """
