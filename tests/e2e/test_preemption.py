@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from tests.e2e.asking import nodes_of, pods
 from tests.e2e.gangs import create_pod, fresh_kohort, lone_pod, own_namespace, submit
 from tests.e2e.roomwatch import RoomWatch
 from tests.e2e.tfjobs import TFJob
-from tests.e2e.waiting import until
+from tests.e2e.waiting import never, until
 
 Json = dict[str, Any]
 CORES, NODES = 12, 3
@@ -47,10 +46,8 @@ def filling(space: str, *, elastic: bool) -> TFJob:
 
 def preempt(plane: ControlPlane, space: str, name: str, cpu: int) -> float:
     """A pod of the default scheduler that finds room by preemption alone; how long it took to be bound."""
-    began = time.monotonic()
     create_pod(plane, space, lone_pod(name, str(cpu), scheduler="default-scheduler", priorityClassName="urgent"))
-    until(lambda: name in nodes_of(plane, space), f"{name} bound")
-    return time.monotonic() - began
+    return until(lambda: name in nodes_of(plane, space), f"{name} bound")
 
 
 def whole(plane: ControlPlane, job: TFJob) -> bool:
@@ -80,9 +77,10 @@ def test_a_preempted_worker_does_not_take_the_preemptors_room(plane: ControlPlan
     job = submit(plane, filling(space, elastic=True))
     until(lambda: whole(plane, job), "the job on the whole cluster")
     with RoomWatch(plane, space) as watch:
+        until(lambda: len(watch.bound_now(job.name)) == NODES * CORES, "seen by the watch")
         seconds = preempt(plane, space, "other", 3)
         until(lambda: len(nodes_of(plane, space)) >= NODES * CORES - 2, "everybody else still there")
-        time.sleep(3)  # in which the workers that are made again are tried
+        never(lambda: watch.over(CORES), "over-committed by the workers that are made again", 3)
         print(f"bound after {seconds:.1f} s, {len(watch.victims)} victims: {sorted(watch.victims.values())}")
         only_room_was_made(watch, "other", 3)
     until(lambda: told(plane, space, "MembersPreempted"), "the cause told")
@@ -109,9 +107,10 @@ def one_preemption(plane: ControlPlane, space: str, cpu: int, *, elastic: bool) 
     until(lambda: whole(plane, job), "the job on the whole cluster")
     ends = "MembersPreempted" if elastic else "Released"
     with RoomWatch(plane, space) as watch:
+        until(lambda: len(watch.bound_now(job.name)) == NODES * CORES, "seen by the watch")
         seconds = preempt(plane, space, "other", cpu)
         until(lambda: told(plane, space, ends), f"{ends} told")
-        time.sleep(5)
+        never(lambda: watch.over(CORES), "over-committed by the workers that are made again", 5)
         only_room_was_made(watch, "other", cpu)
         print(f"bound after {seconds:.1f} s, {len(watch.victims)} victims")
     assert any(f"{space}/other" in text for text in told(plane, space, "MembersPreempted"))
@@ -129,12 +128,11 @@ def test_many_preemptors_at_once(plane: ControlPlane, kohort: Kohort, space: str
     until(lambda: whole(plane, job), "the job on the whole cluster")
     names = [f"other-{n}" for n in range(8)]
     with RoomWatch(plane, space) as watch:
-        began = time.monotonic()
+        until(lambda: len(watch.bound_now(job.name)) == NODES * CORES, "seen by the watch")
         for name in names:
             create_pod(plane, space, lone_pod(name, "3", scheduler="default-scheduler", priorityClassName="urgent"))
-        until(lambda: set(names) <= nodes_of(plane, space).keys(), "all of them bound")
-        seconds = time.monotonic() - began
-        time.sleep(5)
+        seconds = until(lambda: set(names) <= nodes_of(plane, space).keys(), "all of them bound")
+        never(lambda: watch.over(CORES), "over-committed by the workers that are made again", 5)
         print(f"8 preemptors bound after {seconds:.1f} s, {len(watch.victims)} victims")
         assert watch.over(CORES) == []
         assert watch.preempted_twice() == []

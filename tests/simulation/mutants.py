@@ -155,7 +155,7 @@ def repaired_gang_starves() -> list[Patch]:
     from policy import step
     from policy.systems.elastic import ElasticPass
 
-    return [(step, "repair", lambda draft, now: []), (ElasticPass, "mend", lambda self, offers: None),
+    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticPass, "mend", lambda self, offers: None),
             (settle, "_watch_over", lambda *_: [])]  # fmt: skip
 
 
