@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -45,3 +46,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, value in report.user_properties:
             if name == COUNTED:
                 terminalreporter.write_line(f"{report.nodeid}: {value}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Collect what the tests of a module leave behind in that module.
+
+    A socket that nobody closed is told when it is collected; otherwise that would be in the midst of any later test.
+    """
+    yield
+    gc.collect()

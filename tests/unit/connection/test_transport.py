@@ -40,7 +40,7 @@ class Jumping(Clock):
 
 
 async def asked(transport: Transport, servers: World) -> Request:
-    (await transport.open("GET", JOB, {}, None, {})).close()
+    await (await transport.open("GET", JOB, {}, None, {})).read()  # to its end: it is kept, and closed with the rest
     return servers.record.take()[-1]
 
 
