@@ -42,11 +42,11 @@ cluster-down: $(DEV) ## end what `make cluster` started
 ##@ Test it
 
 .PHONY: test
-test: $(DEV) ## the gate: all checks, and the tests that a change is most likely to break (15 minutes)
+test: $(DEV) ## the gate: all checks, and the tests that a change is most likely to break (8 minutes)
 	@$(BIN)/python -m tests.commands test $(ARGS)
 
 .PHONY: full
-full: $(DEV) ## everything that `make test` has and leaves out (90 minutes); begun again after a stop it goes on
+full: $(DEV) ## everything that `make test` has and leaves out (hours); begun again after a stop it goes on
 	@$(BIN)/python -m tests.commands full $(ARGS)
 
 .PHONY: check
