@@ -30,7 +30,8 @@ class Retries:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         retried = [(report.nodeid, why(report)) for report in terminalreporter.getreports("rerun")]
-        if not retried:
+        counts = not hasattr(terminalreporter.config, "workerinput")  # each process has a summary of its own tests too
+        if not retried or not counts:
             return
         terminalreporter.section(f"{len(retried)} tried again, with the first failure of each", sep="-")
         self._file.parent.mkdir(parents=True, exist_ok=True)
