@@ -7,8 +7,8 @@ was found, the longer the more it took.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -116,31 +116,23 @@ class Hindsight:
 
 
 async def _process(question: Question) -> Answer:
-    """Ask a process of its own; it ends with the call, also with one that is cancelled. Raises HindsightError."""
-    process, seconds = _started(), question.seconds + GRACE_SECONDS
+    """Ask a process of its own; nothing of it outlives the call. Raises HindsightError."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "extender.hindsight.worker", stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
     try:
-        asked = question.model_dump_json().encode()
-        told, complaint = await asyncio.to_thread(process.communicate, asked, seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()  # which closes its pipes
+        async with asyncio.timeout(question.seconds + GRACE_SECONDS):
+            told, complaint = await process.communicate(question.model_dump_json().encode())
+    except TimeoutError:
         raise HindsightError(
             f"comparing took longer than {question.seconds:g} s and was ended; raise journal.compare_seconds"
         ) from None
     finally:
-        process.kill()
-        process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
     if process.returncode:
         _log.warning("comparing failed: %s", complaint.decode(errors="replace")[-2000:])
         raise HindsightError(f"comparing ended with status {process.returncode}; the service's log tells more")
     return Answer.model_validate_json(told)
-
-
-def _started() -> subprocess.Popen[bytes]:
-    """Start the process.
-
-    Not by asyncio: of Python 3.11 it waits for ever where whoever starts a process is cancelled at that moment, and
-    everybody else who asks would wait behind it.
-    """
-    command = (sys.executable, "-m", "extender.hindsight.worker")
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -15,6 +15,7 @@ from extender.kube.api import ClusterError
 from extender.kube.connection import plugin as plugins
 from extender.kube.connection.target import Connection, Pem, Plugin
 from extender.kube.connection.transport import AGAIN_SECONDS, Transport
+from tests.eventually import eventually
 from tests.kubectl.kit import API_VERSION, Kit, script
 from tests.kubectl.servers import JOB, Request, World, world
 
@@ -163,12 +164,14 @@ async def test_nothing_is_sent_without_the_credentials_of_a_plugin(
 
 
 async def test_a_plugin_that_nobody_waits_for_is_ended(tmp_path: Path) -> None:
-    slow = program(tmp_path, "#!/bin/sh\necho $$ > $0.pid\nexec sleep 60\n")
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1):
-            await plugins.run(slow)
+    slow = program(tmp_path, "#!/bin/sh\necho $$ > $0.part\nmv $0.part $0.pid\nexec sleep 60\n")
+    waiting, told = asyncio.create_task(plugins.run(slow)), tmp_path / "plugin.pid"
+    await eventually(told.exists, "the plugin runs")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "plugin.pid").read_text()), 0)
+        os.kill(int(told.read_text()), 0)
 
 
 async def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(servers: World, tmp_path: Path) -> None:

@@ -53,19 +53,6 @@ async def test_one_process_answers_all_who_ask_about_the_same_revision(tmp_path:
     assert ours.known("drs") is None
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_who_hangs_up_keeps_nobody_waiting(tmp_path: Path, asked: list[str], turns: int) -> None:
-    recorded(tmp_path, *scene())
-    ours, _, _ = hindsight(tmp_path)
-    first = asyncio.create_task(ours.compare("fifo"))
-    for _ in range(turns):  # until the process starts, or just after it
-        await asyncio.sleep(0)
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    assert (await ours.compare("fifo")).differing == 2
-
-
 async def test_an_answer_is_good_for_a_while_after_the_ledger_has_moved_on(tmp_path: Path, asked: list[str]) -> None:
     recorded(tmp_path, *scene())
     ours, ledger, clock = hindsight(tmp_path)
