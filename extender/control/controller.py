@@ -1,10 +1,10 @@
 """The second process: reads what the extender wants to be true and writes it to the API server.
 
-Level-triggered: the latest answer is all that counts, nothing is queued up. `_follow` asks (which is also
-our sign of life), `_work` makes the calls at a limited rate, an `Announcer` writes Events; `Refusals` tell the extender
-what the API server refuses. Nothing is written unless
-this replica leads at that moment. What was written a moment ago is not written again until the watch must have shown
-it; what was refused waits longer each time. The state is the API's: a restart forgets nothing that counts.
+Level-triggered: the latest answer is all that counts, nothing is queued up. `_follow` asks (which is also our sign of
+life), `_work` makes the calls at a limited rate, an `Announcer` writes Events, and `Refusals` tells the extender what
+the API server refuses. Nothing is written unless this replica leads at that moment. What was written a moment ago is
+not written again until the watch must have shown it; what was refused waits longer each time. The state is the API's: a
+restart forgets nothing that counts.
 """
 
 from __future__ import annotations

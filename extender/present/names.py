@@ -16,11 +16,6 @@ def api_uid(namespace: str, uid: str) -> str:
     return uid.removeprefix(f"{namespace}/")
 
 
-def ledger_uid(namespace: str, uid: str) -> str:
-    """The other way round."""
-    return f"{namespace}/{uid}"
-
-
 def rigid_first(slot: Slot) -> tuple[bool, Slot]:
     """Sort key: ps and other rigid members before workers."""
     return slot.role == WORKER, slot

@@ -11,7 +11,7 @@ from collections.abc import Container
 from fastapi import APIRouter, Response
 
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
-from extender.present.names import ledger_uid
+from extender.kube.jobs import identity
 from extender.present.views.refused import RefusedBody, RefusedWritesBody
 from extender.routes.parameters import Client
 from extender.routes.problems import ProblemError, routed
@@ -45,5 +45,5 @@ def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
 
 def _known(one: RefusedBody, jobs: Container[str]) -> str:
     """The uid by which the ledger knows the object: a job's has its namespace before it, a pod's is the API's."""
-    of_job = ledger_uid(one.namespace, one.uid)
+    of_job = identity(one.namespace, one.uid)
     return of_job if of_job in jobs else one.uid

@@ -9,6 +9,7 @@ from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Slot
+from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
@@ -187,15 +188,8 @@ def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
 def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:
     lost = [f"{slot} lost its room on {node}" for slot, node in sorted(robbed.items())]
     more = f" and {len(lost) - NAMED} more members theirs" if len(lost) > NAMED else ""
-    whom = sorted({name for node in robbed.values() for name in promised_to(snapshot, node)})
+    whom = preemptors(snapshot.preemptions, snapshot.pods, robbed.values())
     return ", ".join(lost[:NAMED]) + more + (f" to {', '.join(whom)}" if whom else "")
-
-
-def promised_to(snapshot: Snapshot, node: str) -> tuple[str, ...]:
-    """Pods of other schedulers (namespace/name) that are nominated for the node and not bound yet."""
-    claims = snapshot.preemptions[node].claims if node in snapshot.preemptions else ()
-    pods = (snapshot.pods[claim.uid] for claim in claims)
-    return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))
 
 
 def _to_go(pods: int) -> str:
@@ -255,7 +249,11 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         elif not takes_all(node, ask):
             refused = "taints, selector or affinity"
         free = snapshot.free(name)
-        rows.append(NodeRoom(name, free, ask.whole.shortfall(free), refused, promised_to(snapshot, name)))
+        rows.append(
+            NodeRoom(
+                name, free, ask.whole.shortfall(free), refused, preemptors(snapshot.preemptions, snapshot.pods, [name])
+            )
+        )
     return tuple(rows)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from policy.cluster.charges import NO_CHARGE, key_of, planned_charge, pod_charge, promised_charge
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.index import Facts, Index, News
+from policy.cluster.index import Index, News
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
@@ -62,7 +62,7 @@ class Draft:
         index: Index = self.read("index")
         if self._news or not self._indexed:
             news, self._news = self._news, News()
-            maps = self._maps()
+            maps = self.facts()
             if news or not index.made_from(maps):
                 index = index.after(maps, news)
                 self.set("index", index)
@@ -87,11 +87,8 @@ class Draft:
             self._view = Snapshot(*self._now.values())
         return self._view
 
-    def facts(self) -> Facts:
+    def facts(self) -> _Maps:
         """The maps as they stand in the draft."""
-        return self._maps()
-
-    def _maps(self) -> _Maps:
         return _Maps(*_MAPS(self._now))
 
     def freeze(self) -> Snapshot:
@@ -206,7 +203,7 @@ class Draft:
         """Charge what the plans of changed gangs promise and no bound pod holds yet."""
         if not self._stale:
             return
-        maps = self._maps()
+        maps = self.facts()
         for uid in sorted(self._stale):
             self._recharge(uid, planned_charge(maps, uid))
         self._stale.clear()

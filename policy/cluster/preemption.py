@@ -7,7 +7,7 @@ priority must leave that room alone, as kube-scheduler's own filters do (RunFilt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
@@ -124,6 +124,13 @@ def outranked(promised: Preemptions, priority: int) -> dict[str, Resources]:
 def taken_on(promised: Preemptions, node: str, priority: int | None = None) -> Resources:
     """What is promised on that node to pods that a pod of that priority must wait for; None: to any."""
     return promised[node].taken(priority) if node in promised else NOTHING
+
+
+def preemptors(promised: Preemptions, pods: Mapping[str, Pod], nodes: Iterable[str]) -> tuple[str, ...]:
+    """Pods of other schedulers (namespace/name) that are nominated for these nodes and not bound yet."""
+    uids = {claim.uid for node in nodes if node in promised for claim in promised[node].claims}
+    found = (pods[uid] for uid in uids if uid in pods)
+    return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in found))
 
 
 def _claims(pod: Pod | None, node: str) -> bool:

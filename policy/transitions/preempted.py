@@ -11,7 +11,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import WORKER, Job, Phase, Pod, Slot
-from policy.cluster.preemption import Preemption
+from policy.cluster.preemption import preemptors
 from policy.transitions.gangs import pod_of, retarget
 
 
@@ -31,15 +31,9 @@ def tell_losses(draft: Draft) -> list[Effect]:
     for uid in sorted(draft.touched()):
         known, found = draft.base.gang(uid).lost, draft.gang(uid).lost
         if new := {slot: node for slot, node in found.items() if known.get(slot) != node}:
-            effects.append(Preempted(uid, new, _preemptors(draft, set(new.values()))))
+            facts = draft.facts()
+            effects.append(Preempted(uid, new, preemptors(facts.preemptions, facts.pods, new.values())))
     return effects
-
-
-def _preemptors(draft: Draft, nodes: set[str]) -> tuple[str, ...]:
-    promised: dict[str, Preemption] = draft.read("preemptions")
-    uids = {claim.uid for node in nodes if node in promised for claim in promised[node].claims}
-    pods = (pod for uid in uids if (pod := pod_of(draft, uid)) is not None)
-    return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))
 
 
 def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:

@@ -14,7 +14,7 @@ from policy.cluster.charges import held_on
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
-from policy.cluster.preemption import taken_on
+from policy.cluster.preemption import NOTHING_PROMISED, Preemption, taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, priority_of
@@ -112,7 +112,7 @@ def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
     charges: dict[str, Charge] = draft.read("charges")
     waiting = (uid for uid, gang in draft.read("gangs").items() if gang.waits_for)
     later = [taken for uid in waiting for node, taken in charges.get(uid, {}).values() if node == name]
-    promised, priority = draft.read("preemptions"), priority_of(draft.facts(), gang.job_uid)
-    yielded = taken_on(promised, name) - taken_on(promised, name, priority)
+    promised: Preemption = draft.read("preemptions").get(name, NOTHING_PROMISED)
+    yielded = promised.outranked(priority_of(draft.facts(), gang.job_uid))
     now = _charged(draft, name) - sum(later, NOTHING) - yielded
     return not now.fits(_allocatable(draft, name))
