@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-STATE: Final = "KOHORT_FULL_STATE"  # the environment variable with the folder, for the tests themselves
+# The environment variable with the folder, for the tests themselves. Not KOHORT_…: the services that the tests start
+# read such a name as a setting of theirs, and refuse to start on one that they do not know.
+STATE: Final = "FULL_RUN_STATE"
 
 
 @dataclass(frozen=True, slots=True)

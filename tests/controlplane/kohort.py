@@ -126,7 +126,11 @@ def start_kohort(
         plane, kube_scheduler, extender, controller, f"http://{LOOPBACK}:{verbs}", f"http://{LOOPBACK}:{health}",
         f"http://{LOOPBACK}:{controller_health}",
     )  # fmt: skip
-    kohort.wait_ready()
+    try:
+        kohort.wait_ready()
+    except ControlPlaneError:
+        kohort.stop()  # a test that is tried once more starts processes of the same names
+        raise
     return kohort
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from policy.sim.objects import JobKind
+from tests.commands.fullstate import STATE
 from tests.simulation.enough import empty_cells, idle_policies
 from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report, Simulation, play
@@ -111,7 +112,7 @@ def resumed(
 
 def state_of_full(name: str) -> Path | None:
     """The file of that name in the folder by which a stopped `make full` goes on, where there is one."""
-    folder = os.environ.get("KOHORT_FULL_STATE")
+    folder = os.environ.get(STATE)
     return Path(folder) / name if folder else None
 
 

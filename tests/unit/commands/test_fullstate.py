@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from extender.config.settingsfile import load_settings
 from tests.commands.fullstate import STATE, FullState
 from tests.commands.places import CHECKOUT
 
@@ -47,3 +50,9 @@ def _pytest(folder: Path, state: FullState, **environment: str) -> str:
     command = [sys.executable, "-m", "pytest", "-n", "1", "--rootdir", str(folder), "-c", os.devnull, str(folder)]
     given = {**os.environ, "PYTHONPATH": str(CHECKOUT), STATE: str(state.folder), **environment}
     return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False).stdout
+
+
+def test_a_service_that_a_test_of_the_full_run_starts_takes_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load_settings()
+    monkeypatch.setenv(STATE, "/some/folder")
+    assert load_settings() == expected
