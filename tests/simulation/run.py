@@ -375,7 +375,12 @@ class Simulation:
             if now - since > self.scenario.longest_calm:
                 self._blame()
                 break
-        self.witness.turns()
+        self.witness.turns(max(since, self._all_see_since()))
+
+    def _all_see_since(self) -> float:
+        """When the last stalled watch was given up; until then its process goes by what is past."""
+        lines = [process.line for process in self.processes]
+        return loop_time() if any(line.stalled for line in lines) else max(line.stalled_until for line in lines)
 
     def _check_ready(self) -> None:
         """L5: all have seen everything, and one leads."""

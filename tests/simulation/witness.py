@@ -418,13 +418,15 @@ class Witness(Watcher):
 
     # -- at the end ------------------------------------------------------------------------------
 
-    def turns(self) -> None:
-        """L3: no running job is resized to and fro once nothing happens; OASiS's schedules may say so."""
+    def turns(self, since: float) -> None:
+        """L3: no running job is resized to and fro once nothing happens; OASiS's schedules may say so.
+
+        ``since``: when the last fault was over, in seconds of the loop's time.
+        """
         if self.judge.policy == "oasis":
             return
-        assert self.calm_since is not None
         for uid, past in self._past.items():
-            sizes = [workers for at, workers in past.turns if at >= self.calm_since]
+            sizes = [workers for at, workers in past.turns if at >= since]
             steps = [after - before for before, after in pairwise(sizes) if after != before]
             turned = sum(1 for one, two in pairwise(steps) if (one > 0) is not (two > 0))
             if turned > MOST_TURNS:
