@@ -22,8 +22,8 @@ def main() -> int:
         print(table(noted()))
         return 0
     try:
+        check_space()  # first: the lock is a file, too
         with only_run(f"make {given.command}"):
-            check_space()
             for _ in range(given.times):
                 if code := _logged(given.command, given.busy, pytest_arguments):
                     return code
