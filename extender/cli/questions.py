@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -209,6 +209,7 @@ def explain(asked: Asked, job: JobArgument) -> None:
     "what-if",
     epilog=examples(
         "kohort what-if -f job.yaml",
+        "kohort what-if -f - < job.yaml",
         "kohort what-if --remove-node n1",
         "kohort what-if --add-nodes n1=2",
         "kohort what-if --policy dragon",
@@ -220,7 +221,9 @@ def explain(asked: Asked, job: JobArgument) -> None:
 @shared(REACH, OUTPUT, JOB)
 def what_if(
     asked: Asked,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON; -: read it here.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="In place of a file: a job of so many workers.")] = None,
     ps: Annotated[int, typer.Option(help="With so many ps.")] = 0,
     requests: Annotated[
@@ -246,7 +249,7 @@ def what_if(
     """
     from extender.cli import tables
     from extender.cli.service import post
-    from extender.cli.supposed import amounts_of, by_option, manifest, more_nodes
+    from extender.cli.supposed import amounts_of, by_option, more_nodes
     from extender.present.views.whatif import WhatIfView
 
     if file is not None and workers is not None:
@@ -261,7 +264,7 @@ def what_if(
     each = amounts_of(requests or "cpu=1")
     shape = {"workers": workers, "ps": ps, "requests": each, "min_workers": least, "max_workers": most}
     question = {
-        "job": asked.placed(manifest(file)) if file is not None else None,
+        "job": _job_in(file, asked) if file is not None else None,
         "cordon": cordon or [],
         "uncordon": uncordon or [],
         "remove_nodes": remove_node or [],
@@ -280,6 +283,16 @@ def what_if(
     except RefusedError as error:
         raise by_option(error, file) from None
     show(lambda: found, tables.what_if, asked)
+
+
+def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
+    from extender.cli import console
+    from extender.cli.supposed import manifest
+
+    job, others = manifest(file)
+    if others:
+        console.err().print(f"not looked at, as no jobs: {console.clean(', '.join(others))}", style="yellow")
+    return asked.placed(job)
 
 
 # -- asking ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import yaml
 
 from extender.cli.errors import CliError, RefusedError
 from extender.config.plainyaml import YAML_ERRORS, in_one_line
+from extender.kube.jobkinds import KINDS
 
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 OPTIONS: Final = {
@@ -26,24 +28,56 @@ OPTIONS: Final = {
     "policy": "--policy",
 }
 ONE: Final = "one job's manifest"
+STANDARD_INPUT: Final = "-"
 
 
-def manifest(file: Path) -> dict[str, Any]:
-    """The one object in the file; CliError where it cannot be read or holds another number of them."""
+def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the one job in the file ("-": standard input), and what else is in it, as "Service mnist".
+
+    Of several documents, or of the items of a List, the one of a kind that Kohort knows is taken. Raises CliError where
+    the file cannot be read or does not hold one job.
+    """
+    found = [item for document in _documents(file) for item in _items(document)]
+    if len(found) == 1:
+        return _mapping(file, found[0]), ()  # the service says what is wrong with its kind
+    named = [_mapping(file, item) for item in found]
+    jobs = [item for item in named if item.get("kind") in KINDS]
+    if len(jobs) != 1:
+        held = ", ".join(map(_label, jobs or named)) or "nothing"
+        what = f"{len(jobs)} jobs" if jobs else "no job"
+        raise CliError(f"-f: {file}: holds {what} ({held}); allowed: {ONE}, beside objects of other kinds", 2)
+    return jobs[0], tuple(_label(item) for item in named if item is not jobs[0])
+
+
+def _documents(file: Path) -> list[Any]:
     try:
-        found = [item for item in yaml.safe_load_all(file.read_text(encoding="utf-8")) if item is not None]
+        told = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.read_bytes()
+        return [item for item in yaml.safe_load_all(told.decode()) if item is not None]
     except OSError as error:
         raise CliError(f"-f: {file}: {error.strerror}; name a file with {ONE}", 2) from None
     except UnicodeDecodeError:
         raise CliError(f"-f: {file}: it is no text; name a file with {ONE}", 2) from None
     except YAML_ERRORS as error:
         raise CliError(f"-f: {file}: neither YAML nor JSON: {in_one_line(error)}; give {ONE}", 2) from None
-    if len(found) != 1:
-        raise CliError(f"-f: {file}: holds {len(found)} objects; allowed: {ONE}", 2)
-    if not isinstance(found[0], dict):
-        what = "a list" if isinstance(found[0], list) else "a single value"
+
+
+def _items(document: object) -> list[Any]:
+    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
+        return list(document["items"])
+    return [document]
+
+
+def _mapping(file: Path, item: object) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        what = "a list" if isinstance(item, list) else "a single value"
         raise CliError(f"-f: {file}: holds {what}, no mapping; allowed: {ONE}", 2)
-    return found[0]
+    return item
+
+
+def _label(item: dict[str, Any]) -> str:
+    meta = item.get("metadata")
+    names = meta if isinstance(meta, dict) else {}
+    return f"{item.get('kind') or 'an object of no kind'} {names.get('name') or names.get('generateName') or '-'}"
 
 
 def more_nodes(text: str) -> dict[str, object]:

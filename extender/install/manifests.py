@@ -19,7 +19,7 @@ OLDEST_MINOR: Final = 34
 GATE_MINOR: Final = 36  # from then on an API server has MutatingAdmissionPolicies
 GATE_KINDS: Final = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
 _GATE: Final = re.compile(r"^gate: .*$", re.MULTILINE)
-_VERSION: Final = re.compile(r"v?1\.(\d{1,3})\.(\d{1,3})")
+_VERSION: Final = re.compile(r"v?(?P<numbers>1\.(?P<minor>0|[1-9]\d{0,2})\.(?:0|[1-9]\d{0,2}))(?:[-+]\S+)?")
 
 
 def folder() -> Path:
@@ -50,7 +50,7 @@ def rendered(
                 container["image"] = f"{name.rpartition(':')[0]}:v{wanted}"
         elif name.partition(":")[0] == "kohort":
             container["image"] = own
-    return objects if wanted is None or _minor(wanted) >= GATE_MINOR else _without_gate(objects)
+    return objects if wanted is None or int(wanted.split(".")[1]) >= GATE_MINOR else _without_gate(objects)
 
 
 def _without_gate(objects: list[Json]) -> list[Json]:
@@ -96,18 +96,18 @@ def _folders(kind: str) -> list[str]:
 
 
 def _checked(text: str) -> str:
-    if _minor(text) < OLDEST_MINOR:
+    """Return X.Y.Z of a version as `kubectl version` prints it.
+
+    What a vendor writes after the numbers (-eks-1, -gke.2, +k3s1) does not count, as in version.ParseGeneric of
+    k8s.io/apimachinery. Raises ManifestError for other texts and for versions that are too old.
+    """
+    found = _VERSION.fullmatch(text)
+    if found is None or int(found["minor"]) < OLDEST_MINOR:
         raise ManifestError(
             f"--kubernetes-version: {text!r} is not allowed; allowed: 1.{OLDEST_MINOR}.Z or newer, as "
             "`kubectl version` tells it"
         )
-    return text.removeprefix("v")
-
-
-def _minor(text: str) -> int:
-    """0 of what is no version."""
-    found = _VERSION.fullmatch(text)
-    return int(found[1]) if found else 0
+    return found["numbers"]
 
 
 def _containers(objects: Iterable[Json]) -> Iterator[Json]:

@@ -151,14 +151,25 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     kind = KINDS.get(str(manifest.get("kind")))
     if kind is None:
         raise wrong("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
-    meta = manifest.get("metadata")
-    if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str) or not meta["name"]:
-        raise wrong("job.metadata.name", part(manifest, "metadata").get("name"), "the name of the job")
-    item = {**manifest, "metadata": {**meta, "namespace": _namespace_of(manifest), "uid": UID}}
+    if manifest.get("apiVersion") != (version := f"{kind.resource.group}/{kind.resource.version}"):
+        raise wrong("job.apiVersion", manifest.get("apiVersion"), f"{version} for a {kind.kind}")
+    named = {"name": _name_of(manifest), "namespace": _namespace_of(manifest), "uid": UID}
+    item = {**manifest, "metadata": {**part(manifest, "metadata"), **named}}
     job = valid_job(item, kind, scheduler_name)
     if job is None:
         raise _not_ours(item, kind, scheduler_name)
     return replace(job, arrival=now)
+
+
+def _name_of(manifest: Mapping[str, Any]) -> str:
+    """Return its name; for generateName one such as the API server would make of it. Raises ProblemError."""
+    meta = part(manifest, "metadata")
+    name = meta.get("name")
+    if isinstance(name, str) and name:
+        return name
+    if not name and (prefix := text(meta, "generateName")):
+        return f"{prefix}{UID}"
+    raise wrong("job.metadata.name", name, "the name of the job, or generateName")
 
 
 def _not_ours(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> ProblemError:

@@ -57,6 +57,12 @@ async def test_a_shape_is_answered_as_its_manifest_is() -> None:
     assert (by_shape["name"], by_shape["namespace"]) == ("what-if", "team")
 
 
+async def test_a_name_that_the_api_server_would_make_is_made_up() -> None:
+    unnamed = changed("metadata", {"generateName": "sweep-", "namespace": "team"})
+    (new,) = (await ask(running(), job=unnamed))["jobs"]
+    assert new["name"] == "sweep-what-if"
+
+
 async def test_a_shape_has_bounds_and_ps() -> None:
     shape = {"workers": 60, "ps": 1, "min_workers": 1, "max_workers": 80, "utility": 9, "requests": {"cpu": "1"}}
     assert (await ask(running(), shape=shape))["jobs"][-1]["after"]["state"] == "planned", "its minimum is enough"
@@ -102,6 +108,22 @@ def changed(path: str, value: object) -> dict[str, Any]:
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a kind that is not known": ({"job": changed("kind", "Pipeline")}, "job.kind", "one of"),
+    "a version that is not read": (
+        {"job": changed("apiVersion", "kubeflow.org/v1beta1")},
+        "job.apiVersion",
+        "kubeflow.org/v1 for a TFJob",
+    ),
+    "a kind of another group": (
+        {"job": {**TFJOB, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}},
+        "job.apiVersion",
+        "batch/v1 for a Job",
+    ),
+    "no version": ({"job": changed("apiVersion", None)}, "job.apiVersion", "kubeflow.org/v1 for a TFJob"),
+    "a number for a name of a job": (
+        {"job": changed("metadata", {"name": 7, "generateName": "a-"})},
+        "job.metadata.name",
+        "or generateName",
+    ),
     "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "the name of the job"),
     "another scheduler": (
         {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},

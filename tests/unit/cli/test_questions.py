@@ -208,6 +208,33 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
     assert json.loads(kohort("what-if", "--remove-node", "n1", "-o", "json").stdout)["policy"] == "kod2"
 
 
+JOB_MANIFEST = "kind: TFJob\nmetadata: {name: new, namespace: team}\n"
+OTHERS = "---\nkind: ConfigMap\nmetadata: {name: data}\n---\nkind: Service\nmetadata: {generateName: to-}\n"
+LISTED = "kind: List\nitems:\n- {kind: TFJob, metadata: {name: new, namespace: team}}\n- {kind: Pod}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (JOB_MANIFEST, ""),
+        (JOB_MANIFEST + OTHERS, "not looked at, as no jobs: ConfigMap data, Service to-\n"),
+        (LISTED, "not looked at, as no jobs: Pod -\n"),
+    ],
+    ids=["alone", "one of several documents", "an item of a List"],
+)
+@pytest.mark.parametrize("by", ["file", "standard input"])
+def test_what_if_takes_the_one_job_of_what_kubectl_takes(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, told: str, by: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(content)
+    monkeypatch.setenv("KOHORT_CLI_SERVER", server.url)
+    args = ("what-if", "-f", str(file) if by == "file" else "-")
+    found = CliRunner().invoke(commands.app, args, input=content)
+    assert (found.exit_code, found.stderr) == (0, told)
+    assert server.asked[-1][1]["job"] == {"kind": "TFJob", "metadata": {"name": "new", "namespace": "team"}}
+
+
 def test_what_if_tells_who_would_lose_members(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     moved = copy.deepcopy(WHAT_IF["jobs"][0])
     moved["before"]["nodes"], moved["after"]["nodes"] = {"n1": 4}, {}
@@ -285,7 +312,13 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
             "in line 2, column 9; give one job's manifest\n",
         ),
         (("-f", "job.yaml"), "a: 2024-13-45\n", "-f: job.yaml: neither YAML nor JSON: month must be in 1..12"),
-        (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds 2 objects; allowed: one job's manifest"),
+        (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds no job (A -, B -); allowed: one job's manifest"),
+        (("-f", "job.yaml"), "", "holds no job (nothing); allowed: one job's manifest"),
+        (
+            ("-f", "job.yaml"),
+            "kind: Job\nmetadata: {name: a}\n---\nkind: Pod\n---\nkind: TFJob\nmetadata: {name: b}\n",
+            "holds 2 jobs (Job a, TFJob b); allowed: one job's manifest",
+        ),
         (
             ("-f", "job.yaml"),
             "just text\n",

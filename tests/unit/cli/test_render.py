@@ -56,6 +56,24 @@ def settings(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return dict(yaml.safe_load(found["data"]["kohort.yaml"]))
 
 
+@pytest.mark.parametrize(
+    ("told", "image"),
+    [
+        ("v1.37.2-eks-8cce635", "v1.37.2"),  # EKS
+        ("v1.37.0-gke.1000", "v1.37.0"),  # GKE
+        ("v1.37.2+k3s1", "v1.37.2"),
+        ("v1.36.11+rke2r1", "v1.36.11"),
+        ("v1.35.4+a1b2c3d", "v1.35.4"),  # OpenShift
+        ("v1.36.3-aliyun.1", "v1.36.3"),
+        ("1.37.0-rc.1", "v1.37.0"),
+        ("v1.37.2-3+53fecd36bc2dd2", "v1.37.2"),  # microk8s
+    ],
+)
+def test_a_version_is_read_as_vendors_write_it(kohort: Run, told: str, image: str) -> None:
+    found = images(list(yaml.safe_load_all(kohort("render", "--kubernetes-version", told).stdout)))
+    assert found["kube-scheduler"].endswith(f"/kube-scheduler:{image}")
+
+
 def test_a_component_is_added(kohort: Run) -> None:
     found = list(yaml.safe_load_all(kohort("render", "--component", "progress").stdout))
     assert ("Service", "kohort-progress") in {(one["kind"], one["metadata"]["name"]) for one in found}
@@ -85,6 +103,9 @@ WRONG = {
     "an unknown overlay": (("render", "other"), "allowed: base, "),
     "an unknown component": (("render", "--component", "other"), "allowed: "),
     "no version": (("render", "--kubernetes-version", "latest"), "allowed: 1.34.Z or newer"),
+    "two of its three numbers": (("render", "--kubernetes-version", "v1.37-eks-1"), "allowed: 1.34.Z or newer"),
+    "too old, as a vendor writes it": (("render", "--kubernetes-version", "v1.33.9-eks-1"), "allowed: 1.34.Z or"),
+    "a number with a zero before it": (("render", "--kubernetes-version", "v1.037.2"), "allowed: 1.34.Z or newer"),
     "no version for an overlay without a kube-scheduler": (
         ("render", "shared-scheduler", "--kubernetes-version", "latest"),
         "allowed: 1.34.Z or newer",
