@@ -37,6 +37,7 @@ from policy.sim.pods.world import World
 from policy.systems.base import base_of
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
+from tests.simulation.decisions import Decisions
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
 from tests.simulation.faults import LEAST_FAULTS, Faults, Story
@@ -166,6 +167,7 @@ class Simulation:
         self._compare_after = 0.0
         self._last_filter: dict[str, float] = {}
         self._digest = hashlib.sha256()
+        self.decisions = Decisions()
         self._read: dict[str, list[Event]] = {}  # by resourceVersion, which no two objects share
         self._flying: dict[str, float] = {}  # pod uid -> since when its binding is on its way
         self._planned: dict[tuple[str, str], float] = {}  # job uid, plan -> since when its members may be scheduled
@@ -248,6 +250,7 @@ class Simulation:
             return
         snapshot, now = extender.live.ledger.snapshot, loop_time()
         self._steps += 1
+        self.decisions.step(now, effects)
         for effect in effects:
             self._count(effect, snapshot)
             self.story.tell(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")

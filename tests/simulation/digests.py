@@ -1,0 +1,133 @@
+"""``python -m tests.simulation.digests``: compare what the seeds and the papers' experiments decide with digests.json.
+
+Without an option it plays the 600 seeds and says which one differs first, and between which of its decisions.
+``--write`` writes the file anew, for a change that is meant to decide otherwise; ``--show SEED`` prints that seed's
+decisions, so that two commits can be compared line by line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from extender.study import papers
+from tests.simulation.decisions import first_difference, marks
+from tests.simulation.run import Simulation, play
+from tests.simulation.scenario import drawn
+
+FILE: Final = Path(__file__).with_name("digests.json")
+SEEDS: Final = range(1, 601)  # 100 of each policy, which goes by the seed modulo 6
+PAPER_SEEDS: Final = range(1000, 1003)
+Marks = tuple[str, ...]
+
+
+def decisions_of(seed: int) -> list[str]:
+    """Play the seed; what was decided, a line for each decision."""
+    made = list[Simulation]()
+
+    def make() -> Simulation:
+        made.append(Simulation(drawn(seed)))
+        return made[0]
+
+    play(make)
+    return made[0].decisions.lines
+
+
+def numbers_of(experiment: str, seed: int) -> list[str]:
+    """Run one seed of a paper's experiment; its numbers in the order of their names, to nine digits."""
+    row: Mapping[str, Any] = papers.measure(experiment, "", seed)
+    return [f"{float(row[name]):.9g}" for name in sorted(row)]
+
+
+def lines_of(name: str) -> list[str]:
+    """What the digest of that name is made of: ``seed 7``, or ``paper drs-late 1000``."""
+    kind, *rest = name.split()
+    return decisions_of(int(rest[0])) if kind == "seed" else numbers_of(rest[0], int(rest[1]))
+
+
+def names_of_seeds(seeds: Sequence[int] = SEEDS) -> list[str]:
+    """The names of the digests of these seeds."""
+    return [f"seed {seed}" for seed in seeds]
+
+
+def names_of_papers(experiments: Sequence[str] = ()) -> list[str]:
+    """The names of the digests of these experiments, by default of all."""
+    return [f"paper {name} {seed}" for name in experiments or papers.experiments() for seed in PAPER_SEEDS]
+
+
+def written(file: Path = FILE) -> dict[str, Marks]:
+    """The digests of the file, by name."""
+    return {name: tuple(text.split()) for name, text in json.loads(file.read_text()).items()}
+
+
+def write(found: Mapping[str, Marks], file: Path = FILE) -> None:
+    """Write the digests, a line for each."""
+    file.write_text(json.dumps({name: " ".join(one) for name, one in found.items()}, indent=0) + "\n")
+
+
+def difference(name: str, lines: Sequence[str], before: Marks) -> str:
+    """In what a run differs from the file, for people; empty where it does not."""
+    there = first_difference(marks(lines), before)
+    if there is None:
+        return ""
+    shown = "\n".join(f"  {at + 1}: {lines[at]}" for at in there if at < len(lines))
+    return f"{name} differs first among its lines {there[0] + 1} to {there[-1] + 1}, which are now\n{shown}"
+
+
+def differences(names: Sequence[str]) -> Iterator[str]:
+    """In what each of these differs from the file; one that the file lacks is told, too."""
+    known = written()
+    for name in names:
+        if name not in known:
+            yield f"{name} is not in {FILE.name}"
+        elif found := difference(name, lines_of(name), known[name]):
+            yield found
+
+
+def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:
+    """The digests of these as they are now. ``state``: a file that a stopped call goes on from."""
+    found = _remembered(state)
+    for name in names:
+        if name not in found:
+            found[name] = marks(lines_of(name))
+            if state is not None:
+                with state.open("a") as out:
+                    out.write(json.dumps([name, found[name]]) + "\n")
+    return {name: found[name] for name in names}
+
+
+def _remembered(state: Path | None) -> dict[str, Marks]:
+    if state is None or not state.exists():
+        return {}
+    whole = state.read_text().rpartition("\n")[0].splitlines()  # a line that was cut short has no end
+    state.write_text("".join(f"{line}\n" for line in whole))
+    return {name: tuple(one) for name, one in map(json.loads, whole)}
+
+
+def main() -> int:
+    """Compare, write or show what the command line asks for; 1 where something differs."""
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m tests.simulation.digests", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many seeds; 0 for the papers alone")
+    parser.add_argument("--papers", nargs="*", metavar="NAME", help="and these experiments; without a name all")
+    parser.add_argument("--write", action="store_true", help="write what is found; digests of others stay")
+    parser.add_argument("--state", type=Path, help="with --write: what is done; the next call goes on from there")
+    parser.add_argument("--show", type=int, metavar="SEED", help="only print the decisions of this seed")
+    given = parser.parse_args()
+    if given.show is not None:
+        print("\n".join(decisions_of(given.show)))
+        return 0
+    names = names_of_seeds(SEEDS[: given.seeds]) + ([] if given.papers is None else names_of_papers(given.papers))
+    if given.write:
+        write({**(written() if FILE.exists() else {}), **measured(names, given.state)})
+        return 0
+    found = next(differences(names), "")
+    print(found or f"{len(names)} digests are those of {FILE.name}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
