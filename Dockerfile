@@ -8,6 +8,7 @@ COPY requirements/build.txt requirements/runtime.txt requirements/
 RUN /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt \
  && /opt/build/bin/pip --python /opt/kohort/bin/python install --no-cache-dir --require-hashes -r requirements/runtime.txt
 COPY pyproject.toml README.md LICENSE ./
+# Not lab: simulator, studies and demo are for people. What they draw and solve with is not in the lock either.
 COPY policy policy
 COPY extender extender
 COPY manifests manifests

@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-CHECKED := policy extender tests benchmarks
+CHECKED := policy extender lab tests benchmarks
 
 ##@ Use it
 
@@ -130,7 +130,7 @@ lock: $(VENV)/bin/python ## pin all dependencies anew, with hashes (ARGS=--upgra
 .PHONY: clean
 clean: ## remove .venv and every cache of this checkout
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find policy extender tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find policy extender lab tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
 help: ## this list

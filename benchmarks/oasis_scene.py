@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from lab.sim.papers.oasis_jobs import Draw, trace
+from lab.sim.papers.oasis_world import oasis, run
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.snapshot import Snapshot
-from policy.sim.papers.oasis_jobs import Draw, trace
-from policy.sim.papers.oasis_world import oasis, run
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY, Book
 

@@ -21,15 +21,15 @@ from pathlib import Path
 
 from benchmarks import command
 from benchmarks.report import Report, progress
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.objects import JobSpec
+from lab.sim.pods.service import Step
+from lab.sim.traces import Trace, node, pod_requests
+from lab.sim.traces.philly import philly
+from lab.sim.traces.reading import numbered
 from policy.cluster.events import JobSeen
 from policy.cluster.model import WORKER, Role
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.objects import JobSpec
-from policy.sim.pods.service import Step
-from policy.sim.traces import Trace, node, pod_requests
-from policy.sim.traces.philly import philly
-from policy.sim.traces.reading import numbered
 from policy.systems import make_policy
 
 TICKS = {"kod2": 10.0, "dragon": 15.0}  # seconds, as in the studies of both

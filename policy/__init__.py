@@ -1,1 +1,1 @@
-"""Decides: cluster model, placement, the systems, the answers, the simulator. No I/O, no clock, no chance."""
+"""Decides: cluster model, placement, the systems, the answers. No I/O, no clock, no chance."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from os import strerror
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from extender.cli import questions, rendering, studies, writes
-from extender.cli.errors import CliError, Commands, errors
+from extender.cli import laboratory, questions, rendering, writes
+from extender.cli.errors import Commands, errors
 from extender.cli.options import (
     OUTPUT,
     AllOption,
@@ -112,43 +111,6 @@ def controller(config: ConfigOption = None) -> None:
         processes.run("controller", sidecar.serve, settings)
 
 
-@app.command(
-    short_help="Run the main job on a cluster in memory.",
-    epilog=examples("kohort demo --json result.json"),
-)
-def demo(
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
-    ] = None,
-    speed: Annotated[
-        float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")
-    ] = 75,
-    seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
-    no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port. Default: 8900, or any free port "
-            "where that is taken.",
-        ),
-    ] = None,
-) -> None:
-    """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
-    with errors():
-        from extender.demo import run as shown
-        from extender.http.server import AddressError
-
-        try:
-            shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
-        except AddressError as error:
-            raise CliError(f"--port {port}: {error}; name one that is free, or 0 for any") from None
-        except OSError as error:
-            told = strerror(error.errno or 0)
-            raise CliError(f"{told}: {error.filename or json_file}; name a file that can be written") from None
-
-
 app.add_typer(questions.app)
 app.add_typer(writes.app)
 
@@ -202,4 +164,4 @@ def version(asked: Asked) -> None:
     typer.echo(f"kohort {told['kohort']}" if table else data_of(told, asked.shown))
 
 
-app.add_typer(studies.app)
+app.add_typer(laboratory.commands())

@@ -169,7 +169,7 @@ def lifecycle() -> str:
 
 
 def rooms() -> str:
-    """Layers of both packages, from the import contracts: an arrow is an import that is allowed."""
+    """Layers of the packages, from the import contracts: an arrow is an import that is allowed."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = {one["name"]: one["layers"] for one in contracts if one["name"].startswith("layers of ")}
     lines = ["flowchart TD"]

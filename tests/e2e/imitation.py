@@ -19,13 +19,13 @@ import httpx
 import yaml
 
 from extender.clock import Clock
-from extender.embedded.api import EmbeddedApi
-from extender.embedded.apiserver import ApiServer
-from extender.embedded.cluster import served
-from extender.embedded.config import read_config
-from extender.embedded.scheduler import Scheduler
-from extender.embedded.store import Store
 from extender.kube.api import NODES
+from lab.embedded.api import EmbeddedApi
+from lab.embedded.apiserver import ApiServer
+from lab.embedded.cluster import served
+from lab.embedded.config import read_config
+from lab.embedded.scheduler import Scheduler
+from lab.embedded.store import Store
 from tests.controlplane import ControlPlane, NodeShape
 
 Json = dict[str, Any]

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lab.sim.objects import JobKind, JobPhase, JobSpec, PodObject
+from lab.sim.pods.apps import DELETION_COST, POD_INDEX, deletion_cost
+from lab.sim.pods.batch import COMPLETION_INDEX
+from lab.sim.pods.world import World
 from policy.cluster.model import WORKER, Phase, Role
-from policy.sim.objects import JobKind, JobPhase, JobSpec, PodObject
-from policy.sim.pods.apps import DELETION_COST, POD_INDEX, deletion_cost
-from policy.sim.pods.batch import COMPLETION_INDEX
-from policy.sim.pods.world import World
 from tests.controlplane import ControlPlane, NodeShape
 from tests.e2e.waiting import until
 from tests.unit.sim.worlds import SMALL, submitted

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.study.replay import again
+from lab.study.replay import again
 from tests.controlplane import ControlPlane
 from tests.controlplane.definitions import COSCHEDULING, JOBSET, VOLCANO, definition, group_definition
 from tests.controlplane.kohort import Kohort

@@ -1,4 +1,4 @@
-"""``python -m tests.mutation``: small changes of policy/ and extender/, and whether the tests catch them."""
+"""``python -m tests.mutation``: small changes of policy/, extender/ and lab/, and whether the tests catch them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FOLDER: Final = "MUTATION_FOLDER"  # the variable that names the folder of these
 LINES: Final = "lines.sqlite"
 TESTS: Final = "tests.json"
 SO_FAR: Final = "tests-so-far.json"
-CODE: Final = ("policy", "extender")
+CODE: Final = ("policy", "extender", "lab")
 
 
 class Recorder:

@@ -10,7 +10,7 @@ GATE: Final = "the gate"
 FULL: Final = "full only"
 SURVIVED: Final = "nobody"
 NOT_EXECUTED: Final = "nobody: not executed"
-LABORATORY: Final = ("policy/sim/", "extender/study/", "extender/embedded/", "extender/demo/")
+LABORATORY: Final = ("lab/",)
 BAR: Final = 0.8  # the gate's share of what the units of `make full` catch
 
 

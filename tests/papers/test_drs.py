@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.sim.papers.base import Experiment, beside
-from policy.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
+from lab.sim.papers.base import Experiment, beside
+from lab.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
 
 FIRST = 1000
 

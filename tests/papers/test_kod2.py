@@ -1,4 +1,4 @@
-"""KOD2's experiments (policy/sim/papers/kod2.py) on fewer seeds than ``kohort paper kod2`` takes."""
+"""KOD2's experiments (lab/sim/papers/kod2.py) on fewer seeds than ``kohort paper kod2`` takes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from functools import cache
 
 import pytest
 
-from extender.study import papers
-from extender.study.rows import Row
+from lab.sim.papers.base import Experiment
+from lab.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
+from lab.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
+from lab.sim.pods.run import simulate
+from lab.sim.pods.service import Step
+from lab.sim.pods.world import World
+from lab.sim.traces import kod2
+from lab.study import papers
+from lab.study.rows import Row
 from policy.cluster.invariants import violations
-from policy.sim.papers.base import Experiment
-from policy.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
-from policy.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
-from policy.sim.pods.run import simulate
-from policy.sim.pods.service import Step
-from policy.sim.pods.world import World
-from policy.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 
 pytestmark = pytest.mark.timeout(300)

@@ -1,4 +1,4 @@
-"""OASiS's experiments (policy/sim/papers/oasis.py): a few seeds here, every bar and mutant in the soak run."""
+"""OASiS's experiments (lab/sim/papers/oasis.py): a few seeds here, every bar and mutant in the soak run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from functools import cache
 
 import pytest
 
-from extender.study import papers
-from extender.study.rows import Row
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.speeds import Linear
+from lab.sim.papers.base import Experiment
+from lab.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
+from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
+from lab.sim.papers.oasis_optimum import CASES, known
+from lab.sim.papers.oasis_world import oasis, run
+from lab.sim.pods.service import Step
+from lab.study import papers
+from lab.study.rows import Row
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.fluid.speeds import Linear
-from policy.sim.papers.base import Experiment
-from policy.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
-from policy.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
-from policy.sim.papers.oasis_optimum import CASES, known
-from policy.sim.papers.oasis_world import oasis, run
-from policy.sim.pods.service import Step
 from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor
 

@@ -8,12 +8,12 @@ from statistics import fmean
 
 import pytest
 
+from lab.sim.fluid.run import simulate
+from lab.sim.papers import specon, speconmoves
+from lab.sim.papers.base import Experiment, Row, beside
+from lab.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, Times, compare, run, trace_of
+from lab.sim.pods.service import Step
 from policy.cluster.invariants import promised_beyond, violations
-from policy.sim.fluid.run import simulate
-from policy.sim.papers import specon, speconmoves
-from policy.sim.papers.base import Experiment, Row, beside
-from policy.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, Times, compare, run, trace_of
-from policy.sim.pods.service import Step
 from policy.systems.baselines import RoundRobin
 from policy.systems.guests import Guests
 from policy.systems.rebalanced import Rebalanced

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from extender.embedded.rules import RefusedError
 from extender.kube.api import Ref
 from extender.kube.groups import COSCHEDULING
 from extender.kube.jobkinds import PLAN
 from extender.kube.jobs import identity
+from lab.embedded.rules import RefusedError
+from lab.sim.objects import PodObject, Refusal
+from lab.sim.pods.world import World
+from lab.sim.traces import pod_requests
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
-from policy.sim.objects import PodObject, Refusal
-from policy.sim.pods.world import World
-from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time
 from tests.simulation.past import STALE, any_goes
 from tests.simulation.witness import PARTIAL_CALM

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lab.sim.objects import JobObject
 from policy.cluster.actions import Effect, Resize, ShrinkStalled
 from policy.cluster.snapshot import Snapshot
-from policy.sim.objects import JobObject
 
 ROUNDING: Final = 1e-6
 Process = tuple[str, int]

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-from extender.embedded.rules import RefusedError
 from extender.kube.api import Json
 from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
+from lab.embedded.rules import RefusedError
+from lab.sim.objects import JobKind, JobSpec
+from lab.sim.pods.world import World
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
-from policy.sim.objects import JobKind, JobSpec
-from policy.sim.pods.world import World
-from policy.sim.traces import Trace, node, pod_requests
 from policy.systems.base import prices_of
 from tests.simulation.clocks import loop_time
 from tests.simulation.memory import SLOT_SECONDS

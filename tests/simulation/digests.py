@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from extender.study import papers
+from lab.study import papers
 from tests.simulation.decisions import first_difference, marks
 from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn

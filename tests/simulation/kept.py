@@ -18,11 +18,11 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from extender.config.settings import Settings
+from lab.sim.objects import CleanPods, JobKind, JobSpec
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import Node, Role
 from policy.cluster.resources import Resources
-from policy.sim.objects import CleanPods, JobKind, JobSpec
-from policy.sim.pods.ground import WorldSettings
-from policy.sim.traces import Trace, node, pod_requests
 from tests.simulation.faults import KINDS, TIMED, Strike
 from tests.simulation.keptfaults import KeptFaults
 from tests.simulation.mutants import switched_on

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from policy.sim.objects import JobKind
+from lab.sim.objects import JobKind
 from tests.commands.fullstate import STATE
 from tests.simulation.enough import empty_cells, idle_policies
 from tests.simulation.faults import KINDS, may_befall

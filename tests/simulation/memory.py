@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from extender.kube.jobkinds import MEMORY
-from policy.sim.objects import JobObject
+from lab.sim.objects import JobObject
 from tests.simulation.clocks import loop_time
 from tests.simulation.scenario import PARAMETERS
 

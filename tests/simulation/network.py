@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 import msgspec
 
-from extender.embedded.api import EmbeddedApi, require
-from extender.embedded.apiserver import ApiServer
-from extender.embedded.store import ExpiredError
 from extender.kube.api import (
     LEASES,
     PODS,
@@ -33,6 +30,9 @@ from extender.kube.api import (
     Unknown,
 )
 from extender.kube.jobkinds import LEADER
+from lab.embedded.api import EmbeddedApi, require
+from lab.embedded.apiserver import ApiServer
+from lab.embedded.store import ExpiredError
 from policy.cluster.events import Event
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.faults import ANY, AT_WRITES, Faults, Strike, plain

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.jobkinds import DELETION_COST, SLOT, deletion_cost
+from lab.sim.objects import JobKind, JobObject, PodObject
+from lab.sim.pods.world import World
 from policy.cluster.model import WORKER, Slot
-from policy.sim.objects import JobKind, JobObject, PodObject
-from policy.sim.pods.world import World
 from tests.simulation.faults import CHEAPEST
 from tests.simulation.past import Past
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from extender.kube.jobkinds import MAX_WORKERS, MEMORY, MIN_WORKERS
+from lab.sim.objects import JobObject, PodObject
 from policy.cluster.model import WORKER, Node, Slot
-from policy.sim.objects import JobObject, PodObject
 
 STALE: Final = 75.0  # seconds for which our parts may go by what is past: a stalled watch is given up after 50
 

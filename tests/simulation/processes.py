@@ -18,10 +18,6 @@ from extender.access.sight import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.source import SourceError
-from extender.embedded.apiserver import ApiServer
-from extender.embedded.config import SchedulerConfig
-from extender.embedded.extenderclient import ExtenderClient
-from extender.embedded.scheduler import Scheduler
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
@@ -29,6 +25,10 @@ from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
+from lab.embedded.apiserver import ApiServer
+from lab.embedded.config import SchedulerConfig
+from lab.embedded.extenderclient import ExtenderClient
+from lab.embedded.scheduler import Scheduler
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
 from tests.simulation.faults import ANY, Faults, Story, Strike

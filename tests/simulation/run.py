@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.embedded.bridge import JOBS
-from extender.embedded.cluster import Cluster
 from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
 from extender.kube.groups import COSCHEDULING, GROUP, group_named
 from extender.kube.jobkinds import SLOT
@@ -25,6 +23,10 @@ from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of
+from lab.embedded.bridge import JOBS
+from lab.embedded.cluster import Cluster
+from lab.sim.objects import JobKind, JobObject
+from lab.sim.pods.world import World
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
@@ -32,8 +34,6 @@ from policy.cluster.invariants import violations
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
-from policy.sim.objects import JobKind, JobObject
-from policy.sim.pods.world import World
 from policy.systems.base import base_of
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from extender.config.settings import Settings
-from extender.demo.run import scheduler_config
-from extender.embedded.config import ProfileConfig, SchedulerConfig
 from extender.kube.jobkinds import ELASTIC_PS, MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
+from lab.demo.run import scheduler_config
+from lab.embedded.config import ProfileConfig, SchedulerConfig
+from lab.sim.objects import CleanPods, JobKind, JobSpec
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
-from policy.sim.objects import CleanPods, JobKind, JobSpec
-from policy.sim.pods.ground import WorldSettings
-from policy.sim.traces import Trace, node, pod_requests
 
 REPLICAS = ("replica-a", "replica-b")
 BYSTANDER = "default-scheduler"

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from extender.embedded.rules import RefusedError
 from extender.kube.api import CONFIGMAPS, Ref
 from extender.kube.jobkinds import DELETION_COST, MIN_WORKERS
+from lab.embedded.rules import RefusedError
+from lab.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
+from lab.sim.pods.world import World
+from lab.sim.traces import pod_requests
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
-from policy.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
-from policy.sim.pods.world import World
-from policy.sim.traces import pod_requests
 from tests.simulation.clocks import loop_time, sleep
 from tests.simulation.faults import CHEAPEST, Strike, plain
 from tests.simulation.scenario import BYSTANDER

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from lab.sim.objects import PodObject
 from policy.cluster.model import Phase
 from policy.cluster.resources import NOTHING
-from policy.sim.objects import PodObject
 from tests.simulation.bare import Bare, BarePods
 from tests.simulation.clocks import SimLoop, sleep
 from tests.simulation.witness import PARTIAL_CALM

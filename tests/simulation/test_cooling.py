@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from lab.sim.objects import JobObject, JobSpec
+from lab.sim.traces import pod_requests
 from policy.cluster.actions import Resize, ShrinkStalled
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Role
 from policy.cluster.snapshot import Snapshot
-from policy.sim.objects import JobObject, JobSpec
-from policy.sim.traces import pod_requests
 from tests.simulation.cooling import CoolDown
 
 UID = "default/a"

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from policy.sim.pods.world import World
+from lab.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.crashes import (
     CRASHING,

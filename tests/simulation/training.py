@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from extender.access.reviews import POD_UID
 from extender.kube.api import Done, Outcome
-from policy.sim.objects import JobObject, JobPhase, PodObject
+from lab.sim.objects import JobObject, JobPhase, PodObject
 from tests.simulation.clocks import loop_time, sleep
 
 if TYPE_CHECKING:

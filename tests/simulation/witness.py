@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from extender.embedded.bridge import JOBS
 from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Outcome, Ref
 from extender.kube.jobkinds import (
     PLAN,
 )
 from extender.kube.jobs import identity
+from lab.embedded.bridge import JOBS
+from lab.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
+from lab.sim.pods.world import World
 from policy.cluster.events import Event, PodGone
 from policy.cluster.model import Phase, Slot
 from policy.cluster.resources import total
-from policy.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
-from policy.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.cooling import CoolDown
 from tests.simulation.faults import Story

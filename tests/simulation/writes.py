@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from extender.embedded.rules import HAS_SCALE
 from extender.kube.api import BATCHJOBS, Json, Ref, Resource
 from extender.kube.jobkinds import (
     CHECKPOINT,
@@ -21,8 +20,9 @@ from extender.kube.jobkinds import (
     WAKE,
     deletion_cost,
 )
-from policy.sim.objects import KOHORT, JobKind, JobObject, PodObject
-from policy.sim.pods.world import World
+from lab.embedded.rules import HAS_SCALE
+from lab.sim.objects import KOHORT, JobKind, JobObject, PodObject
+from lab.sim.pods.world import World
 from tests.simulation.clocks import loop_time
 from tests.simulation.past import STALE, Past, broken
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-POLICY = Path(__file__).parents[2] / "policy"
+ROOT = Path(__file__).parents[2]
+PURE = (ROOT / "policy", ROOT / "lab" / "sim")
 
 BUILTINS = {"breakpoint", "eval", "exec", "id", "input", "open", "print", "__import__"}
 CLOCK_METHODS = {"monotonic", "monotonic_ns", "now", "perf_counter", "sleep", "time", "time_ns", "today", "utcnow"}
@@ -28,8 +29,10 @@ def _impure(called: ast.expr) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", sorted(POLICY.rglob("*.py")), ids=lambda path: str(path.relative_to(POLICY)))
-def test_policy_neither_reads_a_clock_nor_does_io(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted(path for room in PURE for path in room.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_policy_and_the_simulator_neither_read_a_clock_nor_do_io(path: Path) -> None:
     assert impurities(path.read_text()) == []
 
 

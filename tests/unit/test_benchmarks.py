@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks import bounds, command, gang_throughput, oasis_scene, scenes, simulator, verbs
 from benchmarks.report import Report, percentile
+from lab.sim.traces.base import GPU
+from lab.sim.traces.scale import offered
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.reasons import Reason
-from policy.sim.traces.base import GPU
-from policy.sim.traces.scale import offered
 
 NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled")
 

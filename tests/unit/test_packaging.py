@@ -43,7 +43,7 @@ def test_image_label_and_project_state_the_same_version() -> None:
     assert f'org.opencontainers.image.version="{PROJECT["version"]}"' in (ROOT / "Dockerfile").read_text()
 
 
-def test_wheel_holds_the_two_packages_what_training_code_imports_and_nothing_else(tmp_path: Path) -> None:
+def test_wheel_holds_the_three_packages_what_training_code_imports_and_nothing_else(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         cwd=ROOT,
@@ -55,6 +55,7 @@ def test_wheel_holds_the_two_packages_what_training_code_imports_and_nothing_els
     assert {name.split("/")[0] for name in names} == {
         "policy",
         "extender",
+        "lab",
         "kohort.py",
         f"kohort-{PROJECT['version']}.dist-info",
     }

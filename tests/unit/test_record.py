@@ -13,7 +13,11 @@ from extender.state.codec import CodecError
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder, RecordError, effects_of, head, line_of, read
-from extender.study import replay
+from lab.sim.pods.run import simulate
+from lab.sim.pods.service import Step
+from lab.sim.pods.world import World
+from lab.sim.traces import kod2
+from lab.study import replay
 from policy.cluster.actions import Admit, Decision, Remember
 from policy.cluster.events import (
     BindDone,
@@ -43,10 +47,6 @@ from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Goal, Report, Training, Utility
-from policy.sim.pods.run import simulate
-from policy.sim.pods.service import Step
-from policy.sim.pods.world import World
-from policy.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 from tests.builders import job, node, ps, w
 from tests.eventually import wait_until

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from extender.cli import commands
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("cli", "study", "install", "hindsight")
+ROOMS = ("extender/cli", "extender/install", "extender/hindsight", "lab")
 ERRORS = {"CliError", "StudyError", "ManifestError", "HindsightError"}
 NEXT = re.compile(
     r"allowed: |(?:; |[.?] |, or |: )"
@@ -41,7 +41,7 @@ def text_of(node: ast.expr) -> str:
 
 def refusals() -> Iterator[tuple[str, str]]:
     """Each text that ends a command, and where it stands."""
-    for path in (path for room in ROOMS for path in sorted((ROOT / "extender" / room).rglob("*.py"))):
+    for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
         constants = re.findall(r'^([A-Z_]+)(?:: \w+)? = "(.*)"$', path.read_text(), re.MULTILINE)
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and node.args:

@@ -17,9 +17,9 @@ from extender.cli.console import clean
 from extender.cli.errors import CliError
 from extender.cli.service import path_of
 from extender.config.settings import Settings
-from extender.demo import run as demo
 from extender.http.server import AddressError
 from extender.kube.api import ClusterError
+from lab.demo import run as demo
 from tests.unit.cli.bodies import ANSWERS, JOB, WHAT_IF
 from tests.unit.cli.conftest import Server
 

@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-from extender.embedded.api import EmbeddedApi
-from extender.embedded.apiserver import ApiServer, GatePolicy
-from extender.embedded.bridge import Bridge, resource_of
-from extender.embedded.store import Store
 from extender.kube.api import (
     CONFIGMAPS,
     DEPLOYMENTS,
@@ -27,12 +23,16 @@ from extender.kube.api import (
     Resource,
 )
 from extender.kube.translate import Translator
+from lab.embedded.api import EmbeddedApi
+from lab.embedded.apiserver import ApiServer, GatePolicy
+from lab.embedded.bridge import Bridge, resource_of
+from lab.embedded.store import Store
+from lab.sim.objects import Change, JobKind, JobSpec, facts
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.world import World
+from lab.sim.traces import kod2
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
 from policy.cluster.model import WORKER, Job, Pod, Role
-from policy.sim.objects import Change, JobKind, JobSpec, facts
-from policy.sim.pods.ground import WorldSettings
-from policy.sim.pods.world import World
-from policy.sim.traces import kod2
 from tests.stage import HandClock
 
 

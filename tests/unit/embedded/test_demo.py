@@ -19,16 +19,16 @@ from typer.testing import CliRunner
 
 from extender.cli import commands
 from extender.clock import Clock
-from extender.demo import run as demo
-from extender.demo import view as demo_view
-from extender.demo.view import Side
-from extender.embedded.cluster import LOOPBACK
-from extender.embedded.observer import Ending
-from extender.embedded.paced import Ask, paced
-from policy.sim.objects import Change
-from policy.sim.pods.run import simulate
-from policy.sim.report import JobOutcome, Result
-from policy.sim.traces import kod2
+from lab.demo import run as demo
+from lab.demo import view as demo_view
+from lab.demo.view import Side
+from lab.embedded.cluster import LOOPBACK
+from lab.embedded.observer import Ending
+from lab.embedded.paced import Ask, paced
+from lab.sim.objects import Change
+from lab.sim.pods.run import simulate
+from lab.sim.report import JobOutcome, Result
+from lab.sim.traces import kod2
 from policy.systems import make_policy
 from tests.builders import World, job, members
 

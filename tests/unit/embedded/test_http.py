@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import pytest
 
 from extender.clock import Clock
-from extender.embedded.apiserver import ApiServer
-from extender.embedded.cluster import served
-from extender.embedded.http import address
-from extender.embedded.rules import RefusedError
-from extender.embedded.store import Store
 from extender.kube.api import LEASES, NODES, PODS, ClusterError, Done, Json, Ref, Refused
 from extender.kube.client import PAGE, KubeApi
 from extender.kube.connection.given import Given
 from extender.kube.connection.resolve import resolve
 from extender.kube.reflector import Batch, Reflector, Times
+from lab.embedded.apiserver import ApiServer
+from lab.embedded.cluster import served
+from lab.embedded.http import address
+from lab.embedded.rules import RefusedError
+from lab.embedded.store import Store
 
 
 @dataclass

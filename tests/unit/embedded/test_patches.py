@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.embedded.patches import PatchError, json_patch, merge_patch
+from lab.embedded.patches import PatchError, json_patch, merge_patch
 
 OLD = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extender.embedded.cache import Cache, PodInfo, pod_info
-from extender.embedded.plugins import how_many_to_find, refuses, score
 from extender.kube.api import Json
+from lab.embedded.cache import Cache, PodInfo, pod_info
+from lab.embedded.plugins import how_many_to_find, refuses, score
 from policy.cluster.model import Node
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.embedded.cache import PodInfo, pod_info
-from extender.embedded.plugins import EXTENDER, RESOURCES, Change, Happening
-from extender.embedded.queue import Place, SchedulingQueue
 from extender.kube.api import Json
+from lab.embedded.cache import PodInfo, pod_info
+from lab.embedded.plugins import EXTENDER, RESOURCES, Change, Happening
+from lab.embedded.queue import Place, SchedulingQueue
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
 from tests.stage import HandClock, virtual

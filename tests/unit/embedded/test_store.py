@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extender.embedded.store import ExpiredError, Store
 from extender.kube.api import CONFIGMAPS, PODS, Json
+from lab.embedded.store import ExpiredError, Store
 
 
 def item(name: str) -> Json:

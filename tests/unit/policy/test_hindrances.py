@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from lab.sim.pods.run import simulate
+from lab.sim.pods.service import Step
+from lab.sim.traces import kod2
 from policy.answers.hindrances import grows
 from policy.answers.operated import without
 from policy.answers.standing import held_back
@@ -19,9 +22,6 @@ from policy.cluster.model import Constraints, Job, Phase
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Report
 from policy.placement.gang import worker_demand
-from policy.sim.pods.run import simulate
-from policy.sim.pods.service import Step
-from policy.sim.traces import kod2
 from policy.systems import make_policy
 from tests.builders import World, guest, job, node, taint, w
 from tests.unit.policy.test_unblock import carry_out, crowded

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.fluid.run import simulate
+from lab.sim.pods.service import Step
 from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.capacity import Capacity
 from policy.cluster.damping import MINUTE
@@ -19,8 +21,6 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, place
 from policy.placement.grow import Where, growers
 from policy.placement.room import Room
-from policy.sim.fluid.run import simulate
-from policy.sim.pods.service import Step
 from policy.systems import make_policy
 from policy.systems.elastic import TURN_SECONDS, next_moment
 from policy.systems.queue import line_up

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from lab.sim.rivals.dorm import Dorm
 from policy.cluster.actions import Reject, Remember
 from policy.cluster.events import JobSeen, PodGone, PodSeen
 from policy.cluster.training import Training, Utility
-from policy.sim.rivals.dorm import Dorm
 from policy.systems.drf import Drf, fill
 from policy.systems.rrh import Rrh
 from policy.systems.shares import servers_for

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from lab.sim.fluid import faults
+from lab.sim.fluid.link import DRAGON, SharedLinks
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.speeds import Linear, Saturating, SharedCpu
+from lab.sim.objects import JobSpec
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
-from policy.sim.fluid import faults
-from policy.sim.fluid.link import DRAGON, SharedLinks
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.fluid.speeds import Linear, Saturating, SharedCpu
-from policy.sim.objects import JobSpec
-from policy.sim.traces import Trace, node, pod_requests
 
 SPEEDS = (Saturating(), SharedCpu(0.1), SharedLinks(), Linear())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lab.sim.objects import JobSpec
+from lab.sim.pods.run import START
 from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.gang import State
 from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
-from policy.sim.objects import JobSpec
-from policy.sim.pods.run import START
 
 UID = "job-000000"  # of a trace's first job
 

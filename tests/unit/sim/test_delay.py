@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.objects import JobObject, JobSpec, job_fact
+from lab.sim.pods.run import START
+from lab.sim.report import JobOutcome
+from lab.sim.slots import delay
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import WORKER, Role
 from policy.cluster.training import SLOT_SECONDS, Training, Utility
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.objects import JobObject, JobSpec, job_fact
-from policy.sim.pods.run import START
-from policy.sim.report import JobOutcome
-from policy.sim.slots import delay
-from policy.sim.traces import Trace, node, pod_requests
 from policy.systems.base import Policy
 from policy.systems.baselines import Fifo
 from policy.systems.oasis import Oasis

@@ -1,4 +1,4 @@
-from policy.sim.engine import Engine
+from lab.sim.engine import Engine
 
 
 def ran(engine: Engine[str], until: float) -> list[tuple[float, str]]:

@@ -8,6 +8,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from lab.sim.fluid import faults
+from lab.sim.fluid.run import RestlessError, simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.objects import KOHORT, JobSpec
+from lab.sim.pods.run import START
+from lab.sim.pods.service import Step
+from lab.sim.report import JobOutcome, Result
+from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
 from policy.cluster.damping import MINUTE
 from policy.cluster.events import Reported
@@ -18,14 +26,6 @@ from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Training, Utility
-from policy.sim.fluid import faults
-from policy.sim.fluid.run import RestlessError, simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.objects import KOHORT, JobSpec
-from policy.sim.pods.run import START
-from policy.sim.pods.service import Step
-from policy.sim.report import JobOutcome, Result
-from policy.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, Retry
@@ -222,8 +222,8 @@ def test_the_horizon_ends_a_run() -> None:
 
 
 TELL = """
-from policy.sim.fluid.run import simulate
-from policy.sim.traces import kod2
+from lab.sim.fluid.run import simulate
+from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []
 result = simulate(kod2(5), Kod2(), on_step=lambda step: steps.append((step.at, step.events, step.effects)))

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from lab.sim.fluid.check import Checker
+from lab.sim.fluid.pricecheck import falls
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.objects import JobSpec
+from lab.sim.traces import Trace, node
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Resize
 from policy.cluster.snapshot import Snapshot
-from policy.sim.fluid.check import Checker
-from policy.sim.fluid.pricecheck import falls
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.objects import JobSpec
-from policy.sim.traces import Trace, node
 from policy.systems import make_policy
 from policy.systems.base import Policy
 from policy.systems.oasis.market import Market

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from lab.sim.fluid.check import Checker
+from lab.sim.fluid.run import simulate
+from lab.sim.pods.service import Step
+from lab.sim.report import Result
 from policy.cluster.actions import Migrate
 from policy.placement.gang import ask_of
 from policy.placement.room import Room
 from policy.placement.spread import spread
-from policy.sim.fluid.check import Checker
-from policy.sim.fluid.run import simulate
-from policy.sim.pods.service import Step
-from policy.sim.report import Result
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.queue import asked_workers
 from tests.unit.sim.generated import Made, made

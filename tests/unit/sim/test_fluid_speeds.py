@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from policy.sim.fluid.link import DRAGON, GIGABIT_ETHERNET, SharedLinks
-from policy.sim.fluid.speeds import Linear, Running, Saturating, SharedCpu, Speeds
+from lab.sim.fluid.link import DRAGON, GIGABIT_ETHERNET, SharedLinks
+from lab.sim.fluid.speeds import Linear, Running, Saturating, SharedCpu, Speeds
 from tests.unit.sim.worlds import spec
 
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from lab.sim.pods.run import START, simulate
+from lab.sim.pods.service import Step
+from lab.sim.pods.world import World
+from lab.sim.report import Result
+from lab.sim.traces import Trace, node
 from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
-from policy.sim.pods.run import START, simulate
-from policy.sim.pods.service import Step
-from policy.sim.pods.world import World
-from policy.sim.report import Result
-from policy.sim.traces import Trace, node
 from policy.systems.kod2 import Kod2
 from tests.unit.sim.worlds import spec
 

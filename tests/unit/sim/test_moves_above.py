@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 
+from lab.sim.fluid.check import Checker
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.objects import JobSpec
+from lab.sim.pods.service import Step
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.actions import Migrate, Resize
 from policy.cluster.model import WORKER, Role
-from policy.sim.fluid.check import Checker
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.objects import JobSpec
-from policy.sim.pods.service import Step
-from policy.sim.traces import Trace, node, pod_requests
 from policy.systems import make_policy
 from policy.systems.base import Policy
 from policy.systems.growth import Category, Progress

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.objects import JobSpec
+from lab.sim.optimum import MOST_VARIABLES, TooLargeError, optimum
+from lab.sim.papers.oasis_jobs import job
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER
 from policy.cluster.training import Training, Utility
-from policy.sim.objects import JobSpec
-from policy.sim.optimum import MOST_VARIABLES, TooLargeError, optimum
-from policy.sim.papers.oasis_jobs import job
-from policy.sim.traces import Trace, node, pod_requests
 from policy.systems.oasis.workload import POOL
 
 SLOT = 100.0

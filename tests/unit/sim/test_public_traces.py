@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from lab.sim.objects import JobSpec
+from lab.sim.speed import training_rate
+from lab.sim.traces import Trace, TraceError
+from lab.sim.traces.base import GIB, GPU
+from lab.sim.traces.openb import openb
+from lab.sim.traces.philly import philly
+from lab.sim.traces.pollux import pollux
+from lab.sim.traces.reading import Table
+from lab.sim.traces.scale import offered
 from policy.cluster.model import Term
-from policy.sim.objects import JobSpec
-from policy.sim.speed import training_rate
-from policy.sim.traces import Trace, TraceError
-from policy.sim.traces.base import GIB, GPU
-from policy.sim.traces.openb import openb
-from policy.sim.traces.philly import philly
-from policy.sim.traces.pollux import pollux
-from policy.sim.traces.reading import Table
-from policy.sim.traces.scale import offered
 
 # Public data is not shipped; KOHORT_TRACES names its folder, else it lies beside the checkout.
 PUBLISHED = Path(os.environ.get("KOHORT_TRACES", Path(__file__).parents[4] / "shared" / "data"))

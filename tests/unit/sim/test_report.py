@@ -2,10 +2,10 @@
 
 import pytest
 
-from policy.sim.objects import Change
-from policy.sim.pods.meter import Meter
-from policy.sim.pods.world import World
-from policy.sim.report import JobOutcome, Result, reduction
+from lab.sim.objects import Change
+from lab.sim.pods.meter import Meter
+from lab.sim.pods.world import World
+from lab.sim.report import JobOutcome, Result, reduction
 from tests.unit.sim.worlds import bind_all, job, spec, submitted, world
 
 OUTCOMES = (

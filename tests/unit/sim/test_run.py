@@ -8,17 +8,17 @@ from statistics import fmean
 
 import pytest
 
+from lab.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.run import START, Fault, pod_by_pod, simulate
+from lab.sim.pods.service import Gating, ServiceSettings, Step
+from lab.sim.pods.world import World
+from lab.sim.report import Result
+from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Bind, RefuseBind
 from policy.cluster.events import BindHeld
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
-from policy.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
-from policy.sim.pods.ground import WorldSettings
-from policy.sim.pods.run import START, Fault, pod_by_pod, simulate
-from policy.sim.pods.service import Gating, ServiceSettings, Step
-from policy.sim.pods.world import World
-from policy.sim.report import Result
-from policy.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
 from tests.hashseeds import printed
@@ -203,8 +203,8 @@ def test_the_same_run_twice_is_the_same_to_the_last_digit() -> None:
 
 
 TELL = """
-from policy.sim.pods.run import pod_by_pod, simulate
-from policy.sim.traces import kod2
+from lab.sim.pods.run import pod_by_pod, simulate
+from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []
 result = simulate(kod2(5), Kod2(), on_step=lambda step, world: steps.append((step.at, step.effects, world.revision)))

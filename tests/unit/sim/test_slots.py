@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.fluid import run as fluid
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.speeds import Linear
+from lab.sim.objects import JobSpec
+from lab.sim.pods import run as pods
+from lab.sim.pods.run import START
+from lab.sim.pods.service import Delays, ServiceSettings, Step
+from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
-from policy.sim.fluid import run as fluid
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.fluid.speeds import Linear
-from policy.sim.objects import JobSpec
-from policy.sim.pods import run as pods
-from policy.sim.pods.run import START
-from policy.sim.pods.service import Delays, ServiceSettings, Step
-from policy.sim.traces import Trace, node, pod_requests
 from policy.systems.base import Policy, next_moment
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from policy.sim.speed import training_rate
+from lab.sim.speed import training_rate
 
 CASES = {
     "nobody trains": ([], ["x"], 0.1, 0.5, 0.0),

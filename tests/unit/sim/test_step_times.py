@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.sim.fluid.speeds import Running
-from policy.sim.fluid.step_times import Measured, StepTimes, step_times
-from policy.sim.traces.reading import TraceError, numbered
+from lab.sim.fluid.speeds import Running
+from lab.sim.fluid.step_times import Measured, StepTimes, step_times
+from lab.sim.traces.reading import TraceError, numbered
 from tests.unit.sim.worlds import spec
 
 # Public data is not shipped; KOHORT_TRACES names its folder, else it lies beside the checkout.

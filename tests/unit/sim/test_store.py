@@ -1,8 +1,8 @@
 """Revisions and the watch history."""
 
-from policy.sim.objects import JobObject, Kind, PodObject, Verb
-from policy.sim.pods.store import Store
-from policy.sim.traces import node
+from lab.sim.objects import JobObject, Kind, PodObject, Verb
+from lab.sim.pods.store import Store
+from lab.sim.traces import node
 from tests.unit.sim.worlds import spec, words
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.sim.objects import JobSpec
+from lab.sim.traces import DEFAULT_SCHEDULER, kod2, rigid
+from lab.sim.traces.reading import numbered
+from lab.sim.traces.rows import jobs_of, rows
 from policy.cluster.model import PS, WORKER
-from policy.sim.objects import JobSpec
-from policy.sim.traces import DEFAULT_SCHEDULER, kod2, rigid
-from policy.sim.traces.reading import numbered
-from policy.sim.traces.rows import jobs_of, rows
 
 COMMITTED = Path(__file__).parent / "kod2-seed-1.json"
 GIB = 1 << 30

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from policy.sim.fluid import run as job_level
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.pods import run as pod_level
-from policy.sim.pods.ground import WorldSettings
-from policy.sim.pods.scheduler import SchedulerSettings
-from policy.sim.pods.service import Delays, ServiceSettings
-from policy.sim.report import Result
-from policy.sim.traces import kod2
+from lab.sim.fluid import run as job_level
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.pods import run as pod_level
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.scheduler import SchedulerSettings
+from lab.sim.pods.service import Delays, ServiceSettings
+from lab.sim.report import Result
+from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 
 INSTANT = 1e-4

@@ -9,13 +9,13 @@ from types import FrameType
 import pytest
 
 from benchmarks.simulator import TICKS, generated
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.pods.service import Step
+from lab.sim.traces import Trace
 from policy.cluster.events import Event, JobSeen, PodGone
 from policy.cluster.gang import State
 from policy.cluster.snapshot import Snapshot
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.pods.service import Step
-from policy.sim.traces import Trace
 from policy.step import step
 from policy.systems import make_policy
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.objects import JobKind, JobSpec, PodObject
+from lab.sim.pods.apps import DELETION_COST, POD_INDEX, TEMPLATE_HASH, doomed
+from lab.sim.pods.world import World
 from policy.cluster.model import WORKER, Phase, Role
-from policy.sim.objects import JobKind, JobSpec, PodObject
-from policy.sim.pods.apps import DELETION_COST, POD_INDEX, TEMPLATE_HASH, doomed
-from policy.sim.pods.world import World
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
 
 OWN = (JobKind.STATEFULSET, JobKind.DEPLOYMENT)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lab.sim.objects import JobKind, JobPhase, JobSpec
+from lab.sim.pods.batch import COMPLETION_INDEX
+from lab.sim.pods.world import World
 from policy.cluster.model import WORKER, Phase, Role
-from policy.sim.objects import JobKind, JobPhase, JobSpec
-from policy.sim.pods.batch import COMPLETION_INDEX
-from policy.sim.pods.world import World
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
 
 

@@ -1,6 +1,6 @@
 """The kubelets' part: starting, terminating, and nodes that are lost."""
 
-from policy.sim.objects import PodObject
+from lab.sim.objects import PodObject
 from tests.unit.sim.worlds import PENDING, RUNNING, bind_all, done, pod, running, slots, spec, submitted, world
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.objects import CleanPods, JobPhase
 from policy.cluster.model import Role
-from policy.sim.objects import CleanPods, JobPhase
 from tests.unit.sim.worlds import (
     PENDING,
     RUNNING,

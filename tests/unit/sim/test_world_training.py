@@ -2,8 +2,8 @@
 
 import pytest
 
-from policy.sim.objects import JobPhase
-from policy.sim.pods.world import World
+from lab.sim.objects import JobPhase
+from lab.sim.pods.world import World
 from tests.unit.sim.worlds import SUCCEEDED, bind_all, done, job, running, slots, spec, submitted
 
 

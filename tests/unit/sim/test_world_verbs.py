@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from lab.sim.objects import GATE, SCHEDULING_GATED, WAKE, Condition, PodObject, Refusal, facts, pod_fact
+from lab.sim.pods.world import World
 from policy.cluster.events import JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policy.sim.objects import GATE, SCHEDULING_GATED, WAKE, Condition, PodObject, Refusal, facts, pod_fact
-from policy.sim.pods.world import World
 from tests.unit.sim.worlds import SMALL, bind_all, job, pod, running, spec, submitted, words, world
 
 

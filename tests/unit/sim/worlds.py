@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lab.sim.objects import Change, JobObject, JobSpec, PodObject
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.world import World
+from lab.sim.traces import node, pod_requests
 from policy.cluster.model import PS, WORKER, Phase, Role, Slot
-from policy.sim.objects import Change, JobObject, JobSpec, PodObject
-from policy.sim.pods.ground import WorldSettings
-from policy.sim.pods.world import World
-from policy.sim.traces import node, pod_requests
 
 SMALL = pod_requests(1, 2)
 AT_ONCE = WorldSettings(operator_rate=0.0, reconcile_seconds=0.0)

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from extender.study import cases, comparecommand, scenes
-from extender.study.comparison import Line
-from extender.study.files import Told
-from extender.study.named import Scene
-from extender.study.plots import SHOWN, draw_comparison
-from extender.study.rows import code_version
-from extender.study.specs import Spec, spec
-from extender.study.stats import Spread
-from policy.sim.fluid.run import simulate as simulate_fluid
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.papers import dragonworld
-from policy.sim.pods.run import simulate as simulate_pods
-from policy.sim.traces import kod2
+from lab.sim.fluid.run import simulate as simulate_fluid
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.papers import dragonworld
+from lab.sim.pods.run import simulate as simulate_pods
+from lab.sim.traces import kod2
+from lab.study import cases, comparecommand, scenes
+from lab.study.comparison import Line
+from lab.study.files import Told
+from lab.study.named import Scene
+from lab.study.plots import SHOWN, draw_comparison
+from lab.study.rows import code_version
+from lab.study.specs import Spec, spec
+from lab.study.stats import Spread
 from policy.systems import make_policy
 from policy.systems.kod2 import Gate, Kod2
 from tests.unit.study.asking import answer, kohort
@@ -230,7 +230,7 @@ def test_compare_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("changed", ["jobs.csv", "shape.csv", "speeds/bert.csv"])
 def test_a_changed_file_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     """Of the trace's rows, its nodes and its step times; the folder of the results is the same."""
-    monkeypatch.setattr("extender.study.files.can_draw", lambda: False)
+    monkeypatch.setattr("lab.study.files.can_draw", lambda: False)
     files = {
         "jobs.csv": (OWN.format(model="bert"), ",60,", ",90,"),
         "shape.csv": ("name,cpu_millicores,memory_bytes\nn,10000,34359738368\n", "10000", "1000"),
@@ -269,7 +269,7 @@ def test_a_changed_folder_of_openb_is_run_again(tmp_path: Path) -> None:
 def test_rows_are_of_the_code_of_the_studies_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     was = code_version.__wrapped__()
     (tmp_path / "a.py").write_text("")
-    monkeypatch.setattr("extender.study.__path__", [str(tmp_path)])
+    monkeypatch.setattr("lab.study.__path__", [str(tmp_path)])
     assert code_version.__wrapped__() != was
 
 

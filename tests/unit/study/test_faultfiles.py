@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from extender.study.errors import StudyError
-from extender.study.scenes import scene, stamped
-from extender.study.specs import spec
+from lab.sim.fluid.faults import JobDeleted, NodeBack, NodeCordoned, NodeLost, PodEvicted
+from lab.study.errors import StudyError
+from lab.study.scenes import scene, stamped
+from lab.study.specs import spec
 from policy.cluster.model import Slot
-from policy.sim.fluid.faults import JobDeleted, NodeBack, NodeCordoned, NodeLost, PodEvicted
 from tests.unit.study.asking import kohort, mean, spreads
 
 HEADER = "seconds,what,node,job,role,index\n"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from extender.study.comparecommand import plan_of
-from extender.study.hints import hints
+from lab.study.comparecommand import plan_of
+from lab.study.hints import hints
 from tests.unit.study.asking import kohort
 
 REPORTS, JOBS = "no job reports (set sim.report_seconds=30)", "no job may be moved (set migratable=true, a parameter"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from extender.study.errors import StudyError
-from extender.study.named import NAMED, Scene
-from extender.study.scenes import scene, varies
-from extender.study.specs import spec
-from policy.sim.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
-from policy.sim.traces import Trace, kod2
+from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
+from lab.sim.traces import Trace, kod2
+from lab.study.errors import StudyError
+from lab.study.named import NAMED, Scene
+from lab.study.scenes import scene, varies
+from lab.study.specs import spec
 from tests.unit.study.asking import answer
 
 SEED = 1001

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from extender.study import comparecommand
-from extender.study.cases import policy_of
-from extender.study.specs import spec
-from policy.sim.papers import oasis_jobs, oasis_world
+from lab.sim.papers import oasis_jobs, oasis_world
+from lab.study import comparecommand
+from lab.study.cases import policy_of
+from lab.study.specs import spec
 from policy.systems.drs import Drs
 from policy.systems.oasis import Oasis
 from policy.systems.rebalanced import Rebalanced

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from extender.cli import commands
-from policy.sim.optimum import Optimum
+from lab.sim.optimum import Optimum
 
 SMALL = ("optimum", "--jobs", "4", "--servers", "2", "--slots", "6")
 
@@ -23,7 +23,7 @@ def said(*more: str) -> str:
 def test_no_optimum_is_below_what_oasis_earns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver has found next to nothing, and knows no bound yet."""
     poor = Optimum(0.5, math.inf, False, {}, 6, 99)
-    monkeypatch.setattr("policy.sim.optimum.optimum", lambda *_, **__: poor)
+    monkeypatch.setattr("lab.sim.optimum.optimum", lambda *_, **__: poor)
     (row,) = json.loads(said("--json", "-"))
     assert row["optimum"] == row["oasis"] > 0.5
     assert (row["bound"], row["proved"]) == (None, False)
@@ -31,7 +31,7 @@ def test_no_optimum_is_below_what_oasis_earns(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_proved_optimum_stands_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policy.sim.optimum.optimum", lambda *_, **__: Optimum(1e6, 1e6, True, {}, 6, 99))
+    monkeypatch.setattr("lab.sim.optimum.optimum", lambda *_, **__: Optimum(1e6, 1e6, True, {}, 6, 99))
     (row,) = json.loads(said("--json", "-"))
     assert (row["optimum"], row["bound"], row["proved"]) == (1e6, 1e6, True)
     assert "not proved" not in said()

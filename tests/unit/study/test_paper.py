@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from extender.study import papers
-from policy.sim.papers.base import Bar, Experiment, Mutant, Row, mean, worst
+from lab.sim.papers.base import Bar, Experiment, Mutant, Row, mean, worst
+from lab.study import papers
 
 CALLS: list[tuple[str, int]] = []
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from extender.study.errors import StudyError
-from extender.study.scenes import scene
-from extender.study.specs import spec
-from policy.sim.fluid.link import SharedLinks
-from policy.sim.fluid.speeds import Linear, Saturating, SharedCpu
+from lab.sim.fluid.link import SharedLinks
+from lab.sim.fluid.speeds import Linear, Saturating, SharedCpu
+from lab.study.errors import StudyError
+from lab.study.scenes import scene
+from lab.study.specs import spec
 from tests.unit.study.asking import kohort, mean
 
 OWN = """name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds,model

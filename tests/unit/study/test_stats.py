@@ -5,7 +5,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from extender.study.stats import paired, spread
+from lab.study.stats import paired, spread
 
 
 def test_spread_is_linear_between_ranks() -> None:

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from extender.study.errors import StudyError
-from extender.study.specs import Spec, spec
-from extender.study.tracefiles import read_trace, seeded
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.speeds import Linear
+from lab.sim.papers import oasis_jobs
+from lab.sim.traces import Trace, kod2, node
+from lab.sim.traces.base import GPU
+from lab.sim.traces.rows import rows
+from lab.study.errors import StudyError
+from lab.study.specs import Spec, spec
+from lab.study.tracefiles import read_trace, seeded
 from policy.cluster.resources import BANDWIDTH
-from policy.sim.fluid.run import simulate
-from policy.sim.fluid.settings import FluidSettings
-from policy.sim.fluid.speeds import Linear
-from policy.sim.papers import oasis_jobs
-from policy.sim.traces import Trace, kod2, node
-from policy.sim.traces.base import GPU
-from policy.sim.traces.rows import rows
 from policy.systems.oasis import Oasis
 
 JOBS = """name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds

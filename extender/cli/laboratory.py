@@ -1,0 +1,51 @@
+"""The commands that come with the package ``lab``: registered where it is installed, explained where it is not."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import typer
+
+from extender.cli.errors import CliError, errors
+
+MODULE: Final = "lab.commands"
+COMMANDS: Final = ("demo", "simulate", "compare", "paper", "optimum", "replay")
+ABSENT: Final = "Not installed here: it comes with the package lab."
+
+
+def commands() -> typer.Typer:
+    """The commands of ``lab``; in its absence, commands of the same names that say how to get it.
+
+    It is imported by name, so that nothing in this package depends on it.
+    """
+    try:
+        module = import_module(MODULE)
+    except ModuleNotFoundError as error:
+        if error.name not in ("lab", MODULE):
+            raise
+        return _absent()
+    found: typer.Typer = module.app
+    return found
+
+
+def _absent() -> typer.Typer:
+    app = typer.Typer(rich_markup_mode=None)
+    for name in COMMANDS:
+        app.command(
+            name,
+            short_help=ABSENT,
+            add_help_option=False,
+            context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        )(_refuse)
+    return app
+
+
+def _refuse(typed: typer.Context) -> None:
+    """Say that this command comes with the package lab, and how to get it."""
+    with errors():
+        raise CliError(
+            f"`kohort {typed.info_name}` comes with the package lab, which the image leaves out; "
+            "install Kohort from its wheel, or run the command in a checkout",
+            2,
+        )

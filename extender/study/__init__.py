@@ -1,1 +1,0 @@
-"""The acting side of experiments: processes, files, tables and figures around the pure simulator of policy/sim."""

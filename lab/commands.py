@@ -1,0 +1,288 @@
+"""The commands of the laboratory, which extender.cli.laboratory registers; what is heavy is imported when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import strerror
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from extender.cli.errors import CliError
+from extender.cli.errors import errors as cli_errors
+from extender.cli.options import OUTPUT, Asked, examples, shared
+
+if TYPE_CHECKING:
+    from lab.study.files import Told
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(
+    short_help="Run the main job on a cluster in memory.",
+    epilog=examples("kohort demo --json result.json"),
+)
+def demo(
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")
+    ] = 75,
+    seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
+    no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port. Default: 8900, or any free port "
+            "where that is taken.",
+        ),
+    ] = None,
+) -> None:
+    """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
+    with errors():
+        from extender.http.server import AddressError
+        from lab.demo import run as shown
+
+        try:
+            shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
+        except AddressError as error:
+            raise CliError(f"--port {port}: {error}; name one that is free, or 0 for any") from None
+        except OSError as error:
+            told = strerror(error.errno or 0)
+            raise CliError(f"{told}: {error.filename or json_file}; name a file that can be written") from None
+
+
+SeedsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", min=1, metavar="N", help="How many seeds; default: compare 30, paper as its bars say, others 1."
+    ),
+]
+FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Write rows and figures there; a run that was ended goes on from there."),
+]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one for each core.")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler's workers instead.")
+]
+
+
+@app.command(
+    epilog=examples("kohort paper --list", "kohort paper kod2", "kohort paper --all --mutants --out results"),
+    short_help="Run a paper's experiments again and judge their bars.",
+)
+@shared(OUTPUT)
+def paper(
+    asked: Asked,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or systems: all of theirs.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="Also switch each mechanism off: its bars must be missed.")
+    ] = False,
+    seeds: SeedsOption = None,
+    first_seed: FirstSeedOption = 1000,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Print each bar with the paper's number and ours; exit 1 where a bar is missed or a mutant is not caught.
+
+    Policies and world were tuned on seeds below 1000; the bars are checked on seeds from there.
+    """
+    with errors():
+        from lab.study import papercommand as command
+        from lab.study.pool import runner_of
+
+        if listed:
+            command.show_list(_told(json_file, asked))
+            return
+        told = _told(json_file, asked)
+        plan = command.Asked(tuple(names or ()), everything, mutants, seeds, first_seed, told, out)
+        if not command.run(plan, runner_of(workers, scheduler)):
+            raise typer.Exit(1)
+
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A parameter of the policy, or sim.NAME of the simulator; may be repeated."
+    ),
+]
+PodsOption = Annotated[
+    bool, typer.Option("--pods", help="Simulate operator, kube-scheduler and kubelets pod by pod; slower.")
+]
+
+
+@app.command(
+    epilog=examples(
+        "kohort simulate --policy kod2 --trace kod2 --seeds 10",
+        "kohort simulate --policy kod2 --set gate=strict --trace jobs.csv,nodes=3x10x32x1 --out results",
+    ),
+    short_help="Run a trace under a policy in the simulator.",
+)
+@shared(OUTPUT)
+def simulate(
+    asked: Asked,
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="The policy.")],
+    trace: Annotated[str, typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="The trace.")],
+    given: SetOption = None,
+    pods: PodsOption = False,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", metavar="FILE", help="Write the first seed's steps, for kohort replay.")
+    ] = None,
+    seeds: SeedsOption = None,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")] = 0,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Run a trace under a policy and print every measure, over the seeds.
+
+    A trace is one of the papers' by name, or a file in Kohort's own format, Philly's, Pollux's or openb's;
+    docs/simulator.md has all of them. Any takes speeds=saturating|shared-links|shared-cpu|linear or step_times=FOLDER,
+    faults=FILE (what befalls nodes, pods and jobs), migratable=true and sim.NAME=VALUE.
+    """
+    with errors():
+        from lab.study import comparecommand as command
+        from lab.study.pool import runner_of
+
+        told = _told(json_file, asked)
+        plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
+        if journal is not None:
+            command.record(plan, journal)
+        command.run(plan, command.Where(out, told), runner_of(workers, scheduler))
+
+
+@app.command(
+    epilog=examples("kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results"),
+    short_help="Policies against each other on traces, over seeds.",
+)
+@shared(OUTPUT)
+def compare(
+    asked: Asked,
+    policies: Annotated[
+        list[str],
+        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the first is the yardstick."),
+    ],
+    traces: Annotated[list[str], typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="Each trace.")],
+    given: SetOption = None,
+    pods: PodsOption = False,
+    measure: Annotated[str, typer.Option("--measure", help="The measure that the table is about.")] = (
+        "mean_jct_seconds"
+    ),
+    seeds: SeedsOption = None,
+    first_seed: FirstSeedOption = 1000,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Print, for each trace and policy, the mean with p10-p90 and the paired difference to the first policy.
+
+    30 seeds unless said; what has no chance in it is run once. With --out a run that was ended goes on from there.
+    Traces and their parameters are those of kohort simulate.
+    """
+    with errors():
+        from lab.study import comparecommand as command
+        from lab.study.pool import runner_of
+
+        plan = command.plan_of(policies, traces, first_seed, seeds or 30, given or [], pods)
+        command.run(plan, command.Where(out, _told(json_file, asked), measure), runner_of(workers, scheduler))
+
+
+@app.command(
+    epilog=examples(
+        "kohort replay journal-000001.jsonl", "kohort replay journal-000001.jsonl --policy kubeflow-spread"
+    ),
+    short_help="Run a recorded journal again, or ask another policy.",
+)
+@shared(OUTPUT)
+def replay(
+    asked: Asked,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A journal: setting journal.folder, or simulate --journal.")
+    ],
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Ask this one, too, and show what differs."),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=0, help="Show so many differences.")] = 20,
+    json_file: JsonOption = None,
+) -> None:
+    """Run every step of a journal again; exit 1 where a decision is not, byte for byte, the one that was recorded.
+
+    With --policy the state follows the record and the other policy is asked at each step what it would do now.
+    """
+    with errors():
+        from lab.study import replaycommand as command
+
+        if policy is not None:
+            command.beside(file, policy, most, _told(json_file, asked))
+        elif not command.again(file, most, _told(json_file, asked)):
+            raise typer.Exit(1)
+
+
+@app.command(
+    epilog=examples("kohort optimum --seeds 5", "kohort optimum --jobs 6 --servers 2 --slots 8 --json -"),
+    short_help="The offline optimum of small OASiS instances, beside what OASiS earns.",
+)
+@shared(OUTPUT)
+def optimum(
+    asked: Asked,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=50, help="Jobs of an instance.")] = 10,
+    servers: Annotated[
+        int, typer.Option("--servers", min=1, max=20, help="Servers for workers, and as many for ps.")
+    ] = 3,
+    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="Slots of the timespan (T).")] = 10,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="The solver's time for one instance.")] = 60.0,
+    seeds: SeedsOption = None,
+    first_seed: FirstSeedOption = 1000,
+    json_file: JsonOption = None,
+) -> None:
+    """Solve each seed's instance by MILP, all jobs known beforehand, and run OASiS on it, which knows none.
+
+    ``proved`` says whether the solver closed the gap; else the bound stands beside the best schedule that it found.
+    In ``kohort paper oasis-optimum`` OASiS is told U and L of all jobs beforehand, so the ratios there are others.
+    """
+    with errors():
+        from lab.study import optimumcommand as command
+
+        drawn = range(first_seed, first_seed + (seeds or 1))
+        command.run(command.Asked(jobs, servers, slots, seconds, drawn), _told(json_file, asked))
+
+
+def _told(json_file: str | None, asked: Asked) -> Told:
+    from lab.study.files import Told
+
+    told = Told(json_file, asked.shown)
+    told.check()
+    return told
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Tell a fault in one clear sentence, without a traceback; exit 2 where the command is wrong, 1 where it failed."""
+    from lab.study.errors import StudyError
+
+    with cli_errors():
+        try:
+            yield
+        except StudyError as error:
+            raise CliError(str(error), error.code) from None

@@ -1,0 +1,147 @@
+"""The embedded cluster as an `Api`: in process, without HTTP, for simulations and for the embedded scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from extender.clock import Clock
+from extender.kube.api import (
+    EVENTS,
+    PODS,
+    ClusterError,
+    Done,
+    Json,
+    Outcome,
+    PatchKind,
+    Ref,
+    Refused,
+    Resource,
+)
+from lab.embedded.apiserver import ApiServer
+from lab.embedded.rules import KIND_OF, RefusedError, typed
+from lab.embedded.store import Change, ExpiredError
+
+PAGE: Final = 500
+BOOKMARK_BEFORE_END: Final = 2.0  # seconds; the API server's own choice
+EXPIRED: Final = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+
+
+class EmbeddedApi:
+    """Implements `extender.kube.api.Api` over an `ApiServer`."""
+
+    def __init__(self, server: ApiServer, clock: Clock) -> None:
+        self._server = server
+        self._store = server.store
+        self._clock = clock
+
+    async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
+        """Yield the pages of one consistent list; ClusterError(404) for a resource that is not served."""
+        require(resource)
+        version, start = 0, 0
+        while True:
+            try:
+                items, version, start = self._store.page(resource, PAGE, version, start)
+            except ExpiredError:
+                raise ClusterError(410, "Expired") from None
+            yield items, str(version)
+            if not start:
+                return
+
+    async def watch(
+        self, resource: Resource, resource_version: str, timeout: float
+    ) -> AsyncGenerator[list[Json], None]:
+        """Yield changes after ``resource_version``; ends after ``timeout`` seconds with a bookmark."""
+        yield []
+        async for events in follow(self._server, resource, resource_version, timeout):
+            yield events
+
+    async def get(self, ref: Ref) -> Json | None:
+        """Return the object or None."""
+        return self._store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
+        """Bind the pod of that UID."""
+        metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
+        return _outcome(lambda: self._server.bind(namespace, name, {"metadata": metadata, "target": {"name": node}}))
+
+    async def patch(
+        self,
+        ref: Ref,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Outcome:
+        """Patch with preconditions inside the patch, as `KubeApi` sends them."""
+        wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+        body: Any
+        if isinstance(patch, Mapping):
+            body = {**patch, "metadata": {**patch.get("metadata", {}), **wanted}} if wanted else patch
+        else:
+            body = [{"op": "test", "path": f"/metadata/{k}", "value": v} for k, v in wanted.items()] + list(patch)
+        return _outcome(lambda: self._server.patch(ref, body, f"application/{kind}-patch+json", subresource))
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Delete the pod of that UID."""
+        return _outcome(lambda: self._server.delete(Ref(PODS, namespace, name), {"preconditions": {"uid": uid}}))
+
+    async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
+        """Here are no PodDisruptionBudgets: an eviction is a deletion."""
+        return await self.delete_pod(namespace, name, uid)
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
+        """Create one Event."""
+        return _outcome(lambda: self._server.create(EVENTS, namespace, dict(event)))
+
+
+def require(resource: Resource) -> None:
+    """Raise what the API server answers where a custom resource is not installed."""
+    if resource not in KIND_OF:
+        raise ClusterError(404, "NotFound")
+
+
+async def follow(
+    server: ApiServer, resource: Resource, resource_version: str, timeout: float
+) -> AsyncGenerator[list[Json], None]:
+    """Yield watch events as they come, for ``timeout`` seconds of the server's clock; ERROR 410 when too old."""
+    clock, store = server.clock, server.store
+    version = int(resource_version or store.version)
+    ends = clock.monotonic() + timeout
+    bookmarked = False
+    while (left := ends - clock.monotonic()) > 0:
+        try:
+            changes = store.since(resource, version)
+        except ExpiredError:
+            yield [{"type": "ERROR", "object": dict(EXPIRED)}]
+            return
+        version = store.version
+        if changes:
+            yield [_event(change) for change in changes]
+            continue
+        if left <= BOOKMARK_BEFORE_END and not bookmarked:
+            bookmarked = True
+            yield [_bookmark(resource, version)]
+        try:
+            async with clock.timeout(left if bookmarked else left - BOOKMARK_BEFORE_END):
+                await store.changed(resource)
+        except TimeoutError:
+            pass
+
+
+def _event(change: Change) -> Json:
+    return {"type": change.kind, "object": change.item}
+
+
+def _bookmark(resource: Resource, version: int) -> Json:
+    meta = {"resourceVersion": str(version), "creationTimestamp": None}
+    return {"type": "BOOKMARK", "object": typed(resource, {"metadata": meta})}
+
+
+def _outcome(write: Callable[[], Json]) -> Outcome:
+    try:
+        return Done(write())
+    except RefusedError as refusal:
+        return Refused(refusal.status, refusal.reason, refusal.message)

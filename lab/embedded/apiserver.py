@@ -1,0 +1,111 @@
+"""The verbs of an API server over a `Store`: create, update, patch, bind, delete; each a body or a `RefusedError`.
+
+The gate's MutatingAdmissionPolicy is imitated by the same parameter ConfigMap: ``data.gate`` is ``on`` or ``off``.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from extender.clock import Clock
+from extender.kube.api import CONFIGMAPS, PODS, Json, Ref, Resource
+from extender.kube.jobkinds import GATE
+from lab.embedded import rules
+from lab.embedded.rules import RefusedError
+from lab.embedded.store import Store, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """Which pods are gated, and which ConfigMap switches that."""
+
+    scheduler_name: str = "kohort"
+    namespace: str = "kohort-system"
+    name: str = "kohort-gate"
+
+
+Commit = Callable[[Resource, Json | None, Json | None], bool]
+"""Told of each write (the object before and after, None where there is none); True when it has stored it itself."""
+
+
+class ApiServer:
+    """Reads come straight from ``store``; writes raise RefusedError."""
+
+    def __init__(self, store: Store, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
+        self.store = store
+        self.clock = clock
+        self.commit: Commit = lambda resource, before, after: False
+        self._chance = chance
+        self._gate = gate
+
+    def create(self, resource: Resource, namespace: str, item: Json) -> Json:
+        """Create; ``generateName`` is honoured."""
+        meta = dict(item.get("metadata") or {})
+        if not meta.get("name"):
+            meta["name"] = f"{meta.get('generateName', '')}{self._chance.getrandbits(32):08x}"
+        if self.store.get(resource, namespace if resource.namespaced else "", meta["name"]) is not None:
+            raise RefusedError(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
+        uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+        gate = GATE if resource == PODS and self._gates(item) else ""
+        made = rules.created(resource, namespace, {**item, "metadata": meta}, uid, self.clock.now(), gate=gate)
+        return self._store(resource, None, made)
+
+    def update(self, ref: Ref, item: Json) -> Json:
+        """Replace the whole object, if it still has the resourceVersion that ``item`` names."""
+        before = self._have(ref)
+        return self._store(ref.resource, before, rules.updated(ref.resource, before, item))
+
+    def patch(self, ref: Ref, patch: Any, content_type: str, subresource: str = "") -> Json:
+        """Patch the object, its status or its scale; a patch that changes nothing makes no new version."""
+        item = self._have(ref)
+        after = rules.patched(ref.resource, item, patch, content_type, subresource)
+        stored = item if after == item else self._store(ref.resource, item, after)
+        return rules.scale_of(ref.resource, stored) if subresource == "scale" else stored
+
+    def bind(self, namespace: str, name: str, binding: Json) -> Json:
+        """Create a Binding; whether the node exists or has room is not looked at, just as in the real one."""
+        pod = self._have(Ref(PODS, namespace, name))
+        self._store(PODS, pod, rules.bound(pod, binding, self.clock.now()))
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+    def delete(self, ref: Ref, options: Json | None = None) -> Json:
+        """Delete; a bound pod is only marked: its kubelet ends it."""
+        item = self._have(ref)
+        wanted = ((options or {}).get("preconditions") or {}).get("uid")
+        if wanted not in (None, item["metadata"]["uid"]):
+            why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {item['metadata']['uid']}"
+            raise rules.conflict(ref.resource, ref.name, why)
+        if ref.resource == PODS and item["spec"].get("nodeName") and (options or {}).get("gracePeriodSeconds") != 0:
+            return self._mark_deleted(item)
+        if self.commit(ref.resource, item, None):
+            return item
+        return self.store.remove(ref.resource, ref.namespace, ref.name) or item
+
+    def _mark_deleted(self, pod: Json) -> Json:
+        if pod["metadata"].get("deletionTimestamp"):
+            return pod
+        meta = {**pod["metadata"], "deletionTimestamp": rules.timestamp(self.clock.now())}
+        return self._store(PODS, pod, {**pod, "metadata": meta})
+
+    def _have(self, ref: Ref) -> Json:
+        item = self.store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)
+        if item is None:
+            raise rules.not_found(ref.resource, ref.name)
+        return item
+
+    def _store(self, resource: Resource, before: Json | None, after: Json) -> Json:
+        if not self.commit(resource, before, after):
+            return self.store.put(resource, after)
+        namespace, name = key_of(after)
+        return self.store.get(resource, namespace, name) or after
+
+    def _gates(self, pod: Json) -> bool:
+        policy = self._gate
+        if policy is None or (pod.get("spec") or {}).get("schedulerName") != policy.scheduler_name:
+            return False
+        parameters = self.store.get(CONFIGMAPS, policy.namespace, policy.name) or {}
+        return bool((parameters.get("data") or {}).get("gate") == "on")

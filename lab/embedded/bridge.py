@@ -1,0 +1,235 @@
+"""Puts an API server around the simulated world: its changes become objects, writes of objects become its verbs.
+
+The world is the truth for nodes, jobs and pods (operator, kubelets and training live there); config maps, leases and
+events live in the API server's store alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from extender.clock import Clock
+from extender.kube.api import CONFIGMAPS, NODES, PODS, Json, Resource
+from extender.kube.jobkinds import KINDS, MEMORY, RELEASED, REPORTS, TFJOB
+from lab.embedded.apiserver import ApiServer, GatePolicy
+from lab.embedded.render import KEY_OF_ROLE, RESOURCE_OF, job_json, node_json, pod_json
+from lab.embedded.rules import RefusedError
+from lab.sim.objects import Change, JobObject, Kind, Refusal, Verb
+from lab.sim.pods.world import World
+from policy.cluster.model import PS, WORKER, Node
+
+JOBS: Final = tuple(RESOURCE_OF.values())
+LONGEST_REST: Final = 3600.0
+NOTES: Final = (REPORTS, MEMORY)  # annotations that are written to a job while it runs
+
+
+Observe = Callable[[float, list[Change]], None]
+"""Told of the changes of one instant, and of its time."""
+
+
+class Bridge:
+    """Runs a world in the clock's time and keeps the API server's store equal to it."""
+
+    def __init__(self, world: World, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
+        self.world = world
+        self.observe: Observe | None = None
+        self._server = server
+        self._clock = clock
+        self._seen = 0
+        self._stir = asyncio.Event()
+        self._gate = gate
+        server.commit = self.commit
+        if gate is not None:
+            item = {"metadata": {"name": gate.name}, "data": {"gate": "off"}}
+            server.create(CONFIGMAPS, gate.namespace, item)
+        self.drain()
+
+    async def run(self) -> None:
+        """Let the world's time pass until cancelled."""
+        while True:
+            self.advance()
+            self._stir.clear()
+            following = self.world.next_time()
+            rest = LONGEST_REST if following is None else following - self._clock.now()
+            try:
+                async with self._clock.timeout(max(0.0, rest)):
+                    await self._stir.wait()
+            except TimeoutError:
+                pass
+
+    def advance(self) -> None:
+        """Bring the world up to now, instant by instant."""
+        now = max(self.world.now, self._clock.now())
+        while (at := self.world.next_time()) is not None and at <= now:
+            self.world.advance(at)
+            self.drain()
+        self.world.advance(now)
+
+    def do(self, write: Callable[[World], Refusal | None]) -> None:
+        """Write to the world now; RefusedError where it refuses."""
+        self.advance()
+        refusal = write(self.world)
+        self.drain()
+        self._stir.set()
+        if refusal is not None:
+            raise RefusedError(refusal.status, refusal.reason, refusal.message)
+
+    def drain(self) -> None:
+        """Show what has changed: of each object only the last state, as a slow watcher sees it."""
+        changes = self.world.changes(self._seen) or []
+        if changes and self.observe is not None:
+            self.observe(self.world.now, changes)
+        last = {_uid(change): change for change in changes}
+        self._seen = self.world.revision
+        self.world.compact(self._seen)
+        for change in last.values():
+            self._show(change)
+
+    def _show(self, change: Change) -> None:
+        resource, found, store = resource_of(change), change.object, self._server.store
+        if isinstance(found, Node):
+            namespace, name = "", found.name
+        else:
+            namespace, _, name = found.key.partition("/")
+        old = store.get(resource, namespace, name)
+        if change.verb is Verb.DELETED:
+            if old is not None and old["metadata"]["uid"] == found.uid:
+                store.remove(resource, namespace, name)
+            return
+        if old is not None and old["metadata"]["uid"] != found.uid:
+            store.remove(resource, namespace, name)
+            old = None
+        if isinstance(found, Node):
+            item = node_json(found, old)
+        else:
+            item = job_json(found, old) if isinstance(found, JobObject) else pod_json(found, old)
+        if item != old:
+            store.put(resource, item)
+
+    # -- writes of clients -----------------------------------------------------------------------
+
+    def commit(self, resource: Resource, before: Json | None, after: Json | None) -> bool:
+        """Carry a write that the rules allow over to the world; False where it is none of the world's."""
+        if resource == CONFIGMAPS and after is not None:
+            self._switch_gate(after)
+        if resource not in (NODES, PODS, *JOBS):
+            return False
+        if before is None:
+            raise RefusedError(405, "MethodNotAllowed", f"{resource} are created by the world only")
+        namespace, name = before["metadata"].get("namespace", ""), before["metadata"]["name"]
+        if after is None:
+            self.do(lambda world: _delete(world, resource, namespace, name))
+        elif resource == PODS:
+            self._change_pod(before, after, namespace, name)
+        elif resource in JOBS:
+            self.do(lambda world: _change_job(world, before, after, namespace, name))
+        else:
+            raise RefusedError(405, "MethodNotAllowed", f"{resource} are changed by the world only")
+        return True
+
+    def _switch_gate(self, item: Json) -> None:
+        meta, gate = item["metadata"], self._gate
+        if gate is not None and (meta.get("namespace"), meta["name"]) == (gate.namespace, gate.name):
+            self.world.set_gating((item.get("data") or {}).get("gate") == "on")
+
+    def _change_pod(self, before: Json, after: Json, namespace: str, name: str) -> None:
+        def write(world: World) -> Refusal | None:
+            for step in _pod_steps(before, after):
+                if (refusal := step(world, namespace, name)) is not None:
+                    return refusal
+            return None
+
+        self.do(write)
+
+
+def resource_of(change: Change) -> Resource:
+    """What the changed object is in the API."""
+    if isinstance(change.object, JobObject):
+        return RESOURCE_OF[change.object.spec.kind]
+    return NODES if change.kind is Kind.NODE else PODS
+
+
+Step = Callable[[World, str, str], Refusal | None]
+
+
+def _pod_steps(before: Json, after: Json) -> list[Step]:
+    """What of the world's verbs makes the one pod into the other."""
+    old, new = before["spec"], after["spec"]
+    if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
+        return [lambda w, ns, n: w.delete_pod(ns, n)]
+    notes = _changed(_notes(before), _notes(after))
+    if new.get("nodeName") and not old.get("nodeName"):
+        return [lambda w, ns, n: w.bind(ns, n, new["nodeName"], annotations=notes)]
+    steps: list[Step] = []
+    kept = [gate["name"] for gate in new.get("schedulingGates") or ()]
+    for gate in old.get("schedulingGates") or ():
+        if gate["name"] not in kept:
+            steps.append(lambda w, ns, n, gone=gate["name"]: w.ungate(ns, n, gate=gone))  # type: ignore[misc]
+    if notes:
+        steps.append(lambda w, ns, n: w.annotate(ns, n, notes))
+    nominated = [part.get("status", {}).get("nominatedNodeName") or "" for part in (before, after)]
+    if nominated[0] != nominated[1]:
+        steps.append(lambda w, ns, n: w.nominate(ns, n, nominated[1]))
+    told, tells = _scheduled(before), _scheduled(after)
+    if tells is not None and tells != told:
+        steps.append(lambda w, ns, n: w.patch_scheduled_condition(ns, n, *tells))
+    return steps
+
+
+def _scheduled(pod: Json) -> tuple[bool, str, str] | None:
+    for found in pod.get("status", {}).get("conditions") or ():
+        if found.get("type") == "PodScheduled":
+            return found.get("status") == "True", found.get("reason", ""), found.get("message", "")
+    return None
+
+
+def _changed(before: Json, after: Json) -> dict[str, Any]:
+    gone = dict.fromkeys(before.keys() - after.keys())
+    return {key: value for key, value in after.items() if before.get(key) != value} | gone
+
+
+def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
+    """Only workers, suspension with its mark and the ps in one write, and notes reach the world; the rest is fixed."""
+    if (workers := _replicas_of(after, WORKER)) != _replicas_of(before, WORKER):
+        return world.patch_workers(namespace, name, workers)
+    if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
+        job = world.store.job_named(namespace, name)
+        return world.put_spec(replace(job.spec, annotations={**job.spec.annotations, **notes})) if job else None
+    if not KINDS[after["kind"]].suspends:
+        return None
+    suspended = _suspended(after)
+    if RELEASED in _changed(_notes(before), _notes(after)):
+        servers = _replicas_of(after, PS) if _replicas_of(after, PS) != _replicas_of(before, PS) else None
+        return world.release(namespace, name, RELEASED in _notes(after), suspended=suspended, servers=servers)
+    return world.suspend(namespace, name, suspended)
+
+
+def _suspended(job: Json) -> bool:
+    found = job["spec"]
+    for name in KINDS[job["kind"]].suspend_at:
+        found = (found or {}).get(name)
+    return found is True
+
+
+def _notes(item: Json) -> Json:
+    return item["metadata"].get("annotations") or {}
+
+
+def _replicas_of(job: Json, role: str) -> int:
+    if counts := KINDS[job["kind"]].counts:
+        return int(job["spec"][counts[0]]) if role == WORKER else 0
+    return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
+
+
+def _delete(world: World, resource: Resource, namespace: str, name: str) -> Refusal | None:
+    if resource == PODS:
+        return world.delete_pod(namespace, name)
+    return world.delete_job(namespace, name) if resource in JOBS else world.remove_node(name)
+
+
+def _uid(change: Change) -> str:
+    """What tells objects apart in one batch of changes; a node made anew under its name counts as the same."""
+    return change.object.name if isinstance(change.object, Node) else change.object.uid

@@ -1,0 +1,106 @@
+"""One embedded cluster, running: a world, its API server over HTTP, arrivals of a trace, and a scheduler loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from extender.clock import Clock
+from extender.http.limits import Limits
+from extender.http.server import Endpoint, serve
+from lab.embedded.api import EmbeddedApi
+from lab.embedded.apiserver import ApiServer, GatePolicy
+from lab.embedded.bridge import Bridge
+from lab.embedded.config import SchedulerConfig
+from lab.embedded.http import http_app, kubeconfig
+from lab.embedded.scheduler import Scheduler
+from lab.embedded.store import Store
+from lab.sim.objects import JobObject, JobSpec
+from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.world import World
+from lab.sim.traces import Trace
+
+LOOPBACK = "127.0.0.1"
+
+
+class Cluster:
+    """A world in the clock's time behind an API server. The trace's time begins with `begin`."""
+
+    def __init__(self, trace: Trace, clock: Clock, seed: int, settings: WorldSettings | None = None) -> None:
+        chance, gate = random.Random(seed), GatePolicy()
+        self.trace = trace
+        self.clock = clock
+        self.started = clock.now()
+        self.world = World(settings or WorldSettings(), self.started)
+        for node in trace.nodes:
+            self.world.add_node(node)
+        self.server = ApiServer(Store(), clock, chance, gate)
+        self.api = EmbeddedApi(self.server, clock)
+        self.bridge = Bridge(self.world, self.server, clock, gate)
+        self._chance = chance
+        self._begun = asyncio.Event()
+
+    def begin(self) -> None:
+        """Let the trace begin now: everybody is there."""
+        self.started = self.clock.now()
+        self._begun.set()
+
+    async def run(self) -> None:
+        """Let time pass, and once it has begun submit each job when it is due."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.bridge.run())
+            tasks.create_task(self._submit())
+
+    async def _submit(self) -> None:
+        await self._begun.wait()
+        for spec in sorted(self.trace.jobs, key=lambda job: job.arrival):
+            await self.clock.sleep(self.started + spec.arrival - self.clock.now())
+            self.submit(spec)
+
+    def submit(self, spec: JobSpec) -> None:
+        """Create a job now."""
+        self.bridge.do(lambda world: world.submit(spec))
+
+    def scheduler(self, config: SchedulerConfig) -> Scheduler:
+        """A scheduler loop on this cluster, in process."""
+        return Scheduler(config, self.api, self.clock, random.Random(self._chance.random()))
+
+    @property
+    def jobs(self) -> Sequence[JobObject]:
+        """The jobs submitted so far, by creation."""
+        return sorted(self.world.store.jobs.values(), key=lambda job: (job.created, job.key))
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every job of the trace was submitted and has ended."""
+        return len(self.jobs) == len(self.trace.jobs) and all(job.phase.ended for job in self.jobs)
+
+
+@asynccontextmanager
+async def served(server: ApiServer) -> AsyncIterator[str]:
+    """Serve the API on a free port of loopback, for as long as the context lasts; yields a kubeconfig's path."""
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    limits = Limits(graceful_seconds=0.2)
+    endpoint = Endpoint(http_app(server), LOOPBACK, 0, limits)
+    serving = asyncio.create_task(serve([endpoint], lambda bound: ready.set_result(bound[0][1]), stop))
+    serving.add_done_callback(lambda task: _give_up(ready, task))
+    try:
+        port = await ready
+        with tempfile.TemporaryDirectory(prefix="kohort-embedded-") as folder:
+            path = Path(folder) / "kubeconfig"
+            path.write_text(kubeconfig(f"http://{LOOPBACK}:{port}"))
+            yield str(path)
+    finally:
+        stop.set()
+        await asyncio.wait([serving])
+
+
+def _give_up(ready: asyncio.Future[int], serving: asyncio.Task[None]) -> None:
+    """Let nobody wait for a server that ended before it was ready."""
+    if not ready.done():
+        ready.set_exception(serving.exception() or RuntimeError("the API server ended at once"))

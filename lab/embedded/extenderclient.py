@@ -1,0 +1,112 @@
+"""kube-scheduler's side of the extender protocol over HTTP, with its rules for what counts as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from extender.clock import Clock
+from extender.kube.api import Json
+from lab.embedded.cache import PodInfo
+from lab.embedded.config import ExtenderConfig
+
+
+class ExtenderError(Exception):
+    """The call failed, or its answer counts as a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Nodes that the extender kept, and why it refused the others."""
+
+    names: tuple[str, ...]
+    failed: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+
+class ExtenderClient:
+    """One configured extender."""
+
+    def __init__(self, config: ExtenderConfig, session: aiohttp.ClientSession, clock: Clock) -> None:
+        self.config = config
+        self._session = session
+        self._clock = clock
+
+    async def filter(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Filtered:
+        """Ask which of the nodes the pod may have; a name that was not offered fails the call."""
+        answer = await self._call(self.config.filter_verb, self._args(pod, nodes))
+        if answer.get("error"):
+            raise ExtenderError(str(answer["error"]))
+        names = _kept(answer) if not self.config.capable or answer.get("nodenames") is None else answer["nodenames"]
+        if strange := [name for name in names if name not in nodes]:
+            raise ExtenderError(f"extender {self.config.url} claims a filtered node {strange[0]} not in the input list")
+        failed, unresolvable = answer.get("failednodes") or {}, answer.get("failedandunresolvablenodes") or {}
+        return Filtered(tuple(names), failed, unresolvable)
+
+    async def prioritize(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Mapping[str, int]:
+        """Ask for scores; any failure is swallowed, just as in the real one."""
+        try:
+            answer = await self._post(self.config.prioritize_verb, self._args(pod, nodes))
+            scores: dict[str, int] = {}
+            for element in answer or ():
+                host = {key.lower(): value for key, value in element.items()}
+                if not isinstance(host["score"], int):
+                    return {}
+                scores[host["host"]] = scores.get(host["host"], 0) + host["score"]
+            return scores
+        except (ExtenderError, LookupError, AttributeError, TypeError):
+            return {}
+
+    async def bind(self, pod: PodInfo, node: str) -> None:
+        """Have the extender bind."""
+        args = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node}
+        answer = await self._call(self.config.bind_verb, args)
+        if answer.get("error"):
+            raise ExtenderError(str(answer["error"]))
+
+    def _args(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Json:
+        item = _bare(pod.item)
+        if self.config.capable:
+            return {"Pod": item, "Nodes": None, "NodeNames": list(nodes)}
+        return {"Pod": item, "Nodes": {"metadata": {}, "items": [_bare(n) for n in nodes.values()]}, "NodeNames": None}
+
+    async def _call(self, verb: str, args: Json) -> Json:
+        answer = await self._post(verb, args)
+        if not isinstance(answer, dict):
+            raise ExtenderError("the answer is no object")
+        return {key.lower(): value for key, value in answer.items()}
+
+    async def _post(self, verb: str, args: Json) -> Any:
+        url, body = f"{self.config.url}/{verb}", msgspec.json.encode(args)
+        try:
+            async with (
+                self._clock.timeout(self.config.timeout),
+                self._session.post(url, data=body, headers={"Content-Type": "application/json"}) as response,
+            ):
+                data = await response.read()
+        except TimeoutError:
+            raise ExtenderError("Client.Timeout exceeded while awaiting headers") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ExtenderError(f"{type(error).__name__}: {error}") from None
+        if response.status != 200:
+            raise ExtenderError(f"failed {verb} with extender at URL {self.config.url}, code {response.status}")
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.MsgspecError as error:
+            raise ExtenderError(str(error)) from None
+
+
+def _kept(answer: Mapping[str, Any]) -> Sequence[str]:
+    """Read the form with whole nodes; neither form means no node at all."""
+    items = (answer.get("nodes") or {}).get("items") or ()
+    return [item["metadata"]["name"] for item in items]
+
+
+def _bare(item: Json) -> Json:
+    """Return the object as an informer hands it on: without kind, apiVersion and managedFields."""
+    meta = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {"metadata": meta, **{key: item[key] for key in ("spec", "status") if key in item}}

@@ -1,0 +1,95 @@
+"""Watches a run from the outside, by the world's own objects: the figures at the end, and who is stuck half-placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from extender.clock import Clock
+from lab.embedded.cluster import Cluster
+from lab.sim.objects import Change, JobObject
+from lab.sim.pods.meter import Meter
+from lab.sim.report import Result
+
+LOOK_SECONDS = 1.0
+STILL_SECONDS = 120.0  # nothing was written and no job computes for so long: nothing will move any more
+STILL_REAL_SECONDS = 4.0  # and at least that long as our own programs feel it
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. ``stuck``: (name, pods that hold room, pods asked for) of jobs that do not compute.
+
+    stood_still: when, at the latest, nothing moved any more (seconds after the start); None where all went on.
+    """
+
+    result: Result
+    stuck: tuple[tuple[str, int, int], ...] = ()
+    stood_still: float | None = None
+
+
+class Observer:
+    """Follows a cluster until all jobs have ended, nothing moves any more, or the horizon (seconds) is reached."""
+
+    def __init__(self, name: str, cluster: Cluster, clock: Clock, horizon: float) -> None:
+        self.name = name
+        self.cluster = cluster
+        self.ended = False
+        self.standstill = False
+        self.elapsed = 0.0  # seconds since the start, standing still at the end
+        self._clock = clock
+        self._horizon = horizon
+        self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)
+        self._moved = clock.now()
+        self._meter = Meter(cluster.world)
+        cluster.bridge.observe = self._see
+
+    def _see(self, now: float, changes: list[Change]) -> None:
+        if not self.ended:
+            self._meter.run_to(now)
+            self._meter.look(changes)
+        self._moved = now
+
+    async def run(self) -> None:
+        """Begin, and watch to the end."""
+        self.cluster.begin()
+        self.cluster.bridge.advance()
+        self._meter = Meter(self.cluster.world)
+        while not self.ended:
+            await self._clock.sleep(LOOK_SECONDS)
+            self._look(self._clock.now())
+
+    def _look(self, now: float) -> None:
+        cluster = self.cluster
+        self.elapsed = min(now - cluster.started, self._horizon)
+        waits = len(cluster.jobs) < len(cluster.trace.jobs)
+        if waits or any(computes(cluster, job) for job in cluster.jobs):
+            self._moved = now
+        self.standstill = now - self._moved > self._still and not cluster.all_ended
+        self.ended = cluster.all_ended or self.standstill or self.elapsed >= self._horizon
+
+    @property
+    def at_work(self) -> float:
+        """Share of the nodes' CPU in pods that compute now; a pod that only holds its room is not at work."""
+        store, world = self.cluster.world.store, self.cluster.world
+        given = sum(node.allocatable["cpu"] for node in store.nodes.values())
+        members = (uid for job in store.jobs.values() for uid in world.progress(job.uid).members)
+        used = sum(store.pods[uid].requests["cpu"] for uid in members if uid in store.pods)
+        return used / given if given else 0.0
+
+    def ending(self) -> Ending:
+        """The run's figures; a job that never finished counts until the horizon."""
+        result = self._meter.result(self.name, self._horizon)
+        return Ending(result, tuple(self.stuck()), self.elapsed if self.standstill else None)
+
+    def stuck(self) -> Iterator[tuple[str, int, int]]:
+        """Jobs that hold room and do not compute: (name, members bound, members asked for)."""
+        for job in self.cluster.jobs:
+            held = [pod for pod in self.cluster.world.store.pods_of(job.uid) if pod.holds_room]
+            if held and not job.phase.ended and not computes(self.cluster, job):
+                yield job.spec.name, len(held), len(job.spec.slots)
+
+
+def computes(cluster: Cluster, job: JobObject) -> bool:
+    """Whether the job makes progress now."""
+    return cluster.world.progress(job.uid).rate > 0

@@ -1,0 +1,117 @@
+"""The plugins that matter here: which nodes take a pod, how good each is, and what could mend a refusal.
+
+NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit; scores as NodeResourcesFit (least allocated) and
+NodeResourcesBalancedAllocation give them. The others of the real one are not imitated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from lab.embedded.cache import Cache, PodInfo
+from policy.cluster.model import Node
+from policy.cluster.resources import Resources
+from policy.placement.fit import accepts
+
+UNSCHEDULABLE: Final = "NodeUnschedulable"
+TAINTS: Final = "TaintToleration"
+AFFINITY: Final = "NodeAffinity"
+RESOURCES: Final = "NodeResourcesFit"
+EXTENDER: Final = "Extender"
+SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind
+DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod that asks for nothing
+
+
+class Happening(Enum):
+    """What the watch shows that may wake a refused pod."""
+
+    ASSIGNED_ADD = "AssignedPodAdd"
+    ASSIGNED_UPDATE = "AssignedPodUpdate"
+    ASSIGNED_DELETE = "AssignedPodDelete"
+    NODE_ADD = "NodeAdd"
+    NODE_DELETE = "NodeDelete"
+    NODE_ALLOCATABLE = "NodeAllocatable"
+    NODE_LABEL = "NodeLabel"
+    NODE_TAINT = "NodeTaint"  # spec.unschedulable counts as one
+    NODE_OTHER = "NodeOther"  # an annotation, a condition
+    TARGET_POD = "TargetPodUpdate"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A happening, with the node it is about where it is about one."""
+
+    what: Happening
+    node: Node | None = None
+
+
+HELPS: Final = {
+    UNSCHEDULABLE: {Happening.NODE_ADD, Happening.NODE_TAINT},
+    TAINTS: {Happening.NODE_ADD, Happening.NODE_TAINT},
+    AFFINITY: {Happening.NODE_ADD, Happening.NODE_LABEL},
+    RESOURCES: {Happening.NODE_ADD, Happening.NODE_ALLOCATABLE, Happening.ASSIGNED_DELETE},
+    EXTENDER: set(Happening),
+}
+
+
+def wakes(pod: PodInfo, rejectors: Iterable[str], change: Change) -> bool:
+    """Tell whether the change may help a pod that these plugins refused (queueing hints)."""
+    return any(change.what in HELPS[name] and _hint(pod, name, change) for name in rejectors)
+
+
+def _hint(pod: PodInfo, rejector: str, change: Change) -> bool:
+    if rejector == EXTENDER or change.node is None:
+        return True
+    return pod.requests.fits(change.node.allocatable) if rejector == RESOURCES else _refusal(pod, change.node) == ""
+
+
+def refuses(cache: Cache, pod: PodInfo, node: Node) -> tuple[str, str]:
+    """Return (plugin, reason) of the first plugin that refuses the node, or two empty texts."""
+    if reason := _refusal(pod, node):
+        return reason, TEXTS[reason]
+    free = node.allocatable - cache.used(node.name) - cache.nominated(node.name, pod)
+    if missing := pod.requests.shortfall(free):
+        return RESOURCES, f"Insufficient {next(iter(missing))}"
+    return "", ""
+
+
+TEXTS: Final = {
+    UNSCHEDULABLE: "node(s) were unschedulable",
+    AFFINITY: "node(s) didn't match Pod's node affinity/selector",
+    TAINTS: "node(s) had untolerated taint(s)",
+}
+
+
+def _refusal(pod: PodInfo, node: Node) -> str:
+    if node.unschedulable:
+        return UNSCHEDULABLE
+    if accepts(node, pod.constraints):
+        return ""
+    return TAINTS if accepts(replace(node, taints=()), pod.constraints) else AFFINITY
+
+
+def how_many_to_find(nodes: int, percentage: int) -> int:
+    """Return at how many feasible nodes the search stops (numFeasibleNodesToFind)."""
+    if nodes < SAMPLE_FROM:
+        return nodes
+    share = percentage or max(5, 50 - nodes // 125)
+    return max(SAMPLE_FROM, nodes * share // 100) if share < 100 else nodes
+
+
+def score(cache: Cache, pod: PodInfo, node: Node) -> int:
+    """Return 0-200: least allocated and balanced allocation, over CPU and memory, each with weight 1."""
+    taken = cache.used(node.name) + pod.requests
+    shares = [_share(taken, pod, node, name) for name in DEFAULT_REQUEST if node.allocatable[name]]
+    if not shares:
+        return 0
+    least = sum(int((1 - share) * 100) for share in shares) // len(shares)
+    spread = abs(shares[0] - shares[-1]) / 2
+    return least + int((1 - spread) * 100)
+
+
+def _share(taken: Resources, pod: PodInfo, node: Node, name: str) -> float:
+    asked = taken[name] + (0 if pod.requests[name] else DEFAULT_REQUEST[name])
+    return min(1.0, asked / node.allocatable[name])

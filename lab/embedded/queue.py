@@ -1,0 +1,169 @@
+"""The scheduling queue of kube-scheduler 1.37: active, back-off, error back-off, unschedulable, gated, in flight.
+
+What is imitated, and was observed on the real one: a refused pod sleeps until something happens that may help the
+plugin that refused it; with nothing active, pods are popped from back-off before their time; a pod in error back-off
+is moved by nothing but time; what happens while a pod is being scheduled counts when it fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from extender.clock import Clock
+from lab.embedded.cache import PodInfo
+from lab.embedded.plugins import Change, Happening, wakes
+
+FLUSH_SECONDS: Final = 1.0  # back-off ends on a grid of whole seconds
+LONGEST_SLEEP: Final = 300.0  # podMaxInUnschedulablePodsDuration
+UNSCHEDULABLE_CHECK: Final = 30.0
+
+
+class Place(Enum):
+    """Where an entry is."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    ERROR_BACKOFF = "error-backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in-flight"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A pending pod. ``since``: when it last entered the queue; ``seen``: what happened while it was in flight."""
+
+    pod: PodInfo
+    since: float
+    place: Place = Place.ACTIVE
+    refusals: int = 0
+    errors: int = 0
+    rejectors: frozenset[str] = frozenset()
+    seen: list[Change] = field(default_factory=list)
+
+
+class SchedulingQueue:
+    """All pods that wait for a node."""
+
+    def __init__(self, clock: Clock, initial_backoff: float, max_backoff: float) -> None:
+        self._clock = clock
+        self._initial = initial_backoff
+        self._max = max_backoff
+        self._entries: dict[str, Entry] = {}
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def place(self, uid: str) -> Place | None:
+        """Return where the pod is."""
+        entry = self._entries.get(uid)
+        return entry.place if entry else None
+
+    async def pop(self) -> Entry:
+        """Wait for the first of the active ones: highest priority, then longest in the queue."""
+        while True:
+            for place in (Place.ACTIVE, Place.BACKOFF):  # SchedulerPopFromBackoffQ
+                if entry := self._first(place):
+                    entry.place = Place.IN_FLIGHT
+                    entry.seen = []
+                    return entry
+            self._filled.clear()
+            await self._filled.wait()
+
+    def add(self, pod: PodInfo) -> None:
+        """Take a new pod in."""
+        self._move(Entry(pod, self._clock.monotonic()), Place.GATED if pod.gated else Place.ACTIVE)
+
+    def update(self, pod: PodInfo) -> None:
+        """Take a change of the pod in; it may wake the pod itself."""
+        entry = self._entries.get(pod.uid)
+        if entry is None:
+            self.add(pod)
+            return
+        entry.pod = pod
+        change = Change(Happening.TARGET_POD)
+        if entry.place is Place.GATED and not pod.gated:
+            self._move(entry, Place.ACTIVE)  # no attempts yet, so no back-off
+        elif entry.place is Place.UNSCHEDULABLE and wakes(pod, entry.rejectors, change):
+            self._requeue(entry)
+        elif entry.place is Place.IN_FLIGHT:
+            entry.seen.append(change)
+
+    def delete(self, uid: str) -> PodInfo | None:
+        """Forget the pod; return it where it was there."""
+        entry = self._entries.pop(uid, None)
+        return entry.pod if entry else None
+
+    def done(self, uid: str) -> None:
+        """Let go of a pod in flight that needs no further attempt for now."""
+        entry = self._entries.get(uid)
+        if entry is not None and entry.place is Place.IN_FLIGHT:
+            del self._entries[uid]
+
+    def fail(self, entry: Entry, pod: PodInfo, rejectors: Collection[str]) -> None:
+        """Take a pod back after a failed attempt; without a rejector it was an error."""
+        entry.pod, entry.rejectors, entry.since = pod, frozenset(rejectors), self._clock.monotonic()
+        if not rejectors:
+            entry.errors += 1
+            self._move(entry, Place.ERROR_BACKOFF)
+            return
+        entry.errors = 0
+        entry.refusals += 1
+        if any(wakes(pod, rejectors, change) for change in entry.seen):
+            self._requeue(entry)
+        else:
+            self._move(entry, Place.UNSCHEDULABLE)
+
+    def move_all(self, changes: Iterable[Change], highest: float = math.inf) -> None:
+        """Wake what the changes may help; of those that sleep, only up to that priority."""
+        for change in changes:
+            for entry in self._entries.values():
+                if entry.place is Place.IN_FLIGHT:
+                    entry.seen.append(change)
+                elif self._sleeps(entry, highest) and wakes(entry.pod, entry.rejectors, change):
+                    self._requeue(entry)
+
+    def _sleeps(self, entry: Entry, highest: float) -> bool:
+        return entry.place is Place.UNSCHEDULABLE and entry.pod.priority <= highest
+
+    async def flush(self) -> None:
+        """End back-off on time, for ever; pods that slept too long are moved."""
+        checked = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(FLUSH_SECONDS)
+            now = self._clock.monotonic()
+            for entry in self._entries.values():
+                if entry.place in (Place.BACKOFF, Place.ERROR_BACKOFF) and not self._backs_off(entry):
+                    self._move(entry, Place.ACTIVE)
+            if now - checked >= UNSCHEDULABLE_CHECK:
+                checked = now
+                self._flush_unschedulable(now)
+
+    def _flush_unschedulable(self, now: float) -> None:
+        for entry in self._entries.values():
+            if entry.place is Place.UNSCHEDULABLE and now - entry.since > LONGEST_SLEEP:
+                self._requeue(entry)
+
+    def _requeue(self, entry: Entry) -> None:
+        self._move(entry, Place.BACKOFF if self._backs_off(entry) else Place.ACTIVE)
+
+    def _backs_off(self, entry: Entry) -> bool:
+        count = entry.errors or entry.refusals
+        wait = min(self._max, self._initial * 2.0 ** min(count - 1, 30)) if count else 0.0
+        return self._clock.monotonic() < entry.since + wait
+
+    def _move(self, entry: Entry, place: Place) -> None:
+        entry.place = place
+        self._entries[entry.pod.uid] = entry
+        if place in (Place.ACTIVE, Place.BACKOFF):
+            self._filled.set()
+
+    def _first(self, place: Place) -> Entry | None:
+        found = (entry for entry in self._entries.values() if entry.place is place)
+        return min(found, key=lambda entry: (-entry.pod.priority, entry.since), default=None)

@@ -1,0 +1,262 @@
+"""The simulated world's objects as Kubernetes JSON, as a user, the training operator and a kubelet would write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, STATEFULSETS, TFJOBS, Json, Resource
+from extender.kube.jobkinds import (
+    INDEX_LABEL,
+    INDEXED_JOB,
+    MAX_WORKERS,
+    MIN_WORKERS,
+    RELEASED,
+    ROLE_LABEL,
+    TFJOB,
+    UTILITY,
+)
+from lab.embedded.rules import condition, timestamp, typed
+from lab.sim.objects import SCHEDULING_GATED, JobKind, JobObject, JobPhase, PodObject
+from lab.sim.pods.apps import TEMPLATE_HASH
+from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
+from policy.cluster.resources import HOST_PORT, Resources
+
+JOB_LABEL: Final = "training.kubeflow.org/job-name"
+OPERATOR_LABEL: Final = "training.kubeflow.org/operator-name"
+JOB_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
+WORK_SECONDS: Final = "demo.kohort.dev/work-seconds"
+GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
+KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
+IMAGE: Final = "none"
+RESOURCE_OF: Final[Mapping[JobKind, Resource]] = {
+    JobKind.TFJOB: TFJOBS, JobKind.INDEXED_JOB: BATCHJOBS,
+    JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS,
+}  # fmt: skip
+
+
+def node_json(node: Node, old: Json | None = None) -> Json:
+    """A node with its conditions; ``old`` keeps what the world does not know."""
+    meta = {**_old(old, "metadata"), "name": node.name, "uid": node.uid, "labels": dict(node.labels)}
+    spec: Json = {}
+    if node.unschedulable:
+        spec["unschedulable"] = True
+    if node.taints:
+        spec["taints"] = [taint._asdict() for taint in node.taints]
+    given = quantities(node.allocatable)
+    ready = condition("Ready", "True" if node.ready else "Unknown", "KubeletReady" if node.ready else "", "", 0.0)
+    status = {"allocatable": given, "capacity": given, "conditions": [ready]}
+    return typed(NODES, {"metadata": meta, "spec": spec, "status": status})
+
+
+def quantities(resources: Resources) -> dict[str, str]:
+    """Amounts as Kubernetes writes them."""
+    return {
+        name: f"{amount}m" if name == "cpu" else str(amount)
+        for name, amount in sorted(resources.amounts.items())
+        if amount and not name.startswith(HOST_PORT)
+    }
+
+
+# -- pods ----------------------------------------------------------------------------------------
+
+
+def pod_json(pod: PodObject, old: Json | None = None) -> Json:
+    """A pod, with the operator's labels and its job as controller where it has one."""
+    meta: Json = {
+        **_old(old, "metadata"),
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "uid": pod.uid,
+        "creationTimestamp": timestamp(pod.created),
+        "labels": {**_old(_old(old, "metadata"), "labels"), **pod.labels, **_operator_labels(pod)},
+        "annotations": dict(pod.annotations),
+    }
+    if pod.owner or pod.controller:
+        meta["ownerReferences"] = [_owner(pod) if pod.owner else _foreign_owner(pod)]
+    if pod.deleted is not None:
+        meta["deletionTimestamp"] = timestamp(pod.deleted)
+    return typed(PODS, {"metadata": meta, "spec": _pod_spec(pod), "status": _pod_status(pod, old)})
+
+
+def _owner(pod: PodObject) -> Json:
+    """The job; of a Deployment's pod the ReplicaSet between them, which nobody needs to see as an object."""
+    resource = RESOURCE_OF[pod.kind]
+    kind, name, uid = pod.kind.value, pod.job, pod.owner
+    if pod.kind is JobKind.DEPLOYMENT:
+        kind, name, uid = "ReplicaSet", f"{pod.job}-{pod.labels[TEMPLATE_HASH]}", f"{uid[:-12]}f{uid[-11:]}"
+    return {
+        "apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "name": name, "uid": uid,
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+
+
+def _foreign_owner(pod: PodObject) -> Json:
+    """A controller of a kind that is not in our table."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": pod.controller, "uid": f"of-{pod.controller}",
+        "controller": True,
+    }  # fmt: skip
+
+
+def _operator_labels(pod: PodObject) -> dict[str, str]:
+    if pod.slot is None or pod.kind is not JobKind.TFJOB:
+        return {}
+    labels = {
+        JOB_LABEL: pod.job,
+        OPERATOR_LABEL: "tfjob-controller",
+        ROLE_LABEL: pod.slot.role,
+        INDEX_LABEL: str(pod.slot.index),
+    }
+    chief = pod.slot.role in ("chief", "master") or (pod.slot.role == WORKER and pod.slot.index == 0)
+    return labels | ({JOB_ROLE_LABEL: "master"} if chief else {})
+
+
+def _pod_spec(pod: PodObject) -> Json:
+    spec = {**template_spec(pod.requests, pod.constraints, pod.scheduler, pod.kind), "priority": pod.priority}
+    if pod.gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in pod.gates]
+    if pod.node:
+        spec["nodeName"] = pod.node
+    return spec
+
+
+def _pod_status(pod: PodObject, old: Json | None) -> Json:
+    status: Json = {"phase": pod.phase.value}
+    before = _old(old, "status").get("conditions") or ()
+    if conditions := list(_pod_conditions(pod)):
+        status["conditions"] = [_kept_time(new, before) for new in conditions]
+    if pod.nominated:
+        status["nominatedNodeName"] = pod.nominated
+    if pod.started is not None:
+        status["startTime"] = timestamp(pod.started)
+    return status
+
+
+def _pod_conditions(pod: PodObject) -> Iterator[Json]:
+    seen = pod.scheduled
+    if seen is not None:
+        text = seen.message or (GATED_TEXT if seen.reason == SCHEDULING_GATED else "")
+        yield condition("PodScheduled", "True" if seen.status else "False", seen.reason, text, pod.created)
+    if pod.started is not None:
+        ready = "True" if pod.phase is Phase.RUNNING else "False"
+        yield condition("Ready", ready, "", "", pod.started)
+
+
+def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
+    """A condition that says the same as before keeps its time."""
+    same = next((old for old in before if {**old, "lastTransitionTime": ""} == {**new, "lastTransitionTime": ""}), None)
+    return same or new
+
+
+def template_spec(requests: Resources, constraints: Constraints, scheduler: str, kind: JobKind = JobKind.TFJOB) -> Json:
+    """The spec of a pod or of a pod template that asks for just this."""
+    asked = {name: text for name, text in quantities(requests).items() if name != "pods"}
+    container: Json = {"name": "tensorflow", "image": IMAGE, "resources": {"requests": asked}}
+    if ports := list(_host_ports(requests)):
+        container["ports"] = ports
+    restart = "OnFailure" if kind.ends else "Always"
+    spec: Json = {"schedulerName": scheduler, "containers": [container], "restartPolicy": restart}
+    if constraints.node_selector:
+        spec["nodeSelector"] = dict(constraints.node_selector)
+    if constraints.tolerations:
+        spec["tolerations"] = [{k: v for k, v in t._asdict().items() if v} for t in constraints.tolerations]
+    if constraints.terms:
+        terms = [
+            {"matchExpressions": _needs(term.labels), "matchFields": _needs(term.fields)} for term in constraints.terms
+        ]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    return spec
+
+
+def _needs(needs: tuple[Requirement, ...]) -> list[Json]:
+    return [{"key": need.key, "operator": need.operator, "values": list(need.values)} for need in needs]
+
+
+def _host_ports(requests: Resources) -> Iterator[Json]:
+    for name in requests:
+        if name.startswith(HOST_PORT):
+            protocol, port = name.removeprefix(HOST_PORT).split("/")
+            yield {"containerPort": int(port), "hostPort": int(port), "protocol": protocol}
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def job_json(job: JobObject, old: Json | None = None) -> Json:
+    """A job as its user wrote it, with the training operator's status where it is a TFJob."""
+    spec, meta = job.spec, _old(old, "metadata")
+    notes = {MIN_WORKERS: str(spec.min_workers), MAX_WORKERS: str(spec.max_workers), UTILITY: f"{spec.utility:g}"}
+    marks = {RELEASED: "true"} if job.released else {}
+    metadata: Json = {
+        **meta,
+        "name": spec.name,
+        "namespace": spec.namespace,
+        "uid": job.uid,
+        "creationTimestamp": timestamp(job.created),
+        "labels": {**_old(meta, "labels"), **spec.labels},
+        "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **marks, **spec.annotations},
+    }
+    if spec.kind is not JobKind.TFJOB:
+        told = _batch_status(job) if spec.kind is JobKind.INDEXED_JOB else {}
+        return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": told})
+    run: Json = {"cleanPodPolicy": spec.clean_pods.value, "suspend": job.suspended}
+    replicas = {KEY_OF_ROLE[role.name]: _replicas(role, spec.scheduler) for role in spec.roles}
+    return typed(
+        TFJOBS,
+        {
+            "metadata": metadata,
+            "spec": {TFJOB.elastic_if: True, "runPolicy": run, TFJOB.replicas_at: replicas},
+            "status": {"conditions": list(_job_conditions(job)), **_job_times(job)},
+        },
+    )
+
+
+def _own_spec(job: JobObject) -> Json:
+    """Of the kinds that have workers only, as docs/jobkinds.md asks for it."""
+    spec, labels = job.spec, {"app": job.spec.name}
+    worker = spec.role(WORKER) or Role(WORKER, 0, Resources({}))
+    body = template_spec(worker.requests, worker.constraints, spec.scheduler, spec.kind)
+    template = {"metadata": {"labels": {**spec.labels, **labels}}, "spec": body}
+    if spec.kind is JobKind.INDEXED_JOB:
+        counts = dict.fromkeys(INDEXED_JOB.counts, worker.replicas)
+        return {**counts, "completionMode": "Indexed", "suspend": job.suspended, "template": template}
+    shared: Json = {"replicas": worker.replicas, "selector": {"matchLabels": labels}, "template": template}
+    if spec.kind is JobKind.STATEFULSET:
+        return {**shared, "serviceName": spec.name, "podManagementPolicy": "Parallel"}
+    return {**shared, "strategy": {"type": "Recreate"}}
+
+
+def _batch_status(job: JobObject) -> Json:
+    """Of a batch/v1 Job."""
+    told: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
+    if job.phase.ended:
+        word = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}[job.phase]
+        told["conditions"] = [condition(word, "True", "", "", job.ended or job.created)]
+    return told
+
+
+def _replicas(role: Role, scheduler: str) -> Json:
+    template = {"spec": template_spec(role.requests, role.constraints, scheduler)}
+    return {"replicas": role.replicas, "restartPolicy": "OnFailure", "template": template}
+
+
+def _job_conditions(job: JobObject) -> Iterator[Json]:
+    yield condition("Created", "True", "TFJobCreated", f"TFJob {job.key} is created.", job.created)
+    if job.started is not None:
+        running = "True" if job.phase is JobPhase.RUNNING else "False"
+        yield condition("Running", running, "TFJobRunning", f"TFJob {job.key} is running.", job.started)
+    if job.phase.ended:
+        word = job.phase.value
+        yield condition(word, "True", f"TFJob{word}", f"TFJob {job.key} has {word.lower()}.", job.ended or job.created)
+
+
+def _job_times(job: JobObject) -> Mapping[str, str]:
+    found = (("startTime", job.started), ("completionTime", job.ended))
+    return {key: timestamp(at) for key, at in found if at is not None}
+
+
+def _old(item: Json | None, key: str) -> Json:
+    part = (item or {}).get(key)
+    return part if isinstance(part, dict) else {}

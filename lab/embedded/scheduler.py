@@ -1,0 +1,209 @@
+"""The scheduling loop of kube-scheduler, as far as an extender can tell: one pod at a time, binds on the side.
+
+Filter, prioritize and bind go over HTTP to the extenders of its configuration; with none it is the plain default
+scheduler, pod by pod. Watch, queue and cache are its own, so its view lags behind the API server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+
+import aiohttp
+
+from extender.clock import Clock
+from extender.kube.api import PODS, Api, Json, Ref, Refused, Unknown
+from lab.embedded import informer, plugins
+from lab.embedded.cache import Cache, PodInfo
+from lab.embedded.config import ProfileConfig, SchedulerConfig
+from lab.embedded.diagnosis import Diagnosis
+from lab.embedded.extenderclient import ExtenderClient, ExtenderError
+from lab.embedded.plugins import Change, Happening
+from lab.embedded.queue import Entry, SchedulingQueue
+from lab.embedded.rules import condition, with_condition
+from policy.cluster.model import Node
+
+_log = logging.getLogger(__name__)
+
+
+class BindError(Exception):
+    """The pod was not bound, or nobody knows."""
+
+
+class Scheduler:
+    """One kube-scheduler process. Run it as a task; cancel to stop it."""
+
+    def __init__(self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random) -> None:
+        self.config = config
+        self.cache = Cache()
+        self.queue = SchedulingQueue(clock, config.initial_backoff, config.max_backoff)
+        self.attempts = 0
+        self._api = api
+        self._clock = clock
+        self._chance = chance
+        self._extenders: list[ExtenderClient] = []
+        self._binds: set[asyncio.Task[None]] = set()
+        self._start = 0  # where the next search over the nodes begins
+        self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
+
+    @property
+    def ready(self) -> bool:
+        """Whether its watches have delivered their first lists."""
+        return self._informer.ready
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        connector = aiohttp.TCPConnector(limit=0)  # binds have no cap in kube-scheduler
+        async with aiohttp.ClientSession(connector=connector) as session:
+            self._extenders = [ExtenderClient(config, session, self._clock) for config in self.config.extenders]
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._informer.run())
+                tasks.create_task(self.queue.flush())
+                tasks.create_task(self._loop())
+
+    async def _loop(self) -> None:
+        await self._informer.synced()
+        while True:
+            entry = await self.queue.pop()
+            pod = entry.pod
+            if pod.deleting or self.cache.assumed(pod.uid):
+                self.queue.done(pod.uid)
+                continue
+            self.attempts += 1
+            await self._schedule(entry)
+
+    async def _schedule(self, entry: Entry) -> None:
+        pod, diagnosis = entry.pod, Diagnosis(len(self.cache.nodes))
+        try:
+            node = await self._choose(pod, diagnosis)
+        except ExtenderError as error:
+            await self._fail(entry, str(error), ())
+            return
+        if not node:
+            await self._fail(entry, diagnosis.text(), diagnosis.rejectors)
+            return
+        self.cache.assume(pod, node)
+        task = asyncio.create_task(self._bind(entry, node))
+        self._binds.add(task)
+        task.add_done_callback(self._binds.discard)
+
+    # -- one node for one pod --------------------------------------------------------------------
+
+    async def _choose(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
+        feasible = await self._try_nominated(pod, diagnosis)
+        if not feasible:
+            feasible = await self._feasible(pod, diagnosis)
+        if len(feasible) <= 1:  # no choice: neither scores nor prioritize
+            return next(iter(feasible), "")
+        staying = [node for name in feasible if (node := self.cache.nodes.get(name))]  # some may have gone meanwhile
+        return await self._best(pod, staying) if staying else ""
+
+    async def _try_nominated(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
+        """Try the nominated node first and alone; an error there is only logged."""
+        node = self.cache.nodes.get(pod.nominated)
+        if node is None or plugins.refuses(self.cache, pod, node)[0]:
+            return ()
+        try:
+            return await self._ask_extenders(pod, [node.name], diagnosis)
+        except ExtenderError as error:
+            _log.info("nominated node %s of %s: %s", node.name, pod.name, error)
+            return ()
+
+    async def _feasible(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
+        nodes = sorted(self.cache.nodes)
+        wanted = plugins.how_many_to_find(len(nodes), self._profile(pod).percentage)
+        found: list[str] = []
+        looked = 0
+        for name in nodes[self._start :] + nodes[: self._start]:
+            if len(found) == wanted:
+                break
+            looked += 1
+            plugin, reason = plugins.refuses(self.cache, pod, self.cache.nodes[name])
+            if plugin:
+                diagnosis.refuse(name, plugin, reason)
+            else:
+                found.append(name)
+        self._start = (self._start + looked) % len(nodes) if nodes else 0
+        return await self._ask_extenders(pod, found, diagnosis)
+
+    async def _ask_extenders(self, pod: PodInfo, names: Sequence[str], diagnosis: Diagnosis) -> Sequence[str]:
+        for extender in self._extenders:
+            if not names or not extender.config.filter_verb:
+                continue
+            answer = await extender.filter(pod, self._items(names))
+            for refused in (answer.failed, answer.unresolvable):
+                for name, reason in refused.items():
+                    diagnosis.refuse(name, plugins.EXTENDER, reason)
+            if len(answer.names) < len(names):
+                diagnosis.rejectors.add(plugins.EXTENDER)
+            names = answer.names
+        return names
+
+    async def _best(self, pod: PodInfo, nodes: Sequence[Node]) -> str:
+        totals = {node.name: plugins.score(self.cache, pod, node) for node in nodes}
+        for extender in self._extenders:
+            if extender.config.prioritize_verb:
+                scores = await extender.prioritize(pod, self._items(list(totals)))
+                for name in totals:
+                    totals[name] += scores.get(name, 0) * extender.config.weight * 10
+        highest = max(totals.values())
+        return self._chance.choice([name for name, total in totals.items() if total == highest])
+
+    def _items(self, names: Sequence[str]) -> Mapping[str, Json]:
+        return {name: self.cache.node_items[name] for name in names if name in self.cache.node_items}
+
+    def _profile(self, pod: PodInfo) -> ProfileConfig:
+        return self.config.profiles[pod.scheduler]
+
+    # -- what comes of it ------------------------------------------------------------------------
+
+    async def _bind(self, entry: Entry, node: str) -> None:
+        pod = entry.pod
+        self.queue.done(pod.uid)
+        try:
+            await self._bind_by_extender_or_self(pod, node)
+        except (ExtenderError, BindError) as error:
+            if not self.cache.forget(pod.uid):
+                _log.info("pod %s is not assumed, so cannot be forgotten: %s", pod.name, error)
+            self.queue.move_all([Change(Happening.ASSIGNED_DELETE)])
+            await self._fail(entry, str(error), ())
+
+    async def _bind_by_extender_or_self(self, pod: PodInfo, node: str) -> None:
+        extender = next((e for e in self._extenders if e.config.bind_verb), None)
+        if extender is not None:
+            await extender.bind(pod, node)
+            return
+        outcome = await self._api.bind(pod.namespace, pod.name, pod.uid, node, {})
+        if isinstance(outcome, Refused):
+            raise BindError(outcome.message)
+        if isinstance(outcome, Unknown):
+            raise BindError(outcome.why)
+
+    async def _fail(self, entry: Entry, message: str, rejectors: Sequence[str] | set[str]) -> None:
+        """Queue the pod again, unless it is gone or bound after all; then say so in its condition."""
+        latest = self.cache.pods.get(entry.pod.uid)
+        if latest is None:
+            self.queue.done(entry.pod.uid)
+            return  # "Pod doesn't exist in informer cache"
+        if latest.node:
+            self.queue.done(latest.uid)
+        else:
+            self.queue.fail(entry, latest, rejectors)
+        clears = not rejectors or self._profile(latest).preemption  # preemption does not help: the nomination goes
+        await self._patch(latest, "Unschedulable" if rejectors else "SchedulerError", message, clears)
+
+    async def _patch(self, pod: PodInfo, reason: str, message: str, clears: bool) -> None:
+        status = pod.item.get("status", {})
+        conditions: Sequence[Json] = status.get("conditions") or ()
+        new = condition("PodScheduled", "False", reason, message, self._clock.now())
+        told = any(all(c.get(k) == new.get(k) for k in ("type", "status", "reason", "message")) for c in conditions)
+        change: Json = {} if told else {"conditions": with_condition(conditions, new)}
+        if clears and status.get("nominatedNodeName"):
+            change["nominatedNodeName"] = None
+        if change:
+            ref = Ref(PODS, pod.namespace, pod.name)
+            outcome = await self._api.patch(ref, {"status": change}, subresource="status", uid=pod.uid)
+            if isinstance(outcome, Refused | Unknown):
+                _log.info("status of %s: %s", pod.name, outcome)

@@ -1,0 +1,117 @@
+"""What must hold after every step of a run, whatever the policy: hand a ``Checker`` to ``simulate`` as ``on_step``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lab.sim.fluid.pricecheck import falling_prices
+from lab.sim.pods.service import Step
+from policy.cluster.actions import Admit, Migrate, Resize
+from policy.cluster.gang import Gang, State
+from policy.cluster.invariants import violations
+from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.resources import NOTHING, Resources
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy, base_of
+from policy.systems.oasis import Oasis
+from policy.systems.oasis.schedule import MEMORY
+
+
+class Checker:
+    """Collects what was broken, each with its time in seconds since the epoch; an empty list is health.
+
+    ``policy``: whose run it is; OASiS's prices are looked at, too, whenever its book has changed.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.broken: list[str] = []
+        self.markets = 0  # that were looked at
+        base = base_of(policy)
+        self._oasis = base if isinstance(base, Oasis) else None
+        self._book: object = None
+
+    def __call__(self, step: Step) -> None:
+        """Look at one step."""
+        found = [*broken(step)]
+        book = step.snapshot.memory.get(MEMORY)
+        if self._oasis is not None and book is not self._book:
+            self._book, self.markets = book, self.markets + 1
+            found += falling_prices(self._oasis, step.snapshot, step.at)
+        self.broken += [f"{step.at}: {what}" for what in found]
+
+
+def broken(step: Step) -> Iterator[str]:
+    """Every broken rule of one step, as a sentence."""
+    yield from violations(step.snapshot)
+    yield from _decisions(step)
+    yield from _rooms(step.snapshot)
+    yield from _gangs(step.snapshot)
+    yield from _verdicts(step.snapshot)
+
+
+def _decisions(step: Step) -> Iterator[str]:
+    """What was asked for is within each job's bounds, or a pause; a gang is planned whole."""
+    for effect in step.effects:
+        match effect:
+            case Admit(job_uid=uid, workers=workers, nodes=nodes, whole=whole, ps=ps) if uid in step.snapshot.jobs:
+                job = step.snapshot.jobs[uid]
+                if not job.min_workers <= workers <= job.max_workers:
+                    yield f"{job.key}: admitted with {workers} workers, not {job.min_workers}..{job.max_workers}"
+                if whole and (lost := set(job.slots(workers, ps)) ^ set(nodes)):
+                    yield f"{job.key}: admitted with a plan that lacks or adds {_words(lost)}"
+            case Resize(job_uid=uid, workers=workers) if uid in step.snapshot.jobs:
+                job = step.snapshot.jobs[uid]
+                if workers and not job.min_workers <= workers <= job.max_workers:
+                    yield f"{job.key}: resized to {workers} workers, not {job.min_workers}..{job.max_workers}"
+            case Migrate(job_uid=uid, nodes=nodes) if uid in step.snapshot.jobs:
+                gang = step.snapshot.gang(uid)
+                if lost := set(step.snapshot.jobs[uid].slots(gang.workers, gang.ps)) ^ set(nodes):
+                    yield f"{step.snapshot.jobs[uid].key}: migrated with a plan that lacks or adds {_words(lost)}"
+            case _:
+                pass
+
+
+def _rooms(snapshot: Snapshot) -> Iterator[str]:
+    """No node holds more than it has: bound pods alone, as plans may wait for room."""
+    held: dict[str, Resources] = {}
+    for pod in snapshot.pods.values():
+        if pod.holds_room:
+            held[pod.node] = held.get(pod.node, NOTHING) + pod.requests
+    for name, amounts in sorted(held.items()):
+        node = snapshot.nodes.get(name)
+        if node is None:
+            yield f"a pod is bound to {name}, which does not exist"
+        elif not amounts.fits(node.allocatable):
+            yield f"node {name} holds {amounts} of {node.allocatable}"
+
+
+def _gangs(snapshot: Snapshot) -> Iterator[str]:
+    """A gang that runs has all its rigid members and its minimum; one that waits holds nothing."""
+    for uid, job in sorted(snapshot.jobs.items()):
+        gang = snapshot.gang(uid)
+        bound = {pod.slot for pod in snapshot.pods_of(uid) if pod.slot is not None and pod.holds_room}
+        workers = sum(1 for slot in bound if slot.role == WORKER)
+        if gang.state is State.RUNNING and gang.whole:
+            yield from _lacks(job, gang, bound, workers)
+        if workers > job.max_workers:
+            yield f"{job.key}: {workers} workers are bound, more than {job.max_workers}"
+        if bound and gang.state in (State.WAITING, State.COMPLETED):
+            yield f"{job.key}: {gang.state.value}, but holds {_words(bound)}"
+
+
+def _lacks(job: Job, gang: Gang, bound: set[Slot], workers: int) -> Iterator[str]:
+    if lost := set(job.slots(0, gang.ps)) - bound:
+        yield f"{job.key}: runs without {_words(lost)}"
+    if workers < job.min_workers:
+        yield f"{job.key}: runs with {workers} workers, its minimum is {job.min_workers}"
+
+
+def _verdicts(snapshot: Snapshot) -> Iterator[str]:
+    """Nobody waits without being told why."""
+    for job in snapshot.waiting():
+        if snapshot.gang(job.uid).state is not State.RELEASING and job.uid not in snapshot.verdicts:
+            yield f"{job.key}: waits without a verdict"
+
+
+def _words(slots: set[Slot]) -> str:
+    return ", ".join(str(slot) for slot in sorted(slots))

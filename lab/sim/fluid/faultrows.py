@@ -1,0 +1,82 @@
+"""What befalls a simulated cluster as rows: seconds after the start, which fault, and whom it befalls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from lab.sim.fluid.faults import Fault, JobDeleted, NodeBack, NodeCordoned, NodeLost, PodEvicted
+from lab.sim.objects import JobSpec
+from lab.sim.traces.base import Trace
+from lab.sim.traces.reading import FieldError, Line, Table, read
+from policy.cluster.model import WORKER, Slot
+
+WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"
+COLUMNS = (WHEN, WHAT, NODE, JOB, ROLE, INDEX)
+SHOWN = 10  # names that are told where one is not known; a cluster may have thousands
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the trace has, by name."""
+
+    nodes: Collection[str]
+    jobs: Mapping[str, JobSpec]
+
+
+def faults_of(table: Table, trace: Trace) -> tuple[tuple[float, Fault], ...]:
+    """(seconds, fault) of every row, in their order. Raises TraceError with every faulty row."""
+    named = _Named({node.name for node in trace.nodes}, {job.name: job for job in trace.jobs})
+    return tuple(read(table, lambda line: _row(line, named)))
+
+
+def _row(line: Line, named: _Named) -> tuple[float, Fault]:
+    line.only(COLUMNS)
+    seconds = line.number(WHEN)
+    needed, make = line.choice(WHAT, KINDS)
+    for name in COLUMNS[2:]:
+        if name not in needed and line.has(name):
+            allowed = f"nothing: {line.text(WHAT)} is of {' and '.join(needed)}"
+            raise FieldError(line.where, name, line.values[name], allowed)
+    return seconds, make(line, named)
+
+
+def _node(line: Line, named: _Named) -> str:
+    return _known(line, NODE, named.nodes)
+
+
+def _job(line: Line, named: _Named) -> str:
+    return _known(line, JOB, named.jobs)
+
+
+def _slot(line: Line, named: _Named) -> Slot:
+    """One that the job may have."""
+    job = named.jobs[_job(line, named)]
+    role = line.choice(ROLE, {one.name: one for one in job.roles})
+    count = max(role.replicas, job.max_workers) if role.name == WORKER else role.replicas
+    index = line.count(INDEX)
+    if index >= count:
+        raise FieldError(line.where, INDEX, line.values[INDEX], f"0 to {count - 1}, of a {role.name} of {job.name}")
+    return Slot(role.name, index)
+
+
+def _known(line: Line, column: str, names: Collection[str]) -> str:
+    name = line.text(column)
+    if name not in names:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        allowed = f"a {column} of the trace: {', '.join(sorted(names)[:SHOWN])}{more}"
+        raise FieldError(line.where, column, name, allowed)
+    return name
+
+
+# By name: the columns that it needs, and what is made of them.
+KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Line, _Named], Fault]]] = {
+    NodeLost.__name__: ((NODE,), lambda line, named: NodeLost(_node(line, named))),
+    NodeBack.__name__: ((NODE,), lambda line, named: NodeBack(_node(line, named))),
+    NodeCordoned.__name__: ((NODE,), lambda line, named: NodeCordoned(_node(line, named))),
+    PodEvicted.__name__: (
+        (JOB, ROLE, INDEX),
+        lambda line, named: PodEvicted(_job(line, named), _slot(line, named)),
+    ),
+    JobDeleted.__name__: ((JOB,), lambda line, named: JobDeleted(_job(line, named))),
+}

@@ -1,0 +1,188 @@
+"""How work flows: which gangs compute, at which rate, and when each is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+
+from lab.sim.engine import Engine
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.speeds import Running
+from lab.sim.objects import JobSpec
+from policy.cluster.model import Node
+from policy.cluster.training import Goal, Report
+
+Do = Callable[[], None]
+DUST = 1e-6  # seconds: a pause that is shorter is none, or t + pause == t would never end
+SAME_RATE = 1e-12
+
+
+class Doing(Enum):
+    """What a job does: nothing (it waits), it comes up, it stands still for a change, it computes."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    SCALING = "scaling"
+    COMPUTING = "computing"
+
+
+NO_SECONDS = dict.fromkeys(Doing, 0.0)
+
+
+@dataclass(slots=True)
+class Work:
+    """One job's work. left: seconds of one worker's work; since: when its figures were last brought up to date."""
+
+    spec: JobSpec
+    since: float
+    left: float
+    doing: Doing = Doing.WAITING
+    rate: float = 0.0
+    until: float = 0.0
+    running: Running | None = None
+    members: frozenset[str] = frozenset()
+    ticket: int = 0
+    computed_at: float | None = None
+    seconds: dict[Doing, float] = field(default_factory=NO_SECONDS.copy)
+
+    @property
+    def done(self) -> float:
+        """Share of the work that was done when it was last brought up to date."""
+        return 1.0 - self.left / self.spec.work_seconds
+
+    def advance(self, now: float) -> None:
+        """Time has passed at the present rate."""
+        passed = now - self.since
+        self.seconds[self.doing] += passed
+        if self.rate:
+            self.left = max(0.0, self.left - self.rate * passed)
+        self.since = now
+
+
+class Flow:
+    """All jobs that have arrived and not ended. ``finished`` is told of a job whose work is done."""
+
+    def __init__(self, settings: FluidSettings, engine: Engine[Do], finished: Callable[[str], None]) -> None:
+        self._settings, self._engine, self._finished = settings, engine, finished
+        self.works: dict[str, Work] = {}
+        self.changed: set[str] = set()
+        self._moving: set[str] = set()
+        self._computing: dict[str, Running] = {}
+
+    def enter(self, uid: str, spec: JobSpec, now: float) -> None:
+        """The job has arrived."""
+        self.works[uid] = Work(spec, now, spec.work_seconds)
+
+    def leave(self, uid: str, now: float) -> Work:
+        """The job has ended, however it did."""
+        work = self.works.pop(uid)
+        self._moving.discard(uid)
+        work.advance(now)
+        self._engine.cancel(work.ticket)
+        self._computing.pop(uid, None)
+        self.changed.add(uid)
+        return work
+
+    def move(self, uid: str) -> None:
+        """The job is being migrated: that all of its members are others next is no loss of them."""
+        self._moving.add(uid)
+
+    def lay_out(self, uid: str, running: Running | None, members: frozenset[str], now: float) -> None:
+        """The gang is now placed so, with these pods; None: it cannot compute. A change of what is up costs a pause."""
+        work = self.works[uid]
+        before, work.members = work.members, members if running is not None else frozenset()
+        if running == work.running and work.members == before:
+            return
+        work.advance(now)
+        up, work.running = work.running is not None and work.doing is not Doing.STARTING, running
+        if running is None:
+            self._do(uid, work, Doing.WAITING, now)
+        elif not up:
+            self._do(uid, work, Doing.STARTING, now, self._settings.start_seconds)
+        else:
+            self._change(uid, work, before, now)
+
+    def _change(self, uid: str, work: Work, before: frozenset[str], now: float) -> None:
+        """A gang that is up has grown, shrunk, moved, or had members replaced, which start anew."""
+        kept, settings = before & work.members, self._settings
+        if not kept and uid in self._moving:
+            self._moving.discard(uid)
+            self._do(uid, work, Doing.SCALING, now, settings.migrate_seconds)
+        elif kept == before:
+            self._do(uid, work, Doing.SCALING, now, settings.grow_seconds)
+        elif kept == work.members:
+            self._do(uid, work, Doing.SCALING, now, settings.shrink_seconds)
+        else:
+            self._do(uid, work, Doing.STARTING, now, settings.start_seconds)
+
+    def _do(self, uid: str, work: Work, doing: Doing, now: float, pause: float = 0.0) -> None:
+        """Begin something else; what is paused goes on by itself. A longer pause that is under way is not cut short."""
+        self._engine.cancel(work.ticket)
+        until = max(now + pause, work.until if work.doing in PAUSES else now)
+        work.doing, work.rate, work.until, work.ticket = doing, 0.0, until, 0
+        self._computing.pop(uid, None)
+        self.changed.add(uid)
+        if doing in PAUSES:
+            if until - now > DUST:
+                work.ticket = self._engine.schedule(until, partial(self._compute, uid, until))
+            else:
+                self._compute(uid, now)
+
+    def _compute(self, uid: str, now: float) -> None:
+        work = self.works[uid]
+        work.advance(now)
+        work.doing, work.ticket = Doing.COMPUTING, 0
+        work.computed_at = now if work.computed_at is None else work.computed_at
+        if work.running is not None:
+            self._computing[uid] = work.running
+        self.changed.add(uid)
+
+    def settle(self, now: float, nodes: Mapping[str, Node]) -> set[str]:
+        """Ask for the rates anew after the changes of this instant; the answer is whose state or layout changed."""
+        changed, self.changed = self.changed, set()
+        if not changed:
+            return changed
+        speeds = self._settings.speeds
+        asked = changed if not speeds.coupled else self._computing
+        running = {uid: self._computing[uid] for uid in sorted(asked) if uid in self._computing}
+        for uid, rate in speeds.rates(running, nodes).items():
+            work = self.works[uid]
+            if uid in changed or abs(rate - work.rate) > SAME_RATE * work.rate:
+                self._go_on(uid, work, rate, now)
+        return changed
+
+    def _go_on(self, uid: str, work: Work, rate: float, now: float) -> None:
+        work.advance(now)
+        self._engine.cancel(work.ticket)
+        work.rate, work.ticket = rate, 0
+        if rate > 0:
+            work.ticket = self._engine.schedule(now + work.left / rate, partial(self._finish, uid))
+
+    def _finish(self, uid: str) -> None:
+        self.works[uid].left = 0.0
+        self.works[uid].rate = 0.0
+        self._finished(uid)
+
+    def computing(self) -> list[str]:
+        """Uids of the jobs that compute, sorted."""
+        return sorted(self._computing)
+
+    def report(self, uid: str, now: float) -> Report:
+        """What the training says of itself: its metric and the share of its work that is done."""
+        work = self.works[uid]
+        work.advance(now)
+        loss = _loss(work.spec.decay, work.done)
+        rises = work.spec.training is not None and work.spec.training.goal is Goal.MAX
+        return Report(now, 1.0 - loss if rises else loss, work.done)
+
+
+def _loss(decay: float, done: float) -> float:
+    """From 1 at the start to 0 at the end, as exp(-k p) falls (SpeCon, Figure 1: k from 5 to 20)."""
+    last = math.exp(-decay)
+    return (math.exp(-decay * done) - last) / (1.0 - last) if decay else 1.0 - done
+
+
+PAUSES = frozenset({Doing.STARTING, Doing.SCALING})

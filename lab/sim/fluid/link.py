@@ -1,0 +1,141 @@
+"""DRAGON's speeds: its measured table (Figure 2), and remote workers whose traffic shares the nodes' links.
+
+A worker beside its ps takes n B / thr(n) for a mini-batch of B images. One elsewhere also fetches the parameters and
+sends its gradients: P / bandwidth each way. A link carries at most its capacity per direction; where the transfers on
+it would together be under way more than all the time, they share it (fixed point over their duty cycles). Training is
+asynchronous: a job's rate is the sum over its workers. Figure 2 ends at four workers; beyond, the saturating curve
+fitted to it goes on from there. The parameter sizes are this project's (the paper has none), as is the batch of 64.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lab.sim.fluid.speeds import Running
+from policy.cluster.model import Node
+
+GIGABIT_ETHERNET = 117e6  # bytes per second and direction that 1 Gb/s carries as payload
+SAME = 1e-9
+ITERATIONS = 1000
+
+Link = tuple[str, str]  # node, direction
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model as measured: images per second with 1, 2, ... workers beside their ps, bytes of parameters.
+
+    contention: ``a`` of the saturating curve n / (1 + a (n - 1)) that extends the table.
+    """
+
+    images: tuple[float, ...]
+    parameters: float
+    contention: float
+
+    def throughput(self, workers: int) -> float:
+        """Images per second of so many workers, all beside their ps."""
+        measured = len(self.images)
+        if workers <= measured:
+            return self.images[workers - 1]
+        return self.images[-1] * self._curve(workers) / self._curve(measured)
+
+    def _curve(self, workers: int) -> float:
+        return workers / (1.0 + self.contention * (workers - 1))
+
+
+DRAGON: Mapping[str, Trained] = {
+    "AlexNet": Trained((38.09, 59.10, 77.76, 97.69), 244e6, 0.205),
+    "InceptionV3": Trained((92.12, 154.14, 192.01, 280.79), 95e6, 0.134),
+    "ResNet-50": Trained((115.06, 176.65, 277.37, 346.51), 102e6, 0.120),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLinks:
+    """Rates by the measured table and by traffic over links; a job's ``model`` names its row.
+
+    batch: images of one worker's step. volume: factor on the traffic. bandwidth: bytes per second of a node's link,
+    each direction.
+    """
+
+    models: Mapping[str, Trained] = field(default_factory=lambda: DRAGON)
+    batch: int = 64
+    volume: float = 1.0
+    bandwidth: float = GIGABIT_ETHERNET
+    coupled: bool = True
+
+    def work_seconds(self, model: str, steps: int) -> float:
+        """How long one worker beside its ps takes for so many steps: what a trace's job has as its work."""
+        return steps * self.batch / self._model(model).throughput(1)
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """All gangs together. Raises ValueError for a model that the table does not have."""
+        del nodes  # every node has the same link
+        groups = [group for uid, gang in running.items() for group in self._groups(uid, gang)]
+        self._share(groups)
+        rates = dict.fromkeys(running, 0.0)
+        for group in groups:
+            rates[group.uid] += group.count / group.step * group.alone
+        return rates
+
+    def _groups(self, uid: str, gang: Running) -> Iterator[_Group]:
+        """The gang's workers by node: those of one node are alike."""
+        model = self._model(gang.spec.model)
+        workers = len(gang.workers)
+        computing = workers * self.batch / model.throughput(workers)
+        alone = self.batch / model.throughput(1)
+        part = model.parameters * self.volume / max(1, len(gang.servers))
+        for node, count in sorted(Counter(gang.workers).items()):
+            remote = Counter(server for server in gang.servers if server != node)
+            transfers = [
+                Transfer(link, servers * part)
+                for server, servers in sorted(remote.items())
+                for link in (((server, "out"), (node, "in")), ((node, "out"), (server, "in")))
+            ]
+            yield _Group(uid, count, computing, alone, transfers)
+
+    def _share(self, groups: list[_Group]) -> None:
+        """Lengthen the steps until the shares that the transfers get agree with how long they are under way.
+
+        From the shortest steps on duty cycles and times only grow, so the loop ends at the least fixed point.
+        """
+        for _ in range(ITERATIONS):
+            busy: dict[Link, float] = {}
+            for group in groups:
+                for transfer in group.transfers:
+                    for link in transfer.links:
+                        busy[link] = busy.get(link, 0.0) + group.count * transfer.seconds / group.step
+            moved = 0.0
+            for group in groups:
+                for transfer in group.transfers:
+                    shared = max(1.0, *(busy[link] for link in transfer.links))
+                    seconds = transfer.size * shared / self.bandwidth
+                    moved = max(moved, abs(seconds - transfer.seconds) / seconds)
+                    transfer.seconds = seconds
+                group.step = group.computing + sum(transfer.seconds for transfer in group.transfers)
+            if moved < SAME:
+                return
+
+    def _model(self, name: str) -> Trained:
+        found = self.models.get(name)
+        if found is None:
+            raise ValueError(f"model is {name!r}, must be one of {', '.join(sorted(self.models))}")
+        return found
+
+
+class Transfer:
+    """Bytes that one worker moves in each step, over the sender's and the receiver's link."""
+
+    def __init__(self, links: tuple[Link, Link], size: float) -> None:
+        self.links, self.size, self.seconds = links, size, 0.0
+
+
+class _Group:
+    """Workers of one gang on one node: seconds of computing alone, and of a whole step."""
+
+    def __init__(self, uid: str, count: int, computing: float, alone: float, transfers: list[Transfer]) -> None:
+        self.uid, self.count, self.computing, self.alone = uid, count, computing, alone
+        self.transfers = transfers
+        self.step = computing

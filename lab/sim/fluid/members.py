@@ -1,0 +1,143 @@
+"""A job's object and pods as the API would show them, and what operator and controller make of a plan, as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lab.sim.fluid.speeds import Running
+from lab.sim.objects import JobObject, JobSpec, job_fact
+from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
+from policy.cluster.frozen import replace
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.resources import NOTHING
+
+EVALUATOR = "evaluator"
+
+
+class Rooms(Protocol):
+    """What a binding has to know of the cluster: the uids of all bound pods, and which nodes take pods."""
+
+    @property
+    def bound(self) -> Collection[str]:
+        """Uids of the bound pods of all jobs."""
+        ...
+
+    def takes(self, node: str) -> bool:
+        """Whether the node exists and is not cordoned."""
+        ...
+
+
+@dataclass(slots=True)
+class Members:
+    """One job that has arrived and not ended.
+
+    made: pods that were ever created. servers: how many ps it was given, where the policy says so.
+    """
+
+    spec: JobSpec
+    job: Job
+    pods: dict[Slot, Pod] = field(default_factory=dict)
+    made: int = 0
+    servers: int | None = None
+
+    @classmethod
+    def arriving(cls, spec: JobSpec, uid: str, now: float) -> Members:
+        """The job as its user submits it, before its operator has seen it."""
+        return cls(spec, job_fact(JobObject(uid, spec, created=now, version=1)))
+
+    @property
+    def asked(self) -> int:
+        """Worker replicas of the job object."""
+        return self.job.worker.replicas if self.job.worker else 0
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """Uids of the bound pods."""
+        return frozenset(pod.uid for pod in self.pods.values() if pod.node)
+
+    def running(self, nodes: Mapping[str, Node]) -> Running | None:
+        """Where it computes: every rigid member and at least the minimum of workers are bound; else None."""
+        bound = {slot: pod.node for slot, pod in sorted(self.pods.items()) if pod.node in nodes}
+        workers = sum(1 for slot in bound if slot.role == WORKER)
+        if workers < self.job.min_workers or not all(slot in bound for slot in self.job.slots(0, self.servers)):
+            return None
+        computing = tuple(node for slot, node in bound.items() if slot.role not in (PS, EVALUATOR))
+        servers = tuple(node for slot, node in bound.items() if slot.role == PS)
+        return Running(self.spec, computing, servers) if computing else None
+
+    # -- what follows from a plan ------------------------------------------------------------------
+
+    def scale(self, gang: Gang) -> Iterator[Event]:
+        """Patch the replica count to what the gang was given; one that waits asks for its minimum at least."""
+        self.servers = gang.ps
+        workers = gang.workers if gang.state in ADMITTED else max(self.asked, self.job.min_workers)
+        if workers != self.asked:
+            roles = tuple(replace(role, replicas=workers) if role.name == WORKER else role for role in self.job.roles)
+            self.job = replace(self.job, roles=roles, version=self.job.version + 1)
+            yield JobSeen(self.job)
+
+    def shed(self, gang: Gang) -> Iterator[PodGone]:
+        """Delete pods beyond the count, and bound ones of a gang that is let go, or that the plan has elsewhere."""
+        wanted = frozenset(self._wanted())
+        for slot, pod in list(self.pods.items()):
+            if slot not in wanted or (pod.node and _misplaced(pod, slot, gang)):
+                yield self.drop(slot)
+
+    def fill(self, gang: Gang, cluster: Rooms, now: float) -> Iterator[PodSeen]:
+        """Create the pods that are missing and make the plan's bindings, all in this instant.
+
+        A plan that waits for pods which still hold room binds nothing yet, nor does any on a node that takes nobody.
+        """
+        waits = gang.state not in ADMITTED or any(uid in cluster.bound for uid in gang.waits_for)
+        for slot in self._wanted():
+            pod, node = self.pods.get(slot), "" if waits else gang.nodes.get(slot, "")
+            if node and not cluster.takes(node):
+                node = ""
+            if pod is not None and (pod.node or not node):
+                continue
+            made = pod or self._make(slot, now)
+            if node:
+                made = replace(made, node=node, plan=gang.plan, phase=Phase.RUNNING, version=2)
+            self.pods[slot] = made
+            yield PodSeen(made)
+
+    def drop(self, slot: Slot) -> PodGone:
+        """The pod in that slot is gone."""
+        return PodGone(self.pods.pop(slot).uid)
+
+    def unfinished(self, gang: Gang) -> bool:
+        """Whether a later step may do something for the gang without naming it: fill a hole, free its room."""
+        if gang.state is State.RELEASING:
+            return True
+        lacking = any(not pod.node and gang.gives(slot) for slot, pod in self.pods.items())
+        return gang.state in ADMITTED and (bool(gang.waits_for) or lacking)
+
+    def _wanted(self) -> tuple[Slot, ...]:
+        """The pods that there should be. A kind whose ps come and go has as many of them as it was given."""
+        return self.job.slots(self.asked, self.servers)
+
+    def _make(self, slot: Slot, now: float) -> Pod:
+        role = self.job.role(slot.role)
+        self.made += 1
+        return Pod(
+            uid=f"{self.job.uid}/{slot}#{self.made}",
+            namespace=self.job.namespace,
+            name=f"{self.job.name}-{slot}",
+            requests=role.requests if role else NOTHING,
+            job_uid=self.job.uid,
+            slot=slot,
+            owner=self.job.name,
+            opted_in=True,
+            since=now,
+            version=1,
+        )
+
+
+def _misplaced(pod: Pod, slot: Slot, gang: Gang) -> bool:
+    """Bound, but its gang gives up its room, was given fewer ps, or is to be elsewhere."""
+    if gang.state in (State.RELEASING, State.PAUSED):
+        return True
+    return gang.state in ADMITTED and (not gang.gives(slot) or gang.nodes.get(slot, pod.node) != pod.node)

@@ -1,0 +1,244 @@
+"""What happened in a fluid run, measured from the facts that it made: never from what the ledger believes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lab.sim.fluid.flow import Doing, Work
+from lab.sim.fluid.speeds import Running, Speeds
+from lab.sim.objects import JobSpec
+from lab.sim.report import JobOutcome, Result, Use
+from lab.sim.slots import delay
+from lab.sim.traces import Trace
+from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
+from policy.cluster.model import PS, WORKER, Node, Pod
+from policy.cluster.resources import NOTHING, Resources
+
+
+@dataclass(slots=True)
+class Record:
+    """What one job holds and has been through."""
+
+    held: Counter[str] = field(default_factory=Counter)
+    computing: bool = False
+    workers: int = 0
+    places: dict[str, Counter[str]] = field(default_factory=lambda: {PS: Counter(), WORKER: Counter()})
+    pairs: int = 0
+    cross_pairs: int = 0
+    resizes: int = 0
+    moves: int = 0
+
+
+class Meter:
+    """Integrates room over time, from the first arrival on. ``take`` facts as they are made; then ``look``."""
+
+    def __init__(self, trace: Trace, start: float, speeds: Speeds, slot_seconds: float) -> None:
+        self._trace, self._start, self._speeds, self._slot = trace, start, speeds, slot_seconds
+        self._at = self._first = start + min((job.arrival for job in trace.jobs), default=0.0)
+        self._largest = max(
+            trace.nodes, key=lambda node: (node.allocatable["cpu"], node.name), default=Node("", NOTHING)
+        )
+        self._pods: dict[str, Pod] = {}
+        self._nodes: dict[str, Node] = {}
+        self._free = _Free(_typical(trace), trace.nodes)
+        self._now: dict[str, Counter[str]] = {what: Counter() for what in ("room", "held", "computing")}
+        self._sums: dict[str, dict[str, float]] = {what: {} for what in self._now}
+        self._records: dict[str, Record] = {}
+        self._outcomes: dict[str, JobOutcome] = {}
+
+    def run_to(self, now: float) -> None:
+        """Time passes in the state that was last looked at."""
+        passed = now - self._at
+        if passed <= 0:
+            return
+        for what, amounts in self._now.items():
+            sums = self._sums[what]
+            for name, amount in amounts.items():
+                sums[name] = sums.get(name, 0.0) + amount * passed
+        self._free.run(passed)
+        self._at = now
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Facts of this instant."""
+        for event in events:
+            match event:
+                case PodSeen(pod) if pod.node and pod.uid not in self._pods:
+                    self._pods[pod.uid] = pod
+                    self._hold(pod, 1)
+                case PodGone(uid) if uid in self._pods:
+                    self._hold(self._pods.pop(uid), -1)
+                case NodeSeen(node):
+                    self._room(self._nodes.get(node.name), node)
+                    self._nodes[node.name] = node
+                case NodeGone(name) if name in self._nodes:
+                    self._room(self._nodes.pop(name), None)
+                case _:
+                    pass
+
+    def look(self, uid: str, work: Work | None) -> None:
+        """Whether the job computes now; None has ended."""
+        record = self._records.get(uid)
+        computing = work is not None and work.doing is Doing.COMPUTING
+        if record is not None and record.computing is not computing:
+            record.computing = computing
+            _add(self._now["computing"], record.held, 1 if computing else -1)
+
+    def given(self, uid: str, workers: int, work: Work) -> None:
+        """The job was given so many workers: a resize where it has computed with another number."""
+        record = self._record(uid)
+        record.resizes += workers != record.workers and work.computed_at is not None
+        record.workers = workers
+
+    def moved(self, uid: str) -> None:
+        """The job was migrated."""
+        self._record(uid).moves += 1
+
+    def _record(self, uid: str) -> Record:
+        found = self._records.get(uid)
+        if found is None:
+            found = self._records[uid] = Record()
+        return found
+
+    def _hold(self, pod: Pod, sign: int) -> None:
+        record = self._record(pod.job_uid)
+        _add(record.held, pod.requests.amounts, sign)
+        _add(self._now["held"], pod.requests.amounts, sign)
+        if record.computing:
+            _add(self._now["computing"], pod.requests.amounts, sign)
+        self._free.hold(pod.node, pod.requests, sign)
+        if pod.slot is not None and pod.slot.role in record.places:
+            self._pair(record, pod, pod.slot.role, sign)
+
+    def _pair(self, record: Record, pod: Pod, role: str, sign: int) -> None:
+        """Count the ps-worker pairs that a new binding makes with the siblings that are bound."""
+        others = record.places[WORKER if role == PS else PS]
+        if sign > 0:
+            record.pairs += others.total()
+            record.cross_pairs += others.total() - others[pod.node]
+        record.places[role][pod.node] += sign
+
+    def _room(self, old: Node | None, new: Node | None) -> None:
+        if old is not None:
+            _add(self._now["room"], old.allocatable.amounts, -1)
+        if new is not None:
+            _add(self._now["room"], new.allocatable.amounts, 1)
+        self._free.node(old, new)
+
+    # -- results -----------------------------------------------------------------------------------
+
+    def end(self, uid: str, work: Work, now: float, **how: bool) -> None:
+        """The job has ended, or the run has before it. ``how``: finished, terminated or rejected."""
+        record, spec = self._records.pop(uid, None) or Record(), work.spec
+        curve = spec.training.utility if spec.training is not None and how.get("finished") else None
+        late = delay(self._start + spec.arrival, now, self._slot)
+        self._outcomes[uid] = JobOutcome(
+            name=spec.name,
+            arrival=spec.arrival,
+            started=work.computed_at - self._start if work.computed_at is not None else None,
+            ended=now - self._start,
+            finished=how.get("finished", False),
+            terminated=how.get("terminated", False),
+            rejected=how.get("rejected", False),
+            resizes=record.resizes,
+            moves=record.moves,
+            pairs=record.pairs,
+            cross_pairs=record.cross_pairs,
+            scaling_seconds=work.seconds[Doing.SCALING],
+            running_seconds=work.seconds[Doing.COMPUTING],
+            ideal_seconds=self._ideal(spec),
+            utility=curve.at(late) if curve is not None else None,
+            lateness=late - curve.target if curve is not None else None,
+        )
+
+    def _ideal(self, spec: JobSpec) -> float:
+        """How long the work takes at the workers asked for, together on the largest node and alone there."""
+        node = self._largest
+        here = {role: (node.name,) * sum(r.replicas for r in spec.roles if r.name == role) for role in (WORKER, PS)}
+        alone = {"": Running(spec, here[WORKER], here[PS])}
+        rate = self._speeds.rates(alone, {node.name: node})[""]
+        return spec.work_seconds / rate if rate > 0 else math.inf
+
+    def result(self, policy: str, now: float) -> Result:
+        """The run as values; it was ended now."""
+        jobs = tuple(outcome for _, outcome in sorted(self._outcomes.items()))
+        last = max((job.ended for job in jobs), default=0.0)
+        first = min((job.arrival for job in jobs), default=0.0)
+        use = self._use()
+        cpu = use.get("cpu", Use(0.0, 0.0))
+        return Result(
+            policy, jobs, last - first, cpu.computing, cpu.held, now - self._start,
+            use=use, fragmentation=self._free.mean,
+        )  # fmt: skip
+
+    def _use(self) -> dict[str, Use]:
+        """Of each resource, the share of the room over time that was held and that computed."""
+        room = self._sums["room"]
+        return {
+            name: Use(*(self._sums[what].get(name, 0.0) / room[name] for what in ("held", "computing")))
+            for name in sorted(room)
+            if room[name] and name != "pods"
+        }
+
+
+class _Free:
+    """Free room, measured in the resource that a typical worker takes most of.
+
+    The typical worker has the request that most workers of the trace have. A node's free room is of use as far as
+    whole typical workers fit into it; the rest is fragmented.
+    """
+
+    def __init__(self, typical: Resources, nodes: Iterable[Node]) -> None:
+        room: Counter[str] = Counter()
+        for node in nodes:
+            _add(room, node.allocatable.amounts, 1)
+        names = [name for name in typical if name != "pods" and room[name]]
+        self._typical = typical
+        self._name = max(names, key=lambda name: (typical[name] / room[name], name), default="")
+        self._nodes: dict[str, tuple[Resources, int]] = {}  # what is free there, and for how many typical workers
+        self._all = self._useful = 0
+        self._seconds = self._lost = 0.0
+
+    def run(self, passed: float) -> None:
+        """Time passes."""
+        self._seconds += passed
+        if self._all > 0:
+            self._lost += (1.0 - self._useful / self._all) * passed
+
+    def node(self, old: Node | None, new: Node | None) -> None:
+        """A node came, changed or went."""
+        for node, sign in ((old, -1), (new, 1)):
+            if node is not None:
+                self._change(node.name, node.allocatable, sign)
+
+    def hold(self, node: str, requests: Resources, sign: int) -> None:
+        """A pod took room there, or gave it back."""
+        self._change(node, requests, -sign)
+
+    def _change(self, node: str, amounts: Resources, sign: int) -> None:
+        before, fitted = self._nodes.get(node, (NOTHING, 0))
+        after = before + amounts if sign > 0 else before - amounts
+        fitting = self._typical.how_many(after)
+        self._nodes[node] = after, fitting
+        self._all += max(0, after[self._name]) - max(0, before[self._name])
+        self._useful += self._typical[self._name] * (fitting - fitted)
+
+    @property
+    def mean(self) -> float:
+        """Over all the time that passed."""
+        return self._lost / self._seconds if self._seconds else 0.0
+
+
+def _typical(trace: Trace) -> Resources:
+    asked: Counter[Resources] = Counter()
+    for job in trace.jobs:
+        if (role := job.role(WORKER)) is not None:
+            asked[role.requests] += role.replicas
+    return max(asked, key=lambda requests: (asked[requests], sorted(requests.amounts.items())), default=NOTHING)
+
+
+def _add(to: Counter[str], amounts: Mapping[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        to[name] += sign * amount

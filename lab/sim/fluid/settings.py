@@ -1,0 +1,54 @@
+"""How the job-level simulator runs: what its actors cost, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+
+from lab.sim.fluid.speeds import Saturating, Speeds
+from policy.cluster.snapshot import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class FluidSettings:
+    """Times in seconds.
+
+    start_seconds: from the binding of a gang until it computes; also when it starts again after it stood still.
+    grow_seconds, shrink_seconds, migrate_seconds: how long a gang that computes stands still for a change of its
+    members (checkpoint, restart). A change while it is starting costs no more than the start.
+    tick_seconds: a step is made at the latest so long after the last one.
+    report_seconds: all gangs that compute report their loss and their share of work at each multiple; None: no reports.
+    patience: a job that holds pods for so long without computing is ended, and counts with that time; None: never.
+    horizon: when the run ends. quiet_seconds: a run ends early when for so long nothing happened but ticks,
+    and for no shorter than the policy plans ahead.
+    slot_seconds: the slot in which utility curves count a job's delay; None: the trace's own, else the policy's.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    speeds: Speeds = field(default_factory=Saturating)
+    start_seconds: float = 1.0
+    grow_seconds: float = 0.0
+    shrink_seconds: float = 0.0
+    migrate_seconds: float = 0.0
+    tick_seconds: float = 10.0
+    report_seconds: float | None = None
+    patience: float | None = None
+    horizon: float = math.inf
+    quiet_seconds: float = 7200.0
+    slot_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tick_seconds", "report_seconds", "patience", "quiet_seconds", "slot_seconds", "horizon"):
+            value = getattr(self, name)
+            if not (value is None and name in NEVER) and not value > 0:
+                raise ValueError(f"{name} is {value!r}, must be above 0")
+        if self.slot_seconds is not None and math.isinf(self.slot_seconds):
+            raise ValueError(f"slot_seconds is {self.slot_seconds!r}, must be finite")
+        for name in [f.name for f in fields(self) if f.name in COSTS]:
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} is {value!r}, must be 0 or more, and finite")
+
+
+NEVER = frozenset({"report_seconds", "patience", "slot_seconds"})  # those that may be None
+COSTS = frozenset({"start_seconds", "grow_seconds", "shrink_seconds", "migrate_seconds"})

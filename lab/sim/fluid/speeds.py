@@ -1,0 +1,80 @@
+"""How fast running gangs train, in seconds of work per second; 1 is one worker beside its ps, alone on its node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lab.sim.objects import JobSpec
+from lab.sim.speed import REMOTE, training_rate
+from policy.cluster.model import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gang that computes: the node of each of its workers and of each ps."""
+
+    spec: JobSpec
+    workers: tuple[str, ...]
+    servers: tuple[str, ...]
+
+
+class Speeds(Protocol):
+    """A speed model. ``coupled``: a gang's rate depends on the others (a link or a CPU is shared)."""
+
+    @property
+    def coupled(self) -> bool:
+        """Whether all rates must be asked for anew whenever one gang changes; else only the changed gang's."""
+        ...
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """The rate of each of these gangs (by job uid)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Saturating:
+    """The saturating ps-worker model (lab/sim/speed.py); gangs do not touch one another."""
+
+    remote: float = REMOTE
+    coupled: bool = False
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """Each gang by itself."""
+        del nodes
+        return {
+            uid: training_rate(gang.workers, gang.servers, gang.spec.contention, self.remote)
+            for uid, gang in running.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCpu:
+    """Gangs share each node's processors (SpeCon): n workers on a node get 1 / (n (1 + gamma (n - 1))) of it each.
+
+    A gang's rate is the sum over its workers; 1 is a worker that has a node to itself.
+    """
+
+    gamma: float = 0.0
+    coupled: bool = True
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """All gangs together."""
+        del nodes
+        crowd = Counter(node for gang in running.values() for node in gang.workers)
+        share = {node: 1.0 / (n * (1.0 + self.gamma * (n - 1))) for node, n in crowd.items()}
+        return {uid: sum(share[node] for node in gang.workers) for uid, gang in running.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Every worker counts in full wherever it is (OASiS: enough bandwidth is reserved for its ps)."""
+
+    coupled: bool = False
+
+    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+        """Each gang by itself."""
+        del nodes
+        return {uid: float(len(gang.workers)) for uid, gang in running.items()}

@@ -1,0 +1,157 @@
+"""KOD2 (Jeong and Yu, KTCCS 11(7), 2022), section 5: ten jobs every 30 s against the default scheduler.
+
+The paper gives neither the jobs' requests, bounds and steps nor what ends a deadlocked job of the baseline. Every
+figure is stated with the baseline's patience D and its retry order; the jobs are lab.sim.traces.generate.kod2.
+"""
+
+from __future__ import annotations
+
+from lab.sim.objects import KOHORT
+from lab.sim.papers import kod2cells
+from lab.sim.papers.base import Bar, Experiment, Mutant, Row, best, mean, quantile, share, worst
+from lab.sim.papers.kod2figures import draw_ten_jobs
+from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
+from lab.sim.pods.run import pod_by_pod, simulate
+from lab.sim.report import Result, reduction
+from lab.sim.traces import Trace, kod2, rigid
+from policy.systems.baselines import FifoPod, Retry
+from policy.systems.kod2 import Gate, Kod2
+
+JOBS = 10
+PATIENCE = (600, 1800, 3600)  # D, seconds
+HALF_HOUR = 1800
+SEEDS = 100
+
+
+def ten_jobs(seed: int) -> Row:
+    """KOD2 against the default scheduler, once for each patience and once in FIFO retry order."""
+    return _row(seed, simulate(kod2(seed), Kod2()))
+
+
+def strict_gate(seed: int) -> Row:
+    """Algorithm 1, lines 5-17 read literally: nobody starts below the largest running weight, room or not."""
+    return _row(seed, simulate(kod2(seed), Kod2(gate=Gate.STRICT)))
+
+
+def without_scale_out(seed: int) -> Row:
+    """Jobs start with their minimum and stay there."""
+    return _row(seed, simulate(kod2(seed), WithoutScaleOut(Kod2())))
+
+
+def without_scale_in(seed: int) -> Row:
+    """Nobody gives workers back for a heavier job."""
+    return _row(seed, simulate(kod2(seed), WithoutScaleIn(Kod2())))
+
+
+def without_gang(seed: int) -> Row:
+    """Kohort's own path with the policy that places pod by pod."""
+    return _row(seed, _pods_through_kohort(kod2(seed), seed))
+
+
+def _pods_through_kohort(trace: Trace, seed: int) -> Result:
+    return simulate(rigid(trace, KOHORT), FifoPod(Retry.RANDOM, seed), patience=HALF_HOUR)
+
+
+def _row(seed: int, ours: Result) -> dict[str, float]:
+    row = {"finished": float(ours.finished), "jct": ours.mean_jct_seconds, "utilisation": ours.utilisation}
+    row |= {"wait": ours.mean_waiting_seconds, "charged": ours.charged_jct_seconds}
+    for patience in PATIENCE:
+        row |= _against(pod_by_pod(kod2(seed), seed, Retry.RANDOM, patience=patience), ours, str(patience))
+    return row | _against(pod_by_pod(kod2(seed), seed, Retry.FIFO, patience=HALF_HOUR), ours, "fifo")
+
+
+def _against(plain: Result, ours: Result, name: str) -> dict[str, float]:
+    """``charged``: where each job that did not finish is charged until the horizon."""
+    return {
+        f"jct_{name}": plain.mean_jct_seconds,
+        f"charged_{name}": plain.charged_jct_seconds,
+        f"lost_{name}": float(len(plain.never_finished)),
+        f"reduction_{name}": 100 * reduction(ours, plain),
+        f"charged_cut_{name}": 100 * (1.0 - ours.charged_jct_seconds / plain.charged_jct_seconds),
+        f"gain_{name}": 100 * (ours.utilisation / plain.utilisation - 1.0),
+    }
+
+
+def _above_zero(value: float) -> bool:
+    return value > 0
+
+
+def _cut(patience: int, least: float) -> Bar:
+    claim = f"mean JCT reduction, D = {patience} s"
+    return Bar(claim, mean(f"reduction_{patience}"), at_least=least, unit="%")
+
+
+def _charged(measure: str, against: str) -> Bar:
+    """Report only: the same with each lost job charged until the end of the run's horizon."""
+    claim = f"mean JCT reduction where lost jobs are charged the horizon, {against}"
+    return Bar(claim, mean(f"charged_cut_{measure}"), unit="%")
+
+
+PAPER_CUT = "up to 84 % (one cell of Figure 7; D not stated)"
+PAPER_GAIN = "up to +92 % (Figure 8b)"
+
+BARS = (
+    Bar("jobs finished of 10, worst seed", worst("finished"), at_least=JOBS, paper="all"),
+    Bar(
+        "seeds in which fifo-pod loses jobs, D = 1800 s",
+        share("lost_1800", _above_zero),
+        at_least=0.9,
+        paper="some tasks fall into a deadlock",
+        untested="it is about the baseline alone",
+    ),
+    _cut(600, 20.0),
+    _cut(1800, 60.0),
+    _cut(3600, 75.0),
+    Bar("seeds with a lower mean JCT, D = 1800 s", share("reduction_1800", _above_zero), at_least=1.0, paper="all"),
+    Bar("seeds with a lower mean JCT, D = 3600 s", share("reduction_3600", _above_zero), at_least=1.0, paper="all"),
+    Bar("p10 of the JCT reduction, D = 1800 s", quantile("reduction_1800", 0.1), at_least=50.0, unit="%"),
+    Bar("best seed's JCT reduction, D = 1800 s", best("reduction_1800"), unit="%", paper=PAPER_CUT),
+    Bar("mean JCT reduction, FIFO retry order", mean("reduction_fifo"), at_least=35.0, unit="%"),
+    Bar("mean gain of CPU utilisation, FIFO retry order", mean("gain_fifo"), at_least=15.0, unit="%"),
+    Bar("mean gain of CPU utilisation, D = 1800 s", mean("gain_1800"), at_least=92.0, unit="%", paper=PAPER_GAIN),
+    Bar("jobs of 10 that fifo-pod loses, D = 1800 s", mean("lost_1800")),
+    Bar("jobs of 10 that fifo-pod loses, FIFO retry order", mean("lost_fifo")),
+    *(_charged(str(patience), f"D = {patience} s") for patience in PATIENCE),
+    _charged("fifo", "FIFO retry order"),
+    Bar("mean waiting, KOD2", mean("wait"), unit="s"),
+)
+
+ASSUMED = (
+    "workers of 1-3 cores and 2, 4 or 6 GiB, minimum 1-2, maximum 4-6, 5-20 minutes of one worker's work, a ps of 1 "
+    "core and 2 GiB: drawn by the seed",
+    "a job of the baseline asks for its maximum and, holding pods without computing for D seconds, is ended and counts "
+    "with that time",
+    "n workers do n / (1 + 0.1 (n - 1)); one that is not on its ps's node counts half",
+    "CPU utilisation: cores of gangs that compute, over the run",
+)
+
+CUTS = (*(f"mean JCT reduction, D = {patience} s" for patience in PATIENCE), "p10 of the JCT reduction, D = 1800 s")
+FIFO_ORDER = ("mean JCT reduction, FIFO retry order", "mean gain of CPU utilisation, FIFO retry order")
+YIELDING = (
+    "in half of the seeds nobody yields, and what it saves the heavier job in waiting the lighter one pays in running; "
+    "kod2-newcomers is the experiment that scale-in decides"
+)
+
+TEN_JOBS = Experiment(
+    name="kod2-ten-jobs",
+    system="kod2",
+    title="Ten jobs, one every 30 s, on three nodes of 10 cores",
+    source="KOD2, section 5.2, Figures 7 and 8",
+    measure=ten_jobs,
+    bars=BARS,
+    seeds=SEEDS,
+    mutants=(
+        Mutant("strict gate", strict_gate, (*CUTS, *FIFO_ORDER)),
+        Mutant("no scale-out", without_scale_out, (*CUTS, *FIFO_ORDER)),
+        Mutant(
+            "no gang",
+            without_gang,
+            tuple(bar.claim for bar in BARS if bar.bounded and not bar.untested),
+        ),
+        Mutant("no scale-in", without_scale_in, reason=YIELDING),
+    ),
+    figure=draw_ten_jobs,
+    assumed=ASSUMED,
+)
+
+EXPERIMENTS = (TEN_JOBS, *kod2cells.EXPERIMENTS)

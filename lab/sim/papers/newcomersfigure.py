@@ -1,0 +1,24 @@
+"""Waiting and elapsed time of newcomers and long jobs. A figure is matplotlib's (the extra ``sim``), handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lab.sim.papers.base import Row, mean
+
+NAMES = {"ours": "the policy", "rigid": "without scale-in", "locality": "locality-only"}
+GROUPS = {"newcomers, waiting": "wait/{}/new", "newcomers, elapsed": "elapsed/{}/new", "long jobs": "elapsed/{}/long"}
+
+
+def draw_newcomers(rows: Sequence[Row], figure: Any) -> None:
+    """Minutes, lower is better: two panels, as the long jobs take hours."""
+    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    groups = list(GROUPS.items())
+    for axes, shown in ((left, groups[:2]), (right, groups[2:])):
+        for index, (name, label) in enumerate(NAMES.items()):
+            heights = [mean(measure.format(name))(rows) for _, measure in shown]
+            axes.bar([place + 0.27 * (index - 1) for place in range(len(shown))], heights, 0.27, label=label)
+        axes.set_xticks(range(len(shown)), [title for title, _ in shown])
+    left.set_ylabel("minutes")
+    right.legend()

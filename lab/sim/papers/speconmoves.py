@@ -1,0 +1,206 @@
+"""What a move costs (SpeCon, Figures 2 and 3), and moves that harm nobody: this project's own answer to SpeCon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lab.sim.fluid.run import simulate
+from lab.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row, best, mean
+from lab.sim.papers.speconfigures import draw_costs, draw_guests
+from lab.sim.papers.speconworld import (
+    AS_RUN,
+    BI_RNN,
+    FIXED,
+    GRU,
+    MIXED,
+    SETTINGS,
+    VAE,
+    Setup,
+    compare,
+    named,
+    run,
+    trace_of,
+)
+from policy.cluster.actions import Action, Decision, Migrate, Remember
+from policy.cluster.gang import State
+from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
+from policy.systems.baselines import RoundRobin
+from policy.systems.guests import KEY, Guests
+
+MODELS = {"VAE": VAE, "GRU": GRU, "Bi-RNN": BI_RNN}
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+SETUPS = {"fixed": FIXED, **{f"{jobs} mixed": setup for jobs, setup in MIXED.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAt:
+    """Every job is moved to the other node once it reports that share of its work."""
+
+    share: float
+
+    @property
+    def name(self) -> str:
+        """``move-at``."""
+        return "move-at"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Evenly placed; moved once."""
+        decided = RoundRobin().decide(snapshot, now)
+        moves: list[Action] = []
+        for job in snapshot.running():
+            gang, reports = snapshot.gang(job.uid), snapshot.reports.get(job.uid, ())
+            done = reports[-1].done if reports else None
+            if (
+                gang.state is State.RUNNING
+                and done is not None
+                and done >= self.share
+                and job.uid not in snapshot.memory
+            ):
+                other = next(name for name in sorted(snapshot.nodes) if name not in gang.nodes.values())
+                moves += [Migrate(job.uid, dict.fromkeys(gang.nodes, other)), Remember(job.uid, True)]
+        return replace(decided, actions=(*decided.actions, *moves))
+
+
+def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.0) -> Row:
+    """One job alone, moved at each share of its work: by how much it ends later, in seconds.
+
+    ``seconds``: what a move takes; ``more``: of a job that is nearly done.
+    """
+    row: dict[str, float] = {}
+    for model, decay in MODELS.items():
+        trace = trace_of(Setup(1, 2, gap=0.0, decays=(decay,)), seed)
+        for share in SHARES:
+            result = simulate(trace, MoveAt(share), replace(SETTINGS, migrate_seconds=seconds + more * share))
+            lost = result.jobs[0].jct_seconds - trace.jobs[0].work_seconds
+            row[f"{model}/{share:g}"] = lost
+    return {**row, "most": max(row.values()), "least": min(row.values())}
+
+
+def slow_checkpoints(seed: int) -> Row:
+    """Saving and resuming takes half a minute."""
+    return costs(seed, 30.0)
+
+
+def growing_checkpoints(seed: int) -> Row:
+    """The longer a job has trained, the longer it is saved."""
+    return costs(seed, more=4.0)
+
+
+LOST, UNEVEN_COST = "most progress lost by a move", "difference by how far the job is"
+HARMLESS = "it forbids harm: our mutants harm single jobs and gain in the mean"
+COST = Experiment(
+    name="specon-save-resume",
+    system="specon",
+    title="A job alone, moved at 10 to 90 % of its work",
+    source="SpeCon, section III, Figures 2 and 3",
+    measure=costs,
+    bars=(
+        Bar(LOST, best("most"), at_most=5.0, unit="s", paper="below 5 s, deviation 1.43 s"),
+        Bar(UNEVEN_COST, OfAll(lambda rows: max(row["most"] - row["least"] for row in rows)), unit="s",
+            at_most=0.5, paper="none"),
+    ),
+    seeds=30,
+    mutants=(
+        Mutant("checkpoints of 30 s", slow_checkpoints, (LOST,)),
+        Mutant("checkpoints that grow", growing_checkpoints, (LOST, UNEVEN_COST)),
+    ),
+    figure=draw_costs,
+    assumed=("saving and resuming is 4 s in the simulator; what is measured is that a move costs no more than that",),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Squatters:
+    """Guests that never leave again."""
+
+    guests: Guests
+
+    @property
+    def name(self) -> str:
+        """``squatters``."""
+        return "squatters"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Less every move of a job that is a guest already."""
+        decided = self.guests.decide(snapshot, now)
+        return replace(decided, actions=tuple(action for action in decided.actions if not _guest(snapshot, action)))
+
+
+def _guest(snapshot: Snapshot, action: Action) -> bool:
+    match action:
+        case Migrate(job_uid=uid):
+            return KEY + uid in snapshot.memory
+        case Remember(key=key):
+            return key in snapshot.memory and key.removeprefix(KEY) in snapshot.jobs
+        case _:
+            return False
+
+
+def guests(seed: int) -> Row:
+    """Our variant on all four schedules."""
+    return _everywhere(Guests(), seed)
+
+
+def squatters(seed: int) -> Row:
+    """Guests do not give way."""
+    return _everywhere(Squatters(Guests()), seed)
+
+
+def specon(seed: int) -> Row:
+    """SpeCon itself."""
+    return _everywhere(AS_RUN, seed)
+
+
+def nobody(seed: int) -> Row:
+    """Nobody is ever invited."""
+    return _everywhere(RoundRobin(), seed)
+
+
+def _everywhere(policy: Policy, seed: int) -> Row:
+    row: dict[str, float] = {}
+    for name, setup in SETUPS.items():
+        row |= named(name, compare(run(setup, policy, seed), run(setup, RoundRobin(), seed)))
+    return {**row, "worst": max(row[f"{name}/worst"] for name in SETUPS)}
+
+
+WORST = "worst job of all seeds and schedules"
+
+
+def _guest_bars() -> tuple[Bar, ...]:
+    bars = [Bar(WORST, best("worst"), at_most=25.0, unit="%")]
+    for name in SETUPS:
+        bars += [
+            Bar(
+                f"{name}: average completion time",
+                mean(f"{name}/average"),
+                at_most=0.0,
+                unit="%",
+                untested="" if name == "fixed" else HARMLESS,
+            ),
+            Bar(f"{name}: makespan", mean(f"{name}/makespan"), at_most=0.0, unit="%", untested=HARMLESS),
+            Bar(f"{name}: jobs better", mean(f"{name}/better"), unit="%"),
+            Bar(f"{name}: best job", mean(f"{name}/best"), unit="%"),
+            Bar(f"{name}: worst job", mean(f"{name}/worst"), unit="%"),
+            Bar(f"{name}: moves", mean(f"{name}/moves")),
+        ]
+    return (*bars, Bar("50 mixed: at least SpeCon's bar", mean("50 mixed/average"), at_most=-7.2, unit="%"))
+
+
+GUESTS = Experiment(
+    name="specon-guests",
+    system="guests",
+    title="Moves that harm nobody, on all four schedules",
+    source="this project's own, docs/policies/specon.md",
+    measure=guests,
+    bars=_guest_bars(),
+    mutants=(
+        Mutant("guests do not give way", squatters, (WORST,)),
+        Mutant("SpeCon's moves instead", specon, (WORST, "fixed: average completion time")),
+        Mutant("nobody is invited", nobody, ("50 mixed: at least SpeCon's bar",)),
+    ),
+    figure=draw_guests,
+    assumed=("the world is that of SpeCon's experiments",),
+)
+
+EXPERIMENTS = (COST, GUESTS)

@@ -1,0 +1,135 @@
+"""kube-controller-manager's part: StatefulSets and Deployments get the pods that they ask for.
+
+StatefulSet: ``updateStatefulSet`` of pkg/controller/statefulset/stateful_set_control.go, podManagementPolicy Parallel.
+An ordinal whose pod still terminates waits for it; one that has ended is deleted first. Deployment: ``manageReplicas``
+of pkg/controller/replicaset/replica_set.go; which pod goes is `doomed`. Not played: the Deployment's own step to its
+one ReplicaSet (the template never changes), slow start, claims. Rate and burst are the operator's: the defaults agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
+
+from lab.sim.objects import JobKind, JobObject, PodObject
+from lab.sim.pods.ground import Do, Ground
+from lab.sim.pods.reconciler import Reconciler
+from policy.cluster.model import WORKER, Phase, Slot
+
+POD_INDEX = "apps.kubernetes.io/pod-index"
+TEMPLATE_HASH = "pod-template-hash"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+SAFE = "bcdfghjklmnpqrstvwxz2456789"  # rand.SafeEncodeString of k8s.io/apimachinery: no vowels, no words
+REQUEST = 1.0
+PHASES = {Phase.PENDING: 0, Phase.RUNNING: 2}
+ENDED = (Phase.SUCCEEDED, Phase.FAILED)
+
+
+class Apps(Reconciler):
+    """The controllers of StatefulSets and of Deployments."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground, REQUEST)
+        self._made = 0  # pods with a random name
+
+    def _is_ours(self, job: JobObject) -> bool:
+        return not job.spec.kind.ends
+
+    def _next(self, job: JobObject) -> tuple[float, Do] | None:
+        pods = self._ground.store.pods_of(job.uid)
+        if job.spec.kind is JobKind.STATEFULSET:
+            return self._next_of_set(job, pods)
+        return self._next_of_deployment(job, pods)
+
+    def _next_of_set(self, job: JobObject, pods: Sequence[PodObject]) -> tuple[float, Do] | None:
+        """Pods that have ended go, missing ordinals come, then those beyond the count go, the highest first."""
+        there = {pod.slot: pod for pod in pods}
+        for slot in job.spec.slots:
+            found = there.get(slot)
+            if found is None:
+                return REQUEST, lambda slot=slot: self._create_worker(job, slot, f"{job.spec.name}-{slot.index}")
+            if found.phase in ENDED and found.deleted is None:
+                return REQUEST, lambda found=found: self._ground.delete_pod(found)
+        condemned = [pod for pod in pods if pod.slot not in job.spec.slots and pod.deleted is None]
+        if condemned:
+            last = max(condemned, key=lambda pod: pod.slot.index if pod.slot else 0)
+            return REQUEST, lambda: self._ground.delete_pod(last)
+        return None
+
+    def _next_of_deployment(self, job: JobObject, pods: Sequence[PodObject]) -> tuple[float, Do] | None:
+        """Pods that have ended or that terminate count no more; another of a new name comes at once."""
+        active = [pod for pod in pods if pod.active]
+        if len(active) < job.spec.workers:
+            return REQUEST, lambda: self._create_replica(job)
+        if len(active) > job.spec.workers:
+            first = doomed(active, self._ground.now)
+            return REQUEST, lambda: self._ground.delete_pod(first)
+        return None
+
+    def _create_replica(self, job: JobObject) -> None:
+        self._made += 1
+        name = f"{job.spec.name}-{template_hash(job)}-{safe(self._made * 7_368_787, 5)}"
+        self._create_worker(job, Slot(WORKER, self._made), name)
+
+    def _create_worker(self, job: JobObject, slot: Slot, name: str) -> None:
+        role = job.spec.role(WORKER)
+        ordinal = job.spec.kind is JobKind.STATEFULSET
+        told = {POD_INDEX: str(slot.index)} if ordinal else {TEMPLATE_HASH: template_hash(job)}
+        if role is not None:
+            self._create(job, role, slot, name, notes={}, labels={"app": job.spec.name, **told})
+
+
+def template_hash(job: JobObject) -> str:
+    """What stands for the hash of its template in names and labels; it never changes, as the template does not."""
+    return safe(int(job.uid[-12:], 16) * 387_420_489 + 1, 9)
+
+
+def safe(number: int, length: int) -> str:
+    """The number in letters and digits of which no word comes, as generated names end."""
+    letters = []
+    for _ in range(length):
+        number, rest = divmod(number, len(SAFE))
+        letters.append(SAFE[rest])
+    return "".join(letters)
+
+
+def doomed(active: Iterable[PodObject], now: float) -> PodObject:
+    """Which of a ReplicaSet's pods goes first: ``ActivePodsWithRanks`` of pkg/controller/controller_utils.go.
+
+    A pod that runs is ready here, and nothing restarts in it.
+    """
+    pods = list(active)
+    beside = Counter(pod.node for pod in pods)
+
+    def order(one: PodObject, other: PodObject) -> int:
+        for first, second in zip(_standing(one, beside), _standing(other, beside), strict=True):
+            if first != second:
+                return -1 if first < second else 1
+        return _younger(one, other, now)
+
+    return min(pods, key=cmp_to_key(order))
+
+
+def _standing(pod: PodObject, beside: Counter[str]) -> tuple[int, ...]:
+    """Unassigned, pending, lower cost, more siblings on its node."""
+    return bool(pod.node), PHASES[pod.phase], deletion_cost(pod), -beside[pod.node]
+
+
+def deletion_cost(pod: PodObject) -> int:
+    """GetDeletionCostFromPodAnnotations of pkg/apis/core/v1/helper: 0 where there is none, or one that is no number."""
+    try:
+        return int(pod.annotations.get(DELETION_COST, "0"))
+    except ValueError:
+        return 0
+
+
+def _younger(one: PodObject, other: PodObject, now: float) -> int:
+    """By the logarithm of how long they are ready, or else there (LogarithmicScaleDown); by uid where that is one."""
+    ready = one.started is not None and other.started is not None and one.started != other.started
+    since = [pod.started if ready and pod.started is not None else pod.created for pod in (one, other)]
+    first, second = (int(math.log2((now - at) * 1e9)) if now > at else -1 for at in since)
+    if first != second:
+        return first - second
+    return -1 if one.uid < other.uid else 1

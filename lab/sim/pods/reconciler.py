@@ -1,0 +1,110 @@
+"""What all controllers of the world are: a queue of jobs, each looked at until nothing is left to do, at one rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lab.sim.objects import JobObject, Kind, PodObject
+from lab.sim.pods.ground import OPERATOR, Do, Ground
+from policy.cluster.model import Role, Slot
+
+SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end
+
+
+class Bucket:
+    """A token bucket, as client-go limits its requests. A rate of 0 is no limit."""
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._tokens, self._at = self._burst, now
+
+    def wait(self, cost: float, now: float) -> float:
+        """How long until ``cost`` tokens are there; takes them if that is now."""
+        if self._rate <= 0:
+            return 0.0
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        if self._tokens + SLACK >= cost:
+            self._tokens -= cost
+            return 0.0
+        return (cost - self._tokens) / self._rate
+
+
+class Reconciler:
+    """One controller. ``dearest``: the requests of its dearest write, which its bucket has to hold."""
+
+    def __init__(self, ground: Ground, dearest: float) -> None:
+        self._ground = ground
+        settings = ground.settings
+        self._bucket = Bucket(settings.operator_rate, max(settings.operator_burst, dearest), ground.now)
+        self._queue: dict[str, None] = {}
+        self._busy = False
+        self._away_until = ground.now
+        ground.job_listeners.append(lambda job: self._look(job.uid))
+        ground.pod_listeners.append(lambda pod: self._look(pod.owner))
+
+    def restart(self, seconds: float) -> None:
+        """Be away for so long; then look at every job, as after a list."""
+        self._away_until = self._ground.now + seconds
+        for uid in self._ground.store.jobs:
+            self._look(uid)
+
+    def _is_ours(self, job: JobObject) -> bool:
+        """Whether it is of a kind that this controller is for."""
+        raise NotImplementedError
+
+    def _next(self, job: JobObject) -> tuple[float, Do] | None:
+        """The next write for this job with its cost, or None when it is as it should be."""
+        raise NotImplementedError
+
+    def _create(
+        self, job: JobObject, role: Role, slot: Slot, name: str, *, notes: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """Create the pod of that slot. ``labels``: beside those of the job's template."""
+        spec = job.spec
+        self._ground.admit_pod(
+            PodObject(
+                uid=self._ground.store.new_uid(Kind.POD),
+                namespace=spec.namespace,
+                name=name,
+                requests=role.requests,
+                constraints=role.constraints,
+                scheduler=spec.scheduler,
+                owner=job.uid,
+                job=spec.name,
+                kind=spec.kind,
+                slot=slot,
+                created=self._ground.now,
+                annotations=dict(notes),
+                labels={**spec.labels, **labels},
+            )
+        )
+
+    def _look(self, job_uid: str) -> None:
+        job = self._ground.store.jobs.get(job_uid)
+        if job is None or not self._is_ours(job):
+            return
+        self._queue[job_uid] = None
+        if not self._busy:
+            self._busy = True
+            self._ground.later(self._ground.settings.reconcile_seconds, self._turn, OPERATOR)
+
+    def _turn(self) -> None:
+        """Work until the queue is empty or the rate is used up."""
+        if (away := self._away_until - self._ground.now) > 0:
+            self._ground.later(away, self._turn, OPERATOR)
+            return
+        while self._queue:
+            uid = next(iter(self._queue))
+            job = self._ground.store.jobs.get(uid)
+            todo = self._next(job) if job is not None else None
+            if todo is None:
+                del self._queue[uid]
+                continue
+            cost, do = todo
+            wait = self._bucket.wait(cost, self._ground.now)
+            if wait > 0:
+                self._ground.later(wait, self._turn, OPERATOR)
+                return
+            do()
+        self._busy = False

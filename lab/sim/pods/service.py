@@ -1,0 +1,193 @@
+"""Kohort itself in virtual time: the very same ``step``, verdicts and desired state, with the world as its cluster.
+
+Facts come from the world's history, verbs from the modelled kube-scheduler; effects and orders are writes to the
+world a moment later, and what became of them comes back as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lab.sim.engine import Engine
+from lab.sim.objects import PLAN, SLOT, WAKE, Change, PodObject, Refusal, facts
+from lab.sim.pods.scheduler import Chosen, KubeScheduler
+from lab.sim.pods.world import World
+from policy.answers.verdict import filter_pod
+from policy.cluster.actions import Bind, Effect, RefuseBind
+from policy.cluster.events import BindDone, BindHeld, BindRefused, Event, NodeNotOffered, Synced, Tick
+from policy.cluster.orders import Desired
+from policy.cluster.snapshot import Rules, Snapshot
+from policy.desired import desired
+from policy.step import step
+from policy.systems.base import Policy, next_moment
+
+
+class Gating(Enum):
+    """When new pods are created gated (the setting ``gate``)."""
+
+    WHEN_QUEUED = "when-queued"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long things take, in seconds: a watch event to arrive, a batch to gather, a binding, a controller's pass."""
+
+    watch_seconds: float = 0.02
+    batch_seconds: float = 0.01
+    bind_seconds: float = 0.02
+    controller_seconds: float = 0.05
+    tick_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step as it happened, for whoever looks on: the state after it, its events and effects."""
+
+    at: float
+    snapshot: Snapshot
+    events: tuple[Event, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """How Kohort is run. ``nominate_above``: the node count beyond which members are nominated."""
+
+    rules: Rules = field(default_factory=Rules)
+    delays: Delays = field(default_factory=Delays)
+    gating: Gating = Gating.WHEN_QUEUED
+    nominate_above: int = 500
+
+
+class Service:
+    """Ledger, verbs and controller. It is the kube-scheduler's chooser; ``scheduler`` is set once both exist."""
+
+    def __init__(
+        self,
+        world: World,
+        engine: Engine[Callable[[], object]],
+        policy: Policy,
+        settings: ServiceSettings,
+        on_step: Callable[[Step], None],
+    ) -> None:
+        self._world, self._engine, self._policy, self._settings = world, engine, policy, settings
+        self._on_step = on_step
+        self._inbox: list[Event] = []
+        self._due = self._controlling = False
+        self._timer: tuple[float, int] | None = None
+        self.scheduler: KubeScheduler | None = None
+        self.snapshot = Snapshot(rules=settings.rules)
+        world.set_gating(settings.gating is Gating.ALWAYS)
+        self._set_timer()
+
+    # -- the watch and the ledger --------------------------------------------------------------
+
+    def watch(self, changes: Iterable[Change]) -> None:
+        """Facts, as they arrive; the first batch is every watch's first list."""
+        events = [event for change in changes if (event := facts(change)) is not None]
+        self._post(*events, *(() if self.snapshot.synced else (Synced(),)))
+
+    def _post(self, *events: Event) -> None:
+        self._inbox += events
+        if not self._due:
+            self._due = True
+            self._later(self._settings.delays.batch_seconds, self._step)
+
+    def _later(self, seconds: float, do: Callable[[], None]) -> int:
+        return self._engine.schedule(self._world.now + seconds, do)
+
+    def _step(self) -> None:
+        events, self._inbox, self._due = tuple(self._inbox), [], False
+        self.snapshot, effects = step(self.snapshot, events, self._policy, self._world.now)
+        self._on_step(Step(self._world.now, self.snapshot, events, effects))
+        for effect in effects:
+            self._carry_out(effect)
+        if not self._controlling:
+            self._controlling = True
+            self._later(self._settings.delays.controller_seconds, self._control)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Step again when the next deadline or a moment of the policy has come, or at the tick."""
+        now = self._world.now
+        dues = [now + self._settings.delays.tick_seconds, next_moment(self._policy, now)]
+        for gang in self.snapshot.gangs.values():
+            dues += [at for at in (gang.window_ends, gang.deadline, gang.not_before) if at is not None and at > now]
+        if self._timer is not None:
+            self._engine.cancel(self._timer[1])
+        self._timer = min(dues), self._engine.schedule(min(dues), lambda: self._post(Tick()))
+
+    # -- verbs ---------------------------------------------------------------------------------
+
+    def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
+        """Filter: from the snapshot as it is, without waiting for a decision."""
+        offer = filter_pod(self.snapshot, pod.uid, feasible)
+        if offer.missed:
+            self._post(NodeNotOffered(pod.uid, offer.missed))
+        if offer.reason is not None:
+            return Chosen(message=offer.reason.text)
+        return Chosen(offer.nodes[0])
+
+    def bind(self, pod: PodObject, node: str) -> None:
+        """Bind: a step decides whether it is held, made or refused."""
+        self._post(BindHeld(pod.uid, node))
+
+    # -- the executor --------------------------------------------------------------------------
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Bind():
+                self._later(self._settings.delays.bind_seconds, lambda: self._make_binding(effect))
+            case RefuseBind(uid, reason):
+                self._tell(lambda scheduler: scheduler.refused(uid, reason.text))
+            case _:
+                pass  # Decisions: the desired state follows from the snapshot.
+
+    def _tell(self, what: Callable[[KubeScheduler], None]) -> None:
+        if self.scheduler is not None:
+            what(self.scheduler)
+
+    def _make_binding(self, order: Bind) -> None:
+        notes = {PLAN: order.plan, SLOT: str(order.slot)}
+        refusal = self._world.bind(order.namespace, order.name, order.node, uid=order.uid, annotations=notes)
+        there = self._world.store.pods.get(order.uid)
+        if refusal is None or (there is not None and there.node == order.node):
+            self._tell(lambda scheduler: scheduler.bound(order.uid))
+            self._post(BindDone(order.uid, order.node))
+        else:
+            self._tell(lambda scheduler: scheduler.refused(order.uid, refusal.message))
+            self._post(BindRefused(order.uid, refusal.message))
+
+    # -- the controller ------------------------------------------------------------------------
+
+    def _control(self) -> None:
+        """Make the desired state true as the ledger sees it now. A refused write is asked for again while wanted."""
+        self._controlling = False
+        wanted = desired(self.snapshot, self._settings.nominate_above)
+        if self._settings.gating is Gating.WHEN_QUEUED and self.snapshot.synced:
+            self._world.set_gating(wanted.gate)
+        refused = [refusal for refusal in self._write(wanted) if refusal is not None and refusal.status != 404]
+        if refused:
+            self._controlling = True
+            self._later(self._settings.delays.controller_seconds, self._control)
+
+    def _write(self, wanted: Desired) -> Iterable[Refusal | None]:
+        world = self._world
+        for order in wanted.ungate:
+            yield world.ungate(order.namespace, order.name, uid=order.uid)
+        for order in wanted.wake:
+            yield world.annotate(order.namespace, order.name, {WAKE: order.value}, uid=order.uid)
+        for order in wanted.nominate:
+            yield world.nominate(order.namespace, order.name, order.value, uid=order.uid)
+        for resize in wanted.replicas:
+            yield world.patch_workers(
+                resize.namespace, resize.name, resize.workers, uid=resize.uid, version=resize.version
+            )
+        for wish in wanted.suspend:
+            yield world.release(wish.namespace, wish.name, wish.suspend, uid=wish.uid, version=wish.version)
+        for order in (*wanted.release, *wanted.evict):
+            yield world.delete_pod(order.namespace, order.name, uid=order.uid)

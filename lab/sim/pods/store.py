@@ -1,0 +1,99 @@
+"""The world's etcd: objects by uid and by name, one revision for each write, and the history of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from lab.sim.objects import Change, JobObject, Kind, PodObject, Verb
+from policy.cluster.model import Node
+
+Object = TypeVar("Object", Node, JobObject, PodObject)
+
+
+class Store:
+    """Objects and their history. Every write goes through ``put`` or ``drop``; dictionaries are for reading."""
+
+    def __init__(self, first_revision: int = 0) -> None:
+        self.revision = first_revision
+        self.compacted = first_revision
+        self.history: list[Change] = []
+        self.nodes: dict[str, Node] = {}
+        self.jobs: dict[str, JobObject] = {}
+        self.pods: dict[str, PodObject] = {}
+        self._named: dict[tuple[Kind, str], str] = {}
+        self._of_job: dict[str, dict[str, None]] = {}
+        self._uids = 0
+
+    def new_uid(self, kind: Kind) -> str:
+        """A uid of the form of a UUID, counted up: the same run gives the same uids."""
+        self._uids += 1
+        return f"{list(Kind).index(kind):08x}-0000-4000-8000-{self._uids:012x}"
+
+    def put_node(self, node: Node) -> Node:
+        """Create or change a node."""
+        return self._put(Kind.NODE, self.nodes, node.name, node)
+
+    def put_job(self, job: JobObject) -> JobObject:
+        """Create or change a job."""
+        self._named[Kind.JOB, job.key] = job.uid
+        return self._put(Kind.JOB, self.jobs, job.uid, job)
+
+    def put_pod(self, pod: PodObject) -> PodObject:
+        """Create or change a pod."""
+        self._named[Kind.POD, pod.key] = pod.uid
+        if pod.owner:
+            self._of_job.setdefault(pod.owner, {})[pod.uid] = None
+        return self._put(Kind.POD, self.pods, pod.uid, pod)
+
+    def drop_node(self, name: str) -> None:
+        """Delete a node."""
+        self._record(Kind.NODE, Verb.DELETED, lambda at: replace(self.nodes.pop(name), version=at))
+
+    def drop_job(self, uid: str) -> None:
+        """Delete a job."""
+        del self._named[Kind.JOB, self.jobs[uid].key]
+        self._record(Kind.JOB, Verb.DELETED, lambda at: replace(self.jobs.pop(uid), version=at))
+
+    def drop_pod(self, uid: str) -> None:
+        """Delete a pod."""
+        pod = self.pods[uid]
+        del self._named[Kind.POD, pod.key]
+        if pod.owner:
+            del self._of_job[pod.owner][uid]
+        self._record(Kind.POD, Verb.DELETED, lambda at: replace(self.pods.pop(uid), version=at))
+
+    def job_named(self, namespace: str, name: str) -> JobObject | None:
+        """The job of that name."""
+        return self.jobs.get(self._named.get((Kind.JOB, f"{namespace}/{name}"), ""))
+
+    def pod_named(self, namespace: str, name: str) -> PodObject | None:
+        """The pod of that name."""
+        return self.pods.get(self._named.get((Kind.POD, f"{namespace}/{name}"), ""))
+
+    def pods_of(self, job_uid: str) -> list[PodObject]:
+        """The job's pods in the order of their creation."""
+        return [self.pods[uid] for uid in self._of_job.get(job_uid, ())]
+
+    def since(self, revision: int) -> list[Change] | None:
+        """Changes after that revision in order; None where they are compacted away (410 Gone)."""
+        if revision < self.compacted:
+            return None
+        return self.history[len(self.history) - (self.revision - revision) :] if revision < self.revision else []
+
+    def compact(self, revision: int) -> None:
+        """Forget changes up to that revision."""
+        kept = self.since(min(max(revision, self.compacted), self.revision)) or []
+        self.history, self.compacted = kept, self.revision - len(kept)
+
+    def _put(self, kind: Kind, objects: dict[str, Object], key: str, found: Object) -> Object:
+        verb = Verb.MODIFIED if key in objects else Verb.ADDED
+        stored = replace(found, version=self.revision + 1)
+        objects[key] = stored
+        self._record(kind, verb, lambda _: stored)
+        return stored
+
+    def _record(self, kind: Kind, verb: Verb, make: Callable[[int], Node | JobObject | PodObject]) -> None:
+        self.revision += 1
+        self.history.append(Change(self.revision, kind, verb, make(self.revision)))

@@ -1,0 +1,123 @@
+"""Progress of the training itself: which jobs compute, how fast, and when their work is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lab.sim.objects import JobObject, PodObject
+from lab.sim.pods.ground import DONE, Ground
+from lab.sim.speed import training_rate
+from policy.cluster.model import PS, WORKER, Node, Phase
+
+EVALUATOR = "evaluator"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is, in seconds of one worker's work. ``rate`` 0: it holds its room and does not compute.
+
+    members: uids of the pods that compute. paused_until: a restart is under way. workers: replicas asked for when it
+    last started; restarts: starts after the first, for another number of workers or after it had stood still.
+    """
+
+    done: float = 0.0
+    rate: float = 0.0
+    since: float = 0.0
+    paused_until: float = 0.0
+    members: tuple[str, ...] = ()
+    restarts: int = 0
+    workers: int | None = None
+    ticket: int = 0
+
+    def at(self, now: float) -> float:
+        """Work done by then."""
+        return self.done + self.rate * max(0.0, now - max(self.since, self.paused_until))
+
+
+class Training:
+    """All jobs' progress. A job computes when every rigid member and at least its minimum of workers run."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.progress: dict[str, Progress] = {}
+        self._ending: set[str] = set()
+        ground.pod_listeners.append(lambda pod: self._look(pod.owner))
+        ground.job_listeners.append(lambda job: self._look(job.uid))
+        ground.node_listeners.append(self._node_changed)
+
+    def _node_changed(self, node: Node) -> None:
+        owners = {pod.owner: None for pod in self._ground.store.pods.values() if pod.node == node.name}
+        for uid in owners:
+            self._look(uid)
+
+    def _look(self, job_uid: str) -> None:
+        """Follow a change of the job's pods: settle what was done, then go on at the new rate."""
+        job = self._ground.store.jobs.get(job_uid)
+        if job is None or job.phase.ended:
+            self._stop(job_uid)
+            return
+        workers, servers, members = self._layout(job)
+        old = self.progress.get(job_uid, Progress())
+        if old.done >= job.spec.work_seconds:
+            self._end_members(job_uid)
+            return
+        if members == old.members:
+            return
+        rate = training_rate(workers, servers, job.spec.contention, self._ground.settings.remote) if members else 0.0
+        self._go_on(job, old, members, rate)
+
+    def _layout(self, job: JobObject) -> tuple[list[str], list[str], tuple[str, ...]]:
+        """Nodes of the working workers and ps, and who takes part; nobody while the gang is not whole."""
+        working = [pod for pod in self._ground.store.pods_of(job.uid) if self._works(pod)]
+        nodes = {pod.slot: pod.node for pod in working if pod.slot is not None}
+        workers = [node for slot, node in nodes.items() if slot.role not in (PS, EVALUATOR)]
+        servers = [node for slot, node in nodes.items() if slot.role == PS]
+        rigid = all(slot in nodes for slot in job.spec.slots if slot.role != WORKER)
+        there = sum(1 for slot in nodes if slot.role == WORKER) + len(job.over)
+        whole = rigid and bool(nodes) and there >= job.spec.min_workers
+        return workers, servers, tuple(pod.uid for pod in working) if whole else ()
+
+    def _works(self, pod: PodObject) -> bool:
+        node = self._ground.store.nodes.get(pod.node)
+        return pod.works and node is not None and node.ready
+
+    def _go_on(self, job: JobObject, old: Progress, members: tuple[str, ...], rate: float) -> None:
+        now = self._ground.now
+        asked = job.spec.workers if members else old.workers
+        stopped = old.workers is not None and (asked != old.workers or not old.members)
+        restarted = bool(members) and stopped
+        paused = now + self._ground.settings.restart_seconds if restarted else old.paused_until
+        done = old.at(now)
+        self._ground.engine.cancel(old.ticket)
+        ticket = 0
+        if rate > 0:
+            left = max(0.0, job.spec.work_seconds - done)
+            at = max(now, paused) + left / rate
+            ticket = self._ground.engine.schedule(at, partial(self._finish, job.uid), DONE)
+        self.progress[job.uid] = Progress(done, rate, now, paused, members, old.restarts + restarted, asked, ticket)
+
+    def _finish(self, job_uid: str) -> None:
+        """The work is done."""
+        done, old = self._ground.store.jobs[job_uid].spec.work_seconds, self.progress[job_uid]
+        self.progress[job_uid] = replace(old, done=done, rate=0.0, since=self._ground.now, members=())
+        self._end_members(job_uid)
+
+    def _end_members(self, job_uid: str) -> None:
+        """Every member but the ps ends by itself, also one that starts only now; a ps serves until it is deleted.
+
+        Pods of a kind that does not end are idle until their user deletes the job: an exit would start them again.
+        """
+        if job_uid in self._ending or not self._ground.store.jobs[job_uid].spec.kind.ends:
+            return  # we are told of our own writes
+        self._ending.add(job_uid)
+        for pod in self._ground.store.pods_of(job_uid):
+            if self._works(pod) and pod.slot is not None and pod.slot.role != PS:
+                self._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=self._ground.now))
+        self._ending.discard(job_uid)
+
+    def _stop(self, job_uid: str) -> None:
+        old = self.progress.get(job_uid)
+        if old is not None and old.members:
+            self._ground.engine.cancel(old.ticket)
+            self.progress[job_uid] = replace(old, done=old.at(self._ground.now), rate=0.0, members=(), ticket=0)

@@ -1,0 +1,307 @@
+"""The world: a cluster in memory, with the API server's verbs, jobs' controllers, kubelets and training itself.
+
+Every write makes a new revision and is recorded (``store.history``), so that an API server may be put around it.
+Time moves only in ``advance``; a write happens at ``now``. A verb answers None where it was done, else the Refusal
+that the API server would give. Names are the API's: namespace and name, the uid as an optional precondition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lab.sim.objects import GATE, Change, Condition, JobObject, JobPhase, JobSpec, Kind, PodObject, Refusal
+from lab.sim.pods.apps import Apps
+from lab.sim.pods.batch import Batch
+from lab.sim.pods.ground import Ground, WorldSettings
+from lab.sim.pods.kubelet import Kubelets
+from lab.sim.pods.operator import Operator
+from lab.sim.pods.refusals import conflict, not_found, precondition
+from lab.sim.pods.store import Store
+from lab.sim.pods.training import Progress, Training
+from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.resources import total
+
+
+class World:
+    """A cluster in memory and virtual time. ``now`` is in seconds since the epoch."""
+
+    def __init__(self, settings: WorldSettings | None = None, now: float = 0.0) -> None:
+        self._ground = Ground(settings or WorldSettings(), now)
+        # Training first: what a write does to the progress is settled before anybody reacts to it.
+        self._training = Training(self._ground)
+        self._kubelets = Kubelets(self._ground)
+        self.operator = Operator(self._ground)
+        self.apps = Apps(self._ground)
+        self.batch = Batch(self._ground)
+
+    # -- time ----------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The world's time."""
+        return self._ground.now
+
+    def next_time(self) -> float | None:
+        """When something happens by itself, or None where nothing is to come."""
+        return self._ground.engine.next_time()
+
+    def advance(self, now: float) -> None:
+        """Let everything happen that is due up to and including that time."""
+        for at, do in self._ground.engine.due(now):
+            self._ground.now = max(self._ground.now, at)
+            do()
+        self._ground.now = max(self._ground.now, now)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """All objects by uid (nodes by name), look-ups by name, revision and history. Only for reading."""
+        return self._ground.store
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last write."""
+        return self._ground.store.revision
+
+    def changes(self, since: int) -> list[Change] | None:
+        """Changes after that revision in order; None where they are compacted away (410 Gone)."""
+        return self._ground.store.since(since)
+
+    def compact(self, revision: int) -> None:
+        """Forget the history up to that revision."""
+        self._ground.store.compact(revision)
+
+    def progress(self, job_uid: str) -> Progress:
+        """How far the job's training is; ``progress(...).at(world.now)`` is the work done."""
+        return self._training.progress.get(job_uid, Progress())
+
+    @property
+    def gating(self) -> bool:
+        """Whether new pods of the scheduler get the admission gate."""
+        return self._ground.gating
+
+    def overcommitted(self) -> list[str]:
+        """Nodes that hold more than they have, in words; kubelets here refuse nothing, so tests look."""
+        held: dict[str, list[PodObject]] = {}
+        for pod in self.store.pods.values():
+            if pod.holds_room:
+                held.setdefault(pod.node, []).append(pod)
+        return [
+            f"node {name}: {used} of {node.allocatable}"
+            for name, node in sorted(self.store.nodes.items())
+            if not (used := total(pod.requests for pod in held.get(name, []))).fits(node.allocatable)
+        ]
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        """Create the node, or change it where it is; a node without a uid gets one."""
+        old = self.store.nodes.get(node.name)
+        uid = node.uid or (old.uid if old else self.store.new_uid(Kind.NODE))
+        self._ground.write_node(replace(node, uid=uid))
+
+    def fail_node(self, name: str) -> Refusal | None:
+        """The node is not heard of any more: its pods stop working, and are evicted after the tolerated time."""
+        return self._set_ready(name, False)
+
+    def heal_node(self, name: str) -> Refusal | None:
+        """The node is back."""
+        return self._set_ready(name, True)
+
+    def _set_ready(self, name: str, ready: bool) -> Refusal | None:
+        node = self.store.nodes.get(name)
+        if node is None:
+            return not_found("nodes", name)
+        self._ground.write_node(replace(node, ready=ready))
+        return None
+
+    def remove_node(self, name: str) -> Refusal | None:
+        """Delete the node; its pods are collected later."""
+        if name not in self.store.nodes:
+            return not_found("nodes", name)
+        self._ground.remove_node(name)
+        return None
+
+    # -- jobs ----------------------------------------------------------------------------------
+
+    def submit(self, spec: JobSpec) -> Refusal | None:
+        """Create the job; the operator creates its pods."""
+        if self.store.job_named(spec.namespace, spec.name) is not None:
+            return Refusal(409, "AlreadyExists", f'tfjobs.kubeflow.org "{spec.name}" already exists')
+        self._ground.write_job(JobObject(self.store.new_uid(Kind.JOB), spec, created=self.now))
+        return None
+
+    def patch_workers(
+        self, namespace: str, name: str, workers: int, *, uid: str = "", version: int = 0
+    ) -> Refusal | None:
+        """Set the workers' replicas; the job's controller adds pods, or removes those that go first by its kind."""
+        found = self._job(namespace, name, uid, version)
+        if isinstance(found, Refusal):
+            return found
+        if found.spec.role(WORKER) is None or workers < 0:
+            kind = found.spec.kind.value
+            return Refusal(422, "Invalid", f'{kind} "{name}" is invalid: replicas of workers: {workers}')
+        return self.put_spec(_with_replicas(found.spec, WORKER, workers), uid=uid)
+
+    def put_spec(self, spec: JobSpec, *, uid: str = "", version: int = 0) -> Refusal | None:
+        """Replace the job's spec (bounds, replicas, annotations); the same spec again is no write."""
+        found = self._job(spec.namespace, spec.name, uid, version)
+        if isinstance(found, Refusal):
+            return found
+        if found.spec != spec:
+            self._ground.write_job(replace(found, spec=spec))
+        return None
+
+    def suspend(self, namespace: str, name: str, suspended: bool = True) -> Refusal | None:
+        """A user sets runPolicy.suspend: the operator deletes the job's pods, or creates them again.
+
+        The same value again is no write, and the suspension stays whose it was. Only kinds that end have that field.
+        """
+        found = self._job(namespace, name)
+        if isinstance(found, Refusal):
+            return found
+        if not found.spec.kind.ends:
+            return Refusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
+        if found.suspended is not suspended:
+            self._ground.write_job(replace(found, suspended=suspended, released=False))
+        return None
+
+    def release(
+        self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None,
+        servers: int | None = None, uid: str = "", version: int = 0,
+    ) -> Refusal | None:  # fmt: skip
+        """Kohort suspends the job under its mark, or takes both away; ``suspended``: a user takes the mark alone.
+
+        ``servers``: PS.replicas, where the same write sets them.
+        """
+        found = self._job(namespace, name, uid, version)
+        if isinstance(found, Refusal):
+            return found
+        if not found.spec.kind.ends:
+            return Refusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
+        suspended = released if suspended is None else suspended
+        spec = found.spec if servers is None else _with_replicas(found.spec, PS, servers)
+        self._ground.write_job(replace(found, spec=spec, suspended=suspended, released=released and suspended))
+        return None
+
+    def fail_job(self, namespace: str, name: str) -> Refusal | None:
+        """End the job as failed (its deadline, a user's patience); its pods go as its policy says."""
+        found = self._job(namespace, name)
+        if isinstance(found, Refusal):
+            return found
+        if not found.phase.ended:
+            self._ground.write_job(replace(found, phase=JobPhase.FAILED, ended=self.now))
+        return None
+
+    def delete_job(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
+        """Delete the job and, as the garbage collector does, its pods."""
+        found = self._job(namespace, name, uid)
+        if isinstance(found, Refusal):
+            return found
+        self._ground.remove_job(found.uid)
+        for pod in self.store.pods_of(found.uid):
+            self._ground.delete_pod(pod)
+        return None
+
+    def _job(self, namespace: str, name: str, uid: str = "", version: int = 0) -> JobObject | Refusal:
+        found = self.store.job_named(namespace, name)
+        if found is None:
+            return not_found("tfjobs.kubeflow.org", name)
+        return precondition(found, "tfjobs.kubeflow.org", name, uid, version) or found
+
+    # -- pods ----------------------------------------------------------------------------------
+
+    def create_pod(self, pod: PodObject) -> Refusal | None:
+        """Create a pod that no job owns; uid and creation time are the server's."""
+        if self.store.pod_named(pod.namespace, pod.name) is not None:
+            return Refusal(409, "AlreadyExists", f'pods "{pod.name}" already exists')
+        self._ground.admit_pod(replace(pod, uid=pod.uid or self.store.new_uid(Kind.POD), created=self.now))
+        return None
+
+    def bind(
+        self, namespace: str, name: str, node: str, *, uid: str = "", annotations: Mapping[str, str] | None = None
+    ) -> Refusal | None:
+        """Create a Binding; its annotations are merged into the pod in the same write.
+
+        Refuses what the API server's assignPod refuses, and as it does: also a pod that is on that node already. It
+        looks neither at the node's room nor at whether the node exists.
+        """
+        pod = self._pod(namespace, name, uid)
+        if isinstance(pod, Refusal):
+            return pod
+        if pod.deleted is not None:
+            return conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if pod.node:
+            return conflict("pods/binding", name, f'pod {name} is already assigned to node "{pod.node}"')
+        if pod.gates:
+            return conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+        merged = {**pod.annotations, **(annotations or {})}
+        self._ground.write_pod(
+            replace(pod, node=node, annotations=merged, scheduled=Condition(True), nominated="")
+        )  # since 1.35 the API server clears the nomination when it binds
+        return None
+
+    def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
+        """Delete (or evict) the pod: one that is on a node terminates first. The operator makes a new one."""
+        pod = self._pod(namespace, name, uid)
+        if isinstance(pod, Refusal):
+            return pod
+        self._ground.delete_pod(pod)
+        return None
+
+    def ungate(self, namespace: str, name: str, *, gate: str = GATE, uid: str = "", version: int = 0) -> Refusal | None:
+        """Remove a scheduling gate."""
+        pod = self._pod(namespace, name, uid, version)
+        if isinstance(pod, Refusal):
+            return pod
+        return self._change(pod, replace(pod, gates=tuple(other for other in pod.gates if other != gate)))
+
+    def annotate(
+        self, namespace: str, name: str, annotations: Mapping[str, str | None], *, uid: str = "", version: int = 0
+    ) -> Refusal | None:
+        """Merge annotations into the pod; None removes one."""
+        pod = self._pod(namespace, name, uid, version)
+        if isinstance(pod, Refusal):
+            return pod
+        merged = {**pod.annotations, **annotations}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        return self._change(pod, replace(pod, annotations=kept))
+
+    def nominate(self, namespace: str, name: str, node: str, *, uid: str = "", version: int = 0) -> Refusal | None:
+        """Set status.nominatedNodeName; empty clears it."""
+        pod = self._pod(namespace, name, uid, version)
+        if isinstance(pod, Refusal):
+            return pod
+        return self._change(pod, replace(pod, nominated=node))
+
+    def patch_scheduled_condition(
+        self, namespace: str, name: str, status: bool, reason: str = "", message: str = "", *, uid: str = ""
+    ) -> Refusal | None:
+        """Set the PodScheduled condition, as kube-scheduler does when it has found no node."""
+        pod = self._pod(namespace, name, uid)
+        if isinstance(pod, Refusal):
+            return pod
+        return self._change(pod, replace(pod, scheduled=Condition(status, reason, message)))
+
+    def set_gating(self, on: bool) -> None:
+        """Switch the admission policy: whether new pods of the scheduler are gated. Not an object of this world."""
+        self._ground.gating = on
+
+    def _pod(self, namespace: str, name: str, uid: str = "", version: int = 0) -> PodObject | Refusal:
+        found = self.store.pod_named(namespace, name)
+        if found is None:
+            return not_found("pods", name)
+        return precondition(found, "pods", name, uid, version) or found
+
+    def _change(self, old: PodObject, new: PodObject) -> Refusal | None:
+        """Write the pod; a patch that changes nothing makes no revision."""
+        if new != old:
+            self._ground.write_pod(new)
+        return None
+
+
+def _with_replicas(spec: JobSpec, name: str, count: int) -> JobSpec:
+    roles = tuple(replace(role, replicas=count) if role.name == name else role for role in spec.roles)
+    return replace(spec, roles=roles)

@@ -1,0 +1,81 @@
+"""Dorm (Sun et al., 2017), as OASiS's rival: when a job comes or ends, a MILP gives each its number of workers.
+
+The utilisation of all resources is maximised; the sum of the jobs' distances from their dominant-resource-fair share,
+and the number of running jobs that are changed, are bounded. Solved by HiGHS, within a limit; placement is round robin.
+Where no numbers obey both bounds, those are given up, the second first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policy.cluster.actions import Action, Decision, Remember
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.drf import fill
+from policy.systems.queue import queue
+from policy.systems.shares import Orders, stands
+
+MEMORY = "dorm"
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The numbers that hold until a job comes or ends. left_out: those of the jobs that were barred."""
+
+    jobs: frozenset[str]
+    workers: tuple[tuple[str, int], ...]
+    left_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Dorm:
+    """fairness (theta1 of Dorm): bound of the fairness loss, as a share of what it could be at most, two for each job.
+
+    changes (theta2): share of the running jobs that may be resized at once. nodes: of the solver's search tree, at
+    most; gap: the relative gap at which it may stop.
+    """
+
+    fairness: float = 0.1
+    changes: float = 0.1
+    nodes: int = 1_000
+    gap: float = 0.02
+
+    @property
+    def name(self) -> str:
+        """``dorm``."""
+        return "dorm"
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """New numbers where a job has come or ended."""
+        running = [job for job in snapshot.running() if queued(job)]
+        line, book = queue(snapshot, now), snapshot.memory.get(MEMORY)
+        before = book if isinstance(book, Book) else Book(frozenset(), ())
+        jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))
+        left_out = before.jobs & line.barred.keys()
+        uids = left_out | {job.uid for job in jobs}
+        shares = {uid for uid, given in before.workers if given}
+        actions: list[Action] = []
+        fresh = not isinstance(book, Book)
+        if fresh or not stands(uids, before.jobs, barred=line.barred.keys(), shares=shares, left_out=before.left_out):
+            before = Book(uids, tuple(self.numbers(snapshot, jobs).items()), left_out)
+            actions = [Remember(MEMORY, before)]
+        orders = Orders(snapshot)
+        orders.give({uid: given for uid, given in before.workers if uid not in line.barred})
+        return Decision((*actions, *orders.actions), {**line.barred, **orders.verdicts})
+
+    def numbers(self, snapshot: Snapshot, jobs: Sequence[Job]) -> dict[str, int]:
+        """Workers by job uid."""
+        fair = fill(snapshot, list(jobs))
+        if not jobs:
+            return {}
+        from lab.sim.rivals.program import Program  # here: the solver takes long to import
+
+        program = Program(snapshot, jobs, fair)
+        unfairness, changes = program.unfairness(self.fairness), program.changes(self.changes)
+        for bounds in ([unfairness, changes], [unfairness], []):
+            found = program.solve([*program.rules(), *bounds], nodes=self.nodes, gap=self.gap)
+            if found is not None:
+                return {job.uid: given for job, given in zip(jobs, found, strict=True)}
+        return fair

@@ -1,0 +1,73 @@
+"""What must hold of a whole trace: names are unique, and every gang fits on the empty cluster at its minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lab.sim.objects import JobSpec
+from lab.sim.traces.base import Trace
+from lab.sim.traces.reading import FieldError, TraceError
+from policy.cluster.capacity import Capacity
+from policy.cluster.model import WORKER, Node, Role, Slot
+from policy.cluster.resources import NOTHING
+from policy.placement.gang import Ask, fits
+from policy.placement.room import Room
+
+Placed = tuple[str, JobSpec]  # where it is written, and the job
+
+
+def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
+    """The trace by arrival. Without nodes no job is too large. Raises TraceError with every fault."""
+    found = list(jobs)
+    if not found:
+        raise TraceError(["there is no job; allowed: one row or more"])
+    faults = [*_repeated([(where, job.name) for where, job in found], "name", "job"), *_too_large(nodes, found)]
+    if faults:
+        raise TraceError(faults)
+    return Trace(tuple(nodes), tuple(sorted((job for _, job in found), key=lambda job: (job.arrival, job.name))))
+
+
+def checked_nodes(nodes: Iterable[tuple[str, Node]], column: str) -> tuple[Node, ...]:
+    """The nodes, each where it is written. column: of their names. Raises TraceError for one that is there twice."""
+    found = list(nodes)
+    if faults := _repeated([(where, node.name) for where, node in found], column, "node"):
+        raise TraceError(faults)
+    return tuple(node for _, node in found)
+
+
+def _repeated(names: Iterable[tuple[str, str]], column: str, what: str) -> list[str]:
+    """Names, each where it is written."""
+    first: dict[str, str] = {}
+    faults = []
+    for where, name in names:
+        if name in first:
+            allowed = f"a name that no other {what} has ({first[name]} has it)"
+            faults.append(str(FieldError(where, column, name, allowed)))
+        else:
+            first[name] = where
+    return faults
+
+
+def _too_large(nodes: Sequence[Node], jobs: Sequence[Placed]) -> list[str]:
+    room = Room(Capacity.of({node.name: node for node in nodes}, {}))
+    known: dict[tuple[int, tuple[Role, ...]], bool] = {}
+    faults = []
+    for where, job in jobs if nodes else ():
+        shape = job.min_workers, job.roles
+        if shape not in known:
+            known[shape] = fits(room, _smallest(job))
+        if not known[shape]:
+            wanted = f"{job.min_workers} of {_smallest(job).text}"
+            allowed = f"a gang that fits on the empty cluster of {len(nodes)} nodes"
+            faults.append(str(FieldError(where, "min_workers", wanted, allowed)))
+    return faults
+
+
+def _smallest(job: JobSpec) -> Ask:
+    """The gang at its minimum."""
+    rigid = [role for role in job.roles if role.name != WORKER]
+    members = tuple((Slot(r.name, index), r.requests, r.constraints) for r in rigid for index in range(r.replicas))
+    worker = job.role(WORKER)
+    if worker is None:
+        return Ask(members, NOTHING, rigid[0].constraints, 0)
+    return Ask(members, worker.requests, worker.constraints, job.min_workers)

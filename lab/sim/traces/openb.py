@@ -1,0 +1,79 @@
+"""Alibaba's openb trace (clusterdata, cluster-trace-gpu-v2023): a nodes CSV and a pods CSV.
+
+Our mapping: a pod is a job of one worker and no ps, which lives from its creation (its work counts from ``scheduled``)
+until its deletion; a share of a GPU (``gpu_milli``) is a whole one, as Kubernetes gives devices out. A pod that was
+never scheduled is taken to have wanted its whole life, and a life below a second counts as one.
+"""
+
+from __future__ import annotations
+
+from lab.sim.objects import JobSpec
+from lab.sim.traces.base import GPU, PODS_PER_NODE, Trace
+from lab.sim.traces.checks import checked, checked_nodes
+from lab.sim.traces.reading import FieldError, Line, Table, read
+from lab.sim.traces.scale import sampled, to_load
+from policy.cluster.model import WORKER, Constraints, Node, Requirement, Role, Term
+from policy.cluster.resources import Resources
+
+MIB = 1 << 20
+MODEL = "gpu-model"  # the node label that gpu_spec selects
+
+
+def openb(
+    pods: Table,
+    nodes: Table,
+    *,
+    load: float | None = None,
+    sample: int | None = None,
+    node_sample: int | None = None,
+    stretch: int = 1,
+    seed: int = 0,
+) -> Trace:
+    """The pods on the nodes. load: arrivals scaled to that mean load of the GPUs; None: as they came.
+
+    sample, node_sample: so many of each, drawn with the seed. stretch: GPU pods may have so many workers (the trace
+    knows only one). Raises TraceError, ValueError.
+    """
+    chosen = sampled(nodes, node_sample, seed, "node_sample")
+    cluster = checked_nodes(read(chosen, lambda line: (line.where, _node(line))), "sn")
+    jobs = read(sampled(pods, sample, seed), lambda line: (line.where, _job(line, stretch)))
+    return to_load(checked(cluster, jobs), load, GPU)
+
+
+def _node(line: Line) -> Node:
+    amounts = {
+        "cpu": line.count("cpu_milli", least=1),
+        "memory": line.count("memory_mib", least=1) * MIB,
+        GPU: line.count("gpu"),
+        "pods": PODS_PER_NODE,
+    }
+    labels = {MODEL: line.text("model")} if line.has("model") else {}
+    return Node(line.text("sn"), Resources(amounts), labels=labels)
+
+
+def _job(line: Line, stretch: int) -> JobSpec:
+    gpus = line.count("num_gpu")
+    milli = line.number("gpu_milli", most=1000) if line.has("gpu_milli") else 1000.0
+    if gpus == 0 and milli > 0 and line.has("gpu_milli"):
+        raise FieldError(line.where, "gpu_milli", line.values["gpu_milli"], "0 where num_gpu is 0")
+    amounts = {"cpu": line.count("cpu_milli"), "memory": line.count("memory_mib") * MIB, "pods": 1}
+    created = line.number("creation_time")
+    began = line.number("scheduled_time", least=created) if line.has("scheduled_time") else created
+    ended = line.number("deletion_time", least=began)
+    worker = Role(WORKER, 1, Resources(amounts | ({GPU: gpus} if gpus else {})), _constraints(line))
+    return JobSpec(
+        name=line.text("name"),
+        roles=(worker,),
+        min_workers=1,
+        max_workers=stretch if gpus else 1,
+        work_seconds=max(1.0, ended - began),
+        arrival=created,
+    )
+
+
+def _constraints(line: Line) -> Constraints:
+    """``P100|T4``: any of these GPU models."""
+    if not line.has("gpu_spec"):
+        return Constraints()
+    models = tuple(line.text("gpu_spec").split("|"))
+    return Constraints(terms=(Term((Requirement(MODEL, "In", models),), ()),))

@@ -1,0 +1,82 @@
+"""Microsoft's Philly trace (Jeon et al., ATC 2019), one row a job: timestamp, duration (s), num_gpus.
+
+Our mapping: a worker for each GPU with 4 cores and 32 GiB, no ps, half to double the workers that were asked for;
+nodes of 8 GPUs, 64 cores and 512 GiB. ``duration`` is what the job took with the workers it asked for.
+"""
+
+from __future__ import annotations
+
+from lab.sim.objects import JobSpec
+from lab.sim.traces.base import GPU, Trace, node, pod_requests
+from lab.sim.traces.checks import checked
+from lab.sim.traces.reading import FieldError, Line, Table, read
+from lab.sim.traces.scale import elastic, sampled, to_load, work
+from policy.cluster.model import WORKER, Role
+
+NODES = 1000
+LOAD = 0.9
+CONTENTION = 0.1
+DAY = 86_400
+
+
+def philly(
+    table: Table,
+    *,
+    nodes: int = NODES,
+    load: float | None = LOAD,
+    sample: int | None = None,
+    seed: int = 0,
+    contention: float = CONTENTION,
+) -> Trace:
+    """The jobs on so many nodes, arrivals scaled to the mean load of the GPUs. Raises TraceError, ValueError.
+
+    sample: so many of the jobs, drawn with the seed. contention: ``a`` of the speed model (lab/sim/speed.py).
+    """
+    jobs = read(sampled(table, sample, seed), lambda line: (line.where, _job(line, contention)))
+    width = len(str(nodes - 1))
+    cluster = [node(f"node-{index:0{width}d}", 64, 512, 8) for index in range(nodes)]
+    return to_load(checked(cluster, jobs), load, GPU)
+
+
+def _job(line: Line, contention: float) -> JobSpec:
+    workers = line.count("num_gpus", least=1)
+    seconds = line.number("duration", above=0)
+    least, most = elastic(workers)
+    return JobSpec(
+        name=f"job-{line.position}",
+        roles=(Role(WORKER, workers, pod_requests(4, 32, 1)),),
+        min_workers=least,
+        max_workers=most,
+        work_seconds=work(seconds, workers, contention),
+        contention=contention,
+        arrival=_moment(line),
+    )
+
+
+def _moment(line: Line) -> float:
+    """``2017-10-09 07:01:55`` in seconds; which zone does not matter, only differences are used."""
+    text = line.text("timestamp")
+    allowed = "a moment such as 2017-10-09 07:01:55"
+    try:
+        date, clock = text.replace("T", " ").split(" ")
+        year, month, day = map(int, date.split("-"))
+        hour, minute, second = map(float, clock.split(":"))
+    except ValueError:
+        raise FieldError(line.where, "timestamp", text, allowed) from None
+    if not (
+        1 <= month <= 12 and 1 <= day <= _last(year, month) and 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 61
+    ):
+        raise FieldError(line.where, "timestamp", text, allowed)
+    return _days(year, month, day) * DAY + hour * 3600 + minute * 60 + second
+
+
+def _last(year: int, month: int) -> int:
+    """The last day of that month."""
+    following = (year, month + 1) if month < 12 else (year + 1, 1)
+    return _days(*following, 1) - _days(year, month, 1)
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days of the Gregorian calendar, from any fixed day: the year begins in March, so that its odd day is its last."""
+    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day

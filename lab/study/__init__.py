@@ -1,0 +1,1 @@
+"""The acting side of experiments: processes, files, tables and figures around the pure simulator of lab/sim."""

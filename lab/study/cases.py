@@ -1,0 +1,156 @@
+"""One run of a comparison: a policy on a trace with a seed, as a row of numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lab.sim.fluid.run import simulate
+from lab.sim.fluid.speeds import Saturating
+from lab.sim.objects import KOHORT
+from lab.sim.pods.run import HORIZON
+from lab.sim.pods.run import simulate as simulate_pods
+from lab.sim.report import Result
+from lab.sim.rivals import RIVALS
+from lab.sim.traces import rigid
+from lab.study.errors import StudyError, refuse
+from lab.study.faultfiles import FAULTS
+from lab.study.named import Scene
+from lab.study.rows import Row
+from lab.study.scenes import SIM, scene
+from lab.study.slots import SLOT, has
+from lab.study.specs import SEED, Spec, Value
+from lab.study.speeds import name_of
+from policy.systems import built, make_policy
+from policy.systems.base import Policy, draws
+
+PODS_HEED = frozenset({"patience", "horizon"})  # settings that the pod-level world has, too
+# What the pod-level world does not measure.
+UNMEASURED = frozenset({"rejected", "mean_scaling_seconds", "moves", "total_utility", "fairness", "fragmentation"})
+PLAIN = frozenset({"fifo-pod"})  # runs every replica that is asked for, or nothing is computed
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """pods: in the pod-level world (operator, kube-scheduler, kubelets); else job by job."""
+
+    policy: Spec
+    trace: Spec
+    seed: int
+    simulator: tuple[tuple[str, Value], ...] = ()
+    pods: bool = False
+    jobs: bool = False
+
+    @property
+    def key(self) -> str:
+        """Names the case among all."""
+        given = ",".join(f"{name}={value}" for name, value in self.simulator)
+        how = f"{'pods' if self.pods else 'jobs'} {given}".strip()
+        rows = " with jobs" if self.jobs else ""
+        return f"run {_text(self.policy)} on {_text(self.trace)} seed {self.seed} ({how}){rows}"
+
+
+def _text(spec: Spec) -> str:
+    text = ",".join([spec.name, *(f"{name}={value}" for name, value in spec.parameters)])
+    return f"{text} as {spec.contents}" if spec.contents else text
+
+
+def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Policy:
+    """The policy; one that draws gets the seed, and one that has slots their length, where none was given.
+
+    Raises StudyError.
+    """
+    told: dict[str, Value] = {SEED: seed} | ({SLOT: slot_seconds} if slot_seconds is not None else {})
+    ours = {name: value for name, value in told.items() if has(spec, name)}
+    try:
+        if spec.name in RIVALS:
+            rival: Policy = built(spec.name, RIVALS[spec.name], dict(spec.given()))
+            return rival
+        return make_policy(spec.name, **spec.given(**ours))
+    except (TypeError, ValueError) as error:
+        raise StudyError(
+            f"--policy {spec.text or spec.name}: {error}; see docs/policies, and docs/simulator.md for the baselines"
+        ) from None
+
+
+def follows_seed(spec: Spec) -> bool:
+    """Whether the policy decides otherwise with another seed of the study. Raises StudyError."""
+    return SEED not in dict(spec.parameters) and draws(policy_of(spec, 0))
+
+
+def run_one(run: Run) -> Row:
+    """The measures of that run, and its jobs where asked."""
+    found = result_of(run, scene(run.trace, run.seed, run.simulator))
+    row: Row = dict(measures(found, pods=run.pods))
+    if run.jobs:
+        row["jobs_table"] = [job_row(job) for job in found.jobs]
+    return row
+
+
+def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
+    """Run it. ``on_step`` sees every step."""
+    policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
+    trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
+    if not run.pods:
+        return simulate(trace, policy, at.settings, faults=at.faults, on_step=on_step)
+    horizon = at.settings.horizon
+    if math.isinf(horizon):
+        horizon = HORIZON + max((job.arrival for job in trace.jobs), default=0.0)
+    look = (lambda step, _: on_step(step)) if on_step is not None else None
+    return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
+
+
+def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene) -> None:
+    """Raises StudyError where a run asks the pod-level world for what only the job-level simulator has."""
+    told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
+    if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
+        raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
+    if at.faults:
+        raise refuse("--pods: the parameter", FAULTS, "none: faults befall the job-level simulator's cluster")
+    if not isinstance(at.settings.speeds, Saturating):
+        raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
+
+
+def measures(result: Result, *, pods: bool = False) -> dict[str, float]:
+    """What is compared; times in seconds, shares of 1. Lateness only where a finished job has a target.
+
+    pods: of the pod-level world, which measures less.
+    """
+    found: dict[str, float] = {
+        "jobs": len(result.jobs),
+        "finished": result.finished,
+        "rejected": result.rejected,
+        "mean_jct_seconds": result.mean_jct_seconds,
+        "charged_jct_seconds": result.charged_jct_seconds,
+        "mean_waiting_seconds": result.mean_waiting_seconds,
+        "mean_scaling_seconds": result.mean_scaling_seconds,
+        "makespan_seconds": result.makespan_seconds,
+        "utilisation": result.utilisation,
+        "held": result.held,
+        "resizes": result.resizes,
+        "moves": result.moves,
+        "cross_pairs": result.cross_pairs,
+        "total_utility": result.total_utility,
+        "fairness": result.fairness,
+        "fragmentation": result.fragmentation,
+    }
+    if (late := result.mean_lateness_slots) is not None:
+        found["mean_lateness_slots"] = late
+    found |= {f"utilisation_{name}": use.computing for name, use in sorted(result.use.items())}
+    return {name: value for name, value in found.items() if not (pods and name in UNMEASURED)}
+
+
+def measures_of(at: Scene, pods: bool) -> list[str]:
+    """The names of ``measures`` of a run there, before it is run; the pod-level world tells no use by resource."""
+    plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
+    if pods:
+        return plain
+    had = {name for node in at.trace.nodes for name, amount in node.allocatable.amounts.items() if amount} - {"pods"}
+    late = ["mean_lateness_slots"] if any(job.training and job.training.utility for job in at.trace.jobs) else []
+    return plain + late + [f"utilisation_{name}" for name in sorted(had)]
+
+
+def job_row(job: Any) -> Row:
+    """One job's outcome."""
+    return asdict(job) | {"jct_seconds": job.jct_seconds, "waiting_seconds": job.waiting_seconds}

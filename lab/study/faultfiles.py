@@ -1,0 +1,22 @@
+"""Reads what befalls the cluster of a trace: the trace's parameter ``faults``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.sim.fluid.faultrows import faults_of
+from lab.sim.fluid.faults import Fault
+from lab.sim.traces import Trace, TraceError
+from lab.study.errors import StudyError
+from lab.study.tracefiles import lines, table
+
+FAULTS = "faults"
+
+
+def read_faults(file: str, trace: Trace) -> tuple[tuple[float, Fault], ...]:
+    """The faults in that CSV or JSON file, by the names of the trace's nodes and jobs. Raises StudyError."""
+    path = Path(file)
+    try:
+        return faults_of(table(path), trace)
+    except TraceError as error:
+        raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None

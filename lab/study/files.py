@@ -1,0 +1,114 @@
+"""Writes what a study found: JSON, CSV, Parquet where pyarrow is there, and figures where matplotlib is."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.study.errors import StudyError
+
+SIZE = (9.0, 6.0)  # inches
+
+
+def folder(path: Path) -> Path:
+    """Make the folder. Raises StudyError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"--out: {error.filename}: {error.strerror}; name a folder that can be written") from None
+    return path
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write it, indented. Raises StudyError."""
+    try:
+        path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; name a file that can be written") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a command tells what it found. ``file``: as JSON, too; ``-`` is standard output. ``form``: that of -o."""
+
+    file: str | None = None
+    form: str = "table"
+
+    @property
+    def people(self) -> bool:
+        """Whether standard output has what people read; else it has nothing but the report."""
+        return self.file != "-" and self.form not in ("json", "yaml")
+
+    def check(self) -> None:
+        """Raise StudyError where the file cannot be written, before hours of work for it; what is in it stays."""
+        if self.file in (None, "-"):
+            return
+        path = Path(self.file or "")
+        new = not path.exists()
+        try:
+            path.open("a", encoding="utf-8").close()
+        except OSError as error:
+            raise StudyError(f"--json: {path}: {error.strerror}; name a file that can be written") from None
+        if new:
+            path.unlink()
+
+    def write(self, value: object) -> None:
+        """Write the report where it is asked for. Raises StudyError."""
+        if self.file not in (None, "-"):
+            write_json(Path(self.file or ""), value)
+        if self.people:
+            return
+        text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+        if self.form == "yaml" and self.file != "-":
+            text = yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=False)
+        sys.stdout.write(text)
+
+
+def write_rows(base: Path, rows: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """Write ``base.csv``, and ``base.parquet`` where pyarrow is installed; the files written."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    try:
+        with base.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise StudyError(f"{base.with_suffix('.csv')}: {error.strerror}; name a folder that can be written") from None
+    return [base.with_suffix(".csv"), *_parquet(base.with_suffix(".parquet"), columns, rows)]
+
+
+def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Path]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return []
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in columns})
+    pyarrow.parquet.write_table(table, path)
+    return [path]
+
+
+def can_draw() -> bool:
+    """Whether figures can be drawn (the extra ``sim``)."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def write_figure(path: Path, draw: Callable[[Any], None]) -> Path:
+    """Let ``draw`` draw on a figure, and write it; the ending of the path says in which form."""
+    from matplotlib.figure import Figure  # without pyplot: no display, no global state
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    draw(figure)
+    figure.savefig(path)
+    return path

@@ -1,0 +1,40 @@
+"""What is allowed and yet leaves a policy without what it is about: told before the run, in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lab.study.comparison import Plan
+from lab.study.named import Scene
+from lab.study.scenes import MIGRATABLE, SIM, scene
+from lab.study.specs import Spec
+from policy.systems import REBALANCERS
+
+REPORTS = frozenset({"specon"})  # movers that go by what jobs report
+SECONDS = 30  # between two reports, as SpeCon has them
+
+
+def hints(plan: Plan) -> list[str]:
+    """A line for each policy that would move jobs and cannot, with the traces on which it lacks the same."""
+    traces: dict[tuple[str, str], list[str]] = {}
+    for trace in plan.traces:
+        at = scene(trace, plan.seeds[0], plan.simulator)
+        for policy in plan.policies:
+            if lacking := ", ".join(_lacking(policy, at, plan.pods)):
+                traces.setdefault((policy.label, lacking), []).append(trace.label)
+    return [f"{policy} moves nothing on {', '.join(on)}: {why}" for (policy, why), on in traces.items()]
+
+
+def _lacking(policy: Spec, at: Scene, pods: bool) -> Iterator[str]:
+    mover = _mover(policy.name.split("+"))
+    if mover in REPORTS and pods:
+        yield "no job reports pod by pod (leave --pods out)"
+    elif mover in REPORTS and at.settings.report_seconds is None:
+        yield f"no job reports (set {SIM}report_seconds={SECONDS})"
+    if mover and not any(job.migratable for job in at.trace.jobs):
+        yield f"no job may be moved (set {MIGRATABLE}=true, a parameter of the trace)"
+
+
+def _mover(names: Sequence[str]) -> str:
+    """Who moves jobs: the system itself, or the one above it."""
+    return next((name for name in reversed(names) if name in REBALANCERS), "")

@@ -1,0 +1,121 @@
+"""The papers' traces by name, each with the settings of the simulator that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial, wraps
+
+from lab.sim.fluid.faults import Fault
+from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.speeds import Linear
+from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
+from lab.sim.traces import Trace, kod2
+from lab.study.errors import StudyError, refuse
+from lab.study.parameters import check
+from lab.study.specs import Spec, Value
+
+DEADLOCK_GPUS = 8  # of the cluster of the deadlock traces
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A trace and how it is run. ``faults``: (seconds after the start, what befalls it)."""
+
+    trace: Trace
+    settings: FluidSettings
+    faults: tuple[tuple[float, Fault], ...] = ()
+
+
+@wraps(kod2)  # its parameters are the trace's
+def _kod2(seed: int, **parameters: Value) -> Scene:
+    return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
+
+
+def _dragon_table_1(seed: int, traffic: float = 1.0) -> Scene:
+    del seed  # there is no chance in it
+    return Scene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
+
+
+def _dragon_hundred(seed: int, gap_seconds: float = 125.0) -> Scene:
+    if not gap_seconds > 0:
+        raise refuse("gap_seconds", gap_seconds, "a number above 0")
+    return Scene(dragonworld.hundred_jobs(seed, gap_seconds), dragonworld.SETTINGS)
+
+
+def _dragon_deadlock(seed: int, jobs: int = 2, workers: int = 5) -> Scene:
+    del seed
+    if workers > DEADLOCK_GPUS:
+        raise refuse("workers", workers, f"a gang that fits on the {DEADLOCK_GPUS} GPUs")
+    return Scene(dragonworld.rigid_jobs(jobs, workers), dragonworld.SETTINGS)
+
+
+def _gpus(maker: Callable[[int], Trace], seed: int) -> Scene:
+    return Scene(maker(seed), dragonworld.SETTINGS)
+
+
+def _specon_mixed(seed: int, jobs: int = 20) -> Scene:
+    if jobs not in speconworld.MIXED:
+        raise refuse("jobs", jobs, " or ".join(map(str, speconworld.MIXED)))
+    return _specon(speconworld.MIXED[jobs], seed)
+
+
+def _specon(setup: speconworld.Setup, seed: int) -> Scene:
+    return Scene(speconworld.trace_of(setup, seed), speconworld.SETTINGS)
+
+
+def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> Scene:
+    draw = oasis_jobs.Draw(jobs, servers, slots, min(slots, oasis_jobs.Draw(jobs).arrivals))
+    return _in_slots(oasis_jobs.trace(draw, seed), slots)
+
+
+def _oasis_testbed(seed: int) -> Scene:
+    return _in_slots(oasis_jobs.testbed(seed), oasis_jobs.TESTBED_SLOTS)
+
+
+def _oasis_small(seed: int, jobs: int = 10, servers: int = 3, slots: int = 10) -> Scene:
+    return _in_slots(oasis_jobs.trace(oasis_jobs.tiny(jobs, servers, slots), seed), slots)
+
+
+def _in_slots(trace: Trace, slots: int) -> Scene:
+    """As in the paper nothing takes time but the training: after a start a job would end one slot later.
+
+    Jobs report at each slot: RRH would take what a paused one has done for undone. OASiS decides the same without.
+    """
+    slot = oasis_jobs.SLOT_SECONDS
+    settings = FluidSettings(
+        speeds=Linear(), start_seconds=0.0, tick_seconds=slot / 10, report_seconds=slot, horizon=2 * slots * slot
+    )
+    return Scene(trace, settings)
+
+
+NAMED: Mapping[str, Callable[..., Scene]] = {
+    "kod2": _kod2,
+    "dragon-table-1": _dragon_table_1,
+    "dragon-hundred": _dragon_hundred,
+    "dragon-deadlock": _dragon_deadlock,
+    "drs-drawn": partial(_gpus, drs.drawn_utilities),
+    "drs-late": partial(_gpus, drs.late_large_job),
+    "drs-loaded": partial(_gpus, drs.loaded),
+    "newcomers": partial(_gpus, newcomers.newcomers),
+    "specon-mixed": _specon_mixed,
+    "specon-fixed": partial(_specon, speconworld.FIXED),
+    "specon-uneven": partial(_specon, speconworld.UNEVEN),
+    "specon-single": partial(_specon, speconworld.SINGLE),
+    "oasis": _oasis,
+    "oasis-testbed": _oasis_testbed,
+    "oasis-small": _oasis_small,
+}
+ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # named, and without chance
+
+
+def named(spec: Spec, seed: int) -> Scene:
+    """The scene of that name. Raises StudyError for what its trace does not have."""
+    check(NAMED[spec.name], spec, spec.given())
+    try:
+        return NAMED[spec.name](seed, **spec.given())
+    except StudyError as error:
+        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # which of several
+        raise
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None

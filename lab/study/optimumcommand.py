@@ -1,0 +1,79 @@
+"""``kohort optimum``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from lab.study import files, show
+from lab.study.consoles import out
+from lab.study.errors import StudyError
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options. ``servers``: for workers, and as many for ps; ``seconds``: of solving, for one instance."""
+
+    jobs: int
+    servers: int
+    slots: int
+    seconds: float
+    seeds: range
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """best: the best schedule that is known, the solver's or OASiS's own; none is better than ``bound``."""
+
+    seed: int
+    best: float
+    bound: float
+    proved: bool
+    oasis: float
+    variables: int
+
+    def to_dict(self) -> dict[str, int | float | bool | None]:
+        """For a file. bound: None where the solver has none yet."""
+        bound = self.bound if math.isfinite(self.bound) else None
+        return {
+            "seed": self.seed, "optimum": self.best, "bound": bound, "proved": self.proved, "oasis": self.oasis,
+            "variables": self.variables,
+        }  # fmt: skip
+
+
+def run(asked: Asked, told: files.Told) -> None:
+    """Solve, run, show."""
+    rows = [_row(asked, seed) for seed in asked.seeds]
+    told.write([row.to_dict() for row in rows])
+    if not told.people:
+        return
+    names = ("SEED", "OPTIMUM", "BOUND", "PROVED", "OASIS", "RATIO", "VARIABLES")
+    show.table(out(), names, [_cells(row) for row in rows], 7)
+    if (earned := sum(row.oasis for row in rows)) > 0:
+        ratio = sum(row.best for row in rows) / earned
+        unproved = sum(1 for row in rows if not row.proved)
+        least = f"; at least, as {unproved} of {len(rows)} are not proved: give more --seconds" if unproved else ""
+        out().print(f"optimum over OASiS, sums: {ratio:.3f}{least}")
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    ratio = f"{row.best / row.oasis:.3f}" if row.oasis else "-"
+    return (
+        str(row.seed), f"{row.best:.2f}", f"{row.bound:.2f}", "yes" if row.proved else "no", f"{row.oasis:.2f}", ratio,
+        str(row.variables),
+    )  # fmt: skip
+
+
+def _row(asked: Asked, seed: int) -> _Row:
+    from lab.sim.optimum import TooLargeError, optimum
+    from lab.sim.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
+    from lab.sim.papers.oasis_world import oasis
+    from lab.sim.papers.oasis_world import run as earn
+
+    drawn = trace(tiny(asked.jobs, asked.servers, asked.slots), seed)
+    try:
+        found = optimum(drawn, SLOT_SECONDS, asked.slots, limit=asked.seconds)
+    except TooLargeError as error:
+        raise StudyError(str(error)) from None
+    ours = earn(drawn, oasis(asked.slots), asked.slots).utility
+    return _Row(seed, max(found.utility, ours), found.bound, found.proved, ours, found.variables)

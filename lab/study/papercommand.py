@@ -1,0 +1,109 @@
+"""``kohort paper``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from lab.sim.papers.base import Experiment, Mutant
+from lab.study import files, papers, show
+from lab.study.consoles import err, out
+from lab.study.errors import StudyError
+from lab.study.papers import MutantOutcome, Outcome
+from lab.study.pool import Case, Runner
+from lab.study.pool import run as run_cases
+from lab.study.rows import DoneRows, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options. seeds: None is as many as each experiment's bars are stated for."""
+
+    names: tuple[str, ...]
+    everything: bool
+    mutants: bool
+    seeds: int | None
+    first_seed: int
+    told: files.Told
+    out: Path | None
+
+
+def show_list(told: files.Told) -> None:
+    """Which experiments there are."""
+    known = list(papers.experiments().values())
+    told.write([{"name": e.name, "system": e.system, "title": e.title} for e in known])
+    if told.people:
+        rows = [(e.name, e.system, e.title, e.source, str(e.seeds), str(len(e.mutants))) for e in known]
+        show.table(out(), ("NAME", "SYSTEM", "TITLE", "SOURCE", "SEEDS", "MUTANTS"), rows, 4)
+
+
+def run(asked: Asked, runner: Runner) -> bool:
+    """Run, show, write; whether every bar is met and every mutant is caught."""
+    chosen = _chosen(asked)
+    folder = files.folder(asked.out) if asked.out else None
+    done = DoneRows(folder / "rows.jsonl" if folder else None)
+    try:
+        _run_all(asked, chosen, done, runner)
+        found = []
+        for experiment in chosen:
+            found.append(_outcome(asked, experiment, done, runner))
+            if asked.told.people:
+                show.outcome(out(), found[-1])
+    finally:
+        done.close()
+    _write(asked, folder, found)
+    if asked.told.people:
+        out().print(show.summary(found))
+    return all(one.good for one in found)
+
+
+def _chosen(asked: Asked) -> list[Experiment]:
+    if asked.everything == bool(asked.names):
+        known = ", ".join(papers.experiments())
+        raise StudyError(f"NAME: name experiments or systems, or give --all; there are {known}")
+    return list(papers.experiments().values()) if asked.everything else papers.named(asked.names)
+
+
+def _cases(asked: Asked, experiment: Experiment, mutant: Mutant | None = None) -> list[Case]:
+    return papers.cases(experiment, _seeds(asked, experiment), mutant)
+
+
+def _seeds(asked: Asked, experiment: Experiment) -> range:
+    return range(asked.first_seed, asked.first_seed + (asked.seeds or experiment.seeds))
+
+
+def _mutants(asked: Asked, experiment: Experiment) -> Sequence[Mutant]:
+    return experiment.mutants if asked.mutants else ()
+
+
+def _run_all(asked: Asked, chosen: Sequence[Experiment], done: DoneRows, runner: Runner) -> None:
+    """Every case of every experiment at once, so that no core waits for the last seed of one of them."""
+    variants = [(one, mutant) for one in chosen for mutant in (None, *_mutants(asked, one))]
+    run_cases([case for one, mutant in variants for case in _cases(asked, one, mutant)], done, runner, err())
+
+
+def _outcome(asked: Asked, experiment: Experiment, done: DoneRows, runner: Runner) -> Outcome:
+    def rows(mutant: Mutant | None = None) -> list[Row]:
+        return run_cases(_cases(asked, experiment, mutant), done, runner)
+
+    ours = rows()
+    mutants: list[MutantOutcome] = [
+        papers.mutant_outcome(experiment, mutant, ours, rows(mutant)) for mutant in _mutants(asked, experiment)
+    ]
+    seeds = tuple(_seeds(asked, experiment))
+    return Outcome(experiment, seeds, tuple(ours), papers.judge(experiment.bars, ours), tuple(mutants))
+
+
+def _write(asked: Asked, folder: Path | None, found: Sequence[Outcome]) -> None:
+    report = {"experiments": [one.to_dict() for one in found], **show.counts(found)}
+    asked.told.write(report)
+    if folder is None:
+        return
+    files.write_json(folder / "paper.json", report)
+    for one in found:
+        name = one.experiment.name
+        files.write_rows(folder / name, [{"seed": s, **row} for s, row in zip(one.seeds, one.rows, strict=True)])
+        if one.experiment.figure is not None and files.can_draw():
+            files.write_figure(folder / f"{name}.png", partial(one.experiment.figure, one.rows))

@@ -1,0 +1,49 @@
+"""A trace's parameters, held against the signature of the one that makes or reads it, before it is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lab.sim.traces.reading import Line
+from lab.study.errors import StudyError, refuse
+from lab.study.specs import SEED, Spec, Value
+
+OURS = frozenset({"models"})  # what a reader is told by us
+LEAST = {SEED: 0}  # of whole numbers; else 1
+NUMBERS: Mapping[str, Mapping[str, float]] = {  # else: at least 0
+    "load": {"above": 0.0},
+    "traffic": {"above": 0.0},
+    "contention": {"most": 1.0},
+    "slot_seconds": {"above": 0.0},
+}
+
+
+def check(maker: Callable[..., Any], spec: Spec, given: Mapping[str, Value]) -> None:
+    """Raises StudyError for a parameter that it does not have, and for a value out of bounds."""
+    where = f"--trace {spec.text or spec.name}"
+    known = {name: one for name, one in inspect.signature(maker).parameters.items() if _free(one)}
+    line = Line(where, given)
+    for name in given:
+        if name not in known:
+            raise refuse(f"{where}: parameter", name, ", ".join(sorted(known)) or "none")
+        try:
+            _check(line, name, str(known[name].annotation))
+        except ValueError as error:
+            raise StudyError(f"{error}; see docs/simulator.md") from None
+
+
+def _free(one: inspect.Parameter) -> bool:
+    """What has a default can be given."""
+    return one.default is not one.empty and one.name not in OURS
+
+
+def _check(line: Line, name: str, annotation: str) -> None:
+    kind, _, optional = annotation.partition(" | ")
+    if optional == "None" and line.values[name] is None:
+        return
+    if kind == "int":
+        line.count(name, least=LEAST.get(name, 1))
+    elif kind == "float":
+        line.number(name, **NUMBERS.get(name, {}))

@@ -1,0 +1,120 @@
+"""Runs the cases of a study on all cores, or on the workers of a Dask scheduler; the rows are the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lab.study.errors import StudyError
+from lab.study.rows import DoneRows, Row
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row to be computed. call: a top-level function (other processes import it); its row must be JSON's."""
+
+    key: str
+    call: Callable[..., Row]
+    arguments: tuple[Any, ...]
+
+
+Runner = Callable[[Sequence[Case]], Iterator[tuple[Case, Row]]]
+
+
+class CaseError(StudyError):
+    """A case failed; the rows that were done are kept."""
+
+    code = 1
+
+    def __init__(self, case: Case, error: BaseException) -> None:
+        super().__init__(f"{case.key}: {type(error).__name__}: {error}")
+
+
+def run(cases: Sequence[Case], done: DoneRows, runner: Runner, to: Console | None = None) -> list[Row]:
+    """The row of each case, in the order of the cases; what is done already is not run again.
+
+    ``to``: where the progress bar is shown. Raises CaseError at the first case that fails.
+    """
+    missing = [case for case in dict.fromkeys(cases) if done.get(case.key) is None]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=to, transient=True, disable=to is None or not to.is_terminal) as progress:
+        bar = progress.add_task("cases", total=len(cases), completed=len(cases) - len(missing))
+        for case, row in runner(missing):
+            done.add(case.key, row)
+            progress.advance(bar)
+    return [found for case in cases if (found := done.get(case.key)) is not None]
+
+
+def runner_of(workers: int | None, scheduler: str | None) -> Runner:
+    """Where the cases run. Raises StudyError where both are given."""
+    if scheduler is None:
+        return processes(workers)
+    if workers is not None:
+        raise StudyError("--workers and --scheduler: give one of them; Dask's workers are started by Dask")
+    return dask(scheduler)
+
+
+def processes(workers: int | None = None) -> Runner:
+    """Run on so many processes; as many as there are cores unless said."""
+    return partial(_in_processes, workers or len(os.sched_getaffinity(0)))
+
+
+def _in_processes(workers: int, cases: Sequence[Case]) -> Iterator[tuple[Case, Row]]:
+    if workers == 1 or len(cases) <= 1:
+        yield from _here(cases)
+        return
+    # Not fork: the parent may have threads (the progress bar has one).
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(min(workers, len(cases)), mp_context=context) as pool:
+        futures: dict[Future[Row], Case] = {pool.submit(case.call, *case.arguments): case for case in cases}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], _row(futures[future], future.result)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _here(cases: Sequence[Case]) -> Iterator[tuple[Case, Row]]:
+    for case in cases:
+        yield case, _row(case, partial(case.call, *case.arguments))
+
+
+def _row(case: Case, ask: Callable[[], Row]) -> Row:
+    try:
+        return ask()
+    except Exception as error:
+        raise CaseError(case, error) from error
+
+
+def dask(address: str) -> Runner:
+    """Run on the workers of the Dask scheduler there; they need the same version of Kohort. Raises StudyError."""
+    try:
+        import distributed
+    except ImportError:
+        raise StudyError("--scheduler needs Dask: install kohort[dask]") from None
+    return partial(_on_dask, distributed, address)
+
+
+def _on_dask(distributed: Any, address: str, cases: Sequence[Case]) -> Iterator[tuple[Case, Row]]:
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise StudyError(
+            f"--scheduler: no Dask scheduler answers at {address!r} ({error}); start one, or give --workers"
+        ) from None
+    with client:
+        # Not pure: an equal call in another study must be run by that study's code.
+        futures = {client.submit(case.call, *case.arguments, pure=False): case for case in cases}
+        for future in distributed.as_completed(futures):
+            yield futures[future], _row(futures[future], future.result)

@@ -1,0 +1,56 @@
+"""``kohort replay``: what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.study import files, replay
+from lab.study.cases import policy_of
+from lab.study.consoles import out
+from lab.study.specs import spec
+
+
+def again(path: Path, most: int, told: files.Told) -> bool:
+    """Run it again and say whether every decision is the recorded one. Raises StudyError."""
+    found = replay.again(path)
+    told.write(replay.as_json(found))
+    if not told.people:
+        return not found.departures
+    to = out()
+    for departure in found.departures[:most]:
+        to.print(f"line {departure.line}, at {departure.at:.3f}: recorded {departure.recorded}, now {departure.now}")
+    if found.stopped:
+        to.print(f"the recorded process ended with an error, and so did the replay: {found.stopped}")
+    verdict = f"{len(found.departures)} steps differ" if found.departures else "all as recorded, byte for byte"
+    to.print(f"{found.steps} steps, {found.decisions} decisions: {verdict}")
+    return not found.departures
+
+
+def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
+    """Ask another policy at every step, and show where it differs. Raises StudyError."""
+    found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
+    steps = [replay.as_json(one) for one in found.differences]
+    told.write({
+        "decided": found.decided, "counts": found.counts, "steps": steps, "departures": found.departures,
+        "stopped": found.stopped,
+    })  # fmt: skip
+    if not told.people:
+        return
+    to = out()
+    for one in found.differences[:most]:
+        to.print(f"line {one.line}, at {one.at:.3f}")
+        for sign, actions in (("-", one.recorded), ("+", one.other)):
+            for action in actions or ("nothing",):
+                to.print(f"  {sign} {action}")
+    if len(found.differences) > most:
+        to.print(f"and {len(found.differences) - most} more; see --most")
+    if found.stopped:
+        to.print(f"the recorded process ended with an error, and so does the comparison: {found.stopped}")
+    if found.departures:
+        to.print(
+            f"{found.departures} steps are decided otherwise by this version than they were recorded, and - is what it "
+            f"decides: kohort replay {path} shows them"
+        )
+    to.print(f"asked {found.decided} times: {policy} differs {len(found.differences)} times")
+    for whose, verbs in found.counts.items():
+        to.print(f"{whose}: {', '.join(f'{verb} {count}' for verb, count in sorted(verbs.items())) or 'nothing'}")

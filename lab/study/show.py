@@ -1,0 +1,121 @@
+"""Tables of a study for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from lab.sim.papers.base import Bar
+from lab.study.papers import Judged, MutantOutcome, Outcome
+
+
+def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """A plain table; the first ``left`` columns are words, the others numbers."""
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        shown.add_column(column, justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    to.print(shown)
+
+
+def number(value: float) -> str:
+    """Four digits, without an exponent for what people read."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def outcome(to: Console, found: Outcome) -> None:
+    """One experiment: what it is, every bar, what was assumed, every mutant."""
+    experiment = found.experiment
+    first, last = found.seeds[0], found.seeds[-1]
+    to.print(f"{experiment.name}: {experiment.title} ({experiment.source}); seeds {first}-{last}")
+    table(to, ("BAR", "PAPER", "OURS", "P10-P90", "NEEDED", "VERDICT"), [_bar(judged) for judged in found.bars], 2)
+    for judged in found.bars:
+        if not judged.met and judged.bar.reason:
+            to.print(f"  {judged.bar.claim}: {judged.bar.reason}")
+    for text in experiment.assumed:
+        to.print(f"  assumed: {text}")
+    if found.mutants:
+        _mutants(to, found)
+    to.print()
+
+
+def _mutants(to: Console, found: Outcome) -> None:
+    """Every mutant by its letter, and the bounded bars that it missed."""
+    letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
+    for letter, one in zip(letters, found.mutants, strict=True):
+        why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
+        found_out = "caught" if one.caught else "told by no bar" if one.untold else "NOT CAUGHT"
+        to.print(f"  mutant {letter}, {one.mutant.name}: {found_out}{why}")
+    rows = [
+        (bar.claim, *(_cell(one, index) for one in found.mutants))
+        for index, bar in enumerate(found.experiment.bars)
+        if bar.bounded
+    ]
+    to.print("  what they miss (*: named and missed; !: named and met; no mark: missed besides):")
+    table(to, ("BAR", *letters), rows)
+    named = {claim for one in found.mutants for claim in one.mutant.misses}
+    for bar in found.experiment.bars:
+        if bar.bounded and bar.claim not in named:
+            to.print(f"  no mutant is named for {bar.claim}: {bar.untested or 'UNTESTED'}")
+
+
+def _cell(found: MutantOutcome, index: int) -> str:
+    judged = found.bars[index]
+    named = judged.bar.claim in found.mutant.misses
+    if judged.met:
+        return f"{_value(judged)} !" if named else "."
+    return f"{_value(judged)} *" if named else _value(judged)
+
+
+def counts(found: Sequence[Outcome]) -> dict[str, int]:
+    """Bars met and missed; mutants caught, not caught, and those that no bar is named for."""
+    bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
+    every = [mutant for one in found for mutant in one.mutants]
+    mutants = [mutant.caught for mutant in every if not mutant.untold]
+    return {
+        "met": sum(bars),
+        "missed": len(bars) - sum(bars),
+        "mutants_caught": sum(mutants),
+        "mutants_missed": len(mutants) - sum(mutants),
+        "mutants_untold": len(every) - len(mutants),
+    }
+
+
+def summary(found: Sequence[Outcome]) -> str:
+    """The last line: bars met and missed."""
+    count = counts(found)
+    caught, missed = count["mutants_caught"], count["mutants_missed"]
+    mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
+    untold = f"; told by no bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
+    return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{untold}"
+
+
+def _bar(judged: Judged) -> tuple[str, ...]:
+    bar = judged.bar
+    verdict = ("met" if judged.met else "MISSED") if bar.bounded else "reported"
+    return bar.claim, bar.paper or "-", _value(judged), _spread(judged), _needed(bar), verdict
+
+
+def _value(judged: Judged) -> str:
+    return f"{number(judged.value)}{_unit(judged.bar)}"
+
+
+def _spread(judged: Judged) -> str:
+    """``=``: the same in every seed, or nearly."""
+    if judged.spread is None:
+        return "-"
+    low, high = map(number, judged.spread)
+    return "=" if low == high else f"{low} to {high}"
+
+
+def _needed(bar: Bar) -> str:
+    low = [f">= {number(bar.at_least)}{_unit(bar)}"] if bar.at_least is not None else []
+    high = [f"<= {number(bar.at_most)}{_unit(bar)}"] if bar.at_most is not None else []
+    return " and ".join([*low, *high]) or "-"
+
+
+def _unit(bar: Bar) -> str:
+    return f" {bar.unit}" if bar.unit else ""

@@ -1,0 +1,47 @@
+"""One slot for all runs on a trace: utility curves are measured in it, and policies that have slots plan in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import lru_cache
+
+from lab.study.errors import refuse
+from lab.study.scenes import scene
+from lab.study.specs import Spec, Value
+from policy.cluster.training import SLOT_SECONDS
+from policy.systems import SYSTEMS
+
+SLOT = "slot_seconds"
+
+
+def has(policy: Spec, parameter: str) -> bool:
+    """Whether the system has that parameter; of a rebalanced one the base counts."""
+    system = SYSTEMS.get(policy.name.partition("+")[0])
+    return system is not None and any(field.name == parameter for field in fields(system))
+
+
+@lru_cache(maxsize=64)  # a plan asks for it often, and the trace may be a large file
+def slot_on(
+    trace: Spec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[Spec, ...]
+) -> float | None:
+    """What the trace says or ``sim.slot_seconds``; else, where jobs have curves, what a policy was given, or 600 s.
+
+    None: there is nothing to be measured in slots, and each policy has its own. Raises StudyError for a policy that was
+    given another one: it would take the curves for what they are not.
+    """
+    at = scene(trace, seed, simulator)
+    given = [(policy, dict(policy.parameters)[SLOT]) for policy in policies if SLOT in dict(policy.parameters)]
+    slot, whose = at.settings.slot_seconds, f"the slot of {trace.label}"
+    if slot is None:
+        if not any(job.training is not None and job.training.utility is not None for job in at.trace.jobs):
+            return None
+        slot, whose = _first(given), f"one slot for all policies on {trace.label}, whose jobs have utility curves"
+    for policy, value in given:
+        if value != slot:
+            raise refuse(f"--policy {policy.text or policy.name}: {SLOT}", value, f"{slot:g}, {whose}")
+    return slot
+
+
+def _first(given: Sequence[tuple[Spec, Value]]) -> float:
+    return next((float(value) for _, value in given if isinstance(value, int | float)), SLOT_SECONDS)

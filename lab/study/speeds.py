@@ -1,0 +1,79 @@
+"""A trace's speeds where it is given others than its own: a model by its name, or step times that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from lab.sim.fluid.link import DRAGON, SharedLinks
+from lab.sim.fluid.speeds import Linear, Saturating, SharedCpu, Speeds
+from lab.sim.fluid.step_times import Measured, step_times
+from lab.sim.traces import Trace, TraceError
+from lab.study.errors import StudyError, refuse
+from lab.study.specs import Spec, Value
+from lab.study.tracefiles import lines, table
+
+SPEEDS, STEP_TIMES = "speeds", "step_times"
+KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
+    "saturating": Saturating,
+    "shared-links": SharedLinks,
+    "shared-cpu": SharedCpu,
+    "linear": Linear,
+}
+TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by kind: the models of its table
+
+
+def name_of(speeds: Speeds) -> str:
+    """The name by which a trace is given them."""
+    return next((str(name) for name, kind in KINDS.items() if isinstance(speeds, kind)), STEP_TIMES)
+
+
+def models_of(trace: Spec) -> frozenset[str] | None:
+    """Those that the trace's jobs may be of, as its speeds are by model; None: a model is but a word. StudyError."""
+    given, where = dict(trace.parameters), f"--trace {trace.text or trace.name}: {SPEEDS}"
+    if SPEEDS not in given:
+        return _measured(str(given[STEP_TIMES]), trace) if STEP_TIMES in given else None
+    kind = given[SPEEDS]
+    if kind not in KINDS:
+        raise refuse(where, kind, " or ".join(map(str, KINDS)))
+    if STEP_TIMES in given:
+        raise refuse(where, kind, f"no {SPEEDS} beside {STEP_TIMES}, which are speeds of their own")
+    return frozenset(TABLED[kind]) if kind in TABLED else None
+
+
+def speeds_of(trace: Spec, read: Trace) -> Speeds | None:
+    """The speeds that the trace is given; None: its own. Raises StudyError for a job of which they do not know."""
+    given, what = dict(trace.parameters), trace.text or trace.name
+    if STEP_TIMES in given:
+        return _read(str(given[STEP_TIMES]), (job.model for job in read.jobs), what)
+    if SPEEDS not in given:
+        return None
+    known = TABLED.get(given[SPEEDS])
+    if known is not None and (other := sorted({job.model for job in read.jobs} - {*known})):
+        if other == [""]:
+            raise StudyError(f"{what}: {SPEEDS}: the trace's jobs name no model; allowed: traces whose jobs do")
+        raise refuse(f"{what}: {SPEEDS}: model", other[-1], " or ".join(sorted(known)))
+    return KINDS[given[SPEEDS]]()
+
+
+def _measured(folder: str, trace: Spec) -> frozenset[str]:
+    """The models that have a table in that folder; the trace may be there, too. Raises StudyError."""
+    own = Path(trace.name)
+    found = [path.stem for path in Path(folder).glob("*.csv") if not own.exists() or not path.samefile(own)]
+    if not found:
+        raise refuse(f"{trace.text or trace.name}: {STEP_TIMES}", folder, "a folder with MODEL.csv for each model")
+    return frozenset(found)
+
+
+def _read(folder: str, models: Iterable[str], what: str) -> Measured:
+    """The speeds of these models, from MODEL.csv in that folder. Raises StudyError."""
+    tables = {}
+    for model in sorted(set(models)):
+        if not model:
+            raise StudyError(f"{what}: {STEP_TIMES}: the trace's jobs name no model; allowed: traces whose jobs do")
+        path = Path(folder) / f"{model}.csv"
+        try:
+            tables[model] = step_times(table(path))
+        except TraceError as error:
+            raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None
+    return Measured(tables)

@@ -1,0 +1,229 @@
+"""Reads trace files: CSV with a header, or JSON. Each row keeps where it stands, for what is wrong with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from lab.sim.traces import Trace, TraceError, node
+from lab.sim.traces.base import GPU
+from lab.sim.traces.openb import openb
+from lab.sim.traces.philly import philly
+from lab.sim.traces.pollux import pollux
+from lab.sim.traces.reading import FieldError, Line, Table, numbered
+from lab.sim.traces.reading import read as read_lines
+from lab.sim.traces.rows import nodes_of, trace_of
+from lab.sim.traces.scale import offered
+from lab.study.errors import StudyError, refuse
+from lab.study.parameters import check
+from lab.study.specs import SEED, Spec, Value
+from policy.cluster.model import Node
+
+# The columns by which a format is known: those that no other has.
+MARKS = {
+    "kohort": {"arrival_seconds", "work_seconds"},
+    "philly": {"timestamp", "num_gpus"},
+    "pollux": {"application", "num_replicas"},
+    "openb": {"num_gpu", "creation_time"},
+}
+
+
+MORE = "values beyond the last column"
+SLOT = "slot_seconds"
+SAMPLES = frozenset({"sample", "node_sample"})  # what a seed draws
+INSIDE = ("nodes", "jobs", SLOT)  # what a JSON file may have beside one another
+
+
+def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
+    """The trace in that file (openb: a folder with nodes.csv and pods.csv). Raises StudyError.
+
+    models: those that the jobs may be of, where the speeds are measured by model; None: a model is but a word.
+    Parameters: ``format`` where the columns do not tell it, and those of the format's reader in lab/sim/traces.
+    """
+    path, parameters = Path(spec.name), spec.given()
+    rows = table(path / "pods.csv" if path.is_dir() else path)
+    kind = parameters.pop("format", None) or _format(path, rows)
+    if kind not in READERS:
+        raise refuse(f"{path}: format", kind, ", ".join(MARKS))
+    reader, read = READERS[kind]
+    check(reader, spec, parameters)
+    if SEED in parameters and not SAMPLES & parameters.keys():
+        raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed beside {' or '.join(sorted(SAMPLES))}")
+    told = {"seed": seed, "models": models}
+    ours = {name: told[name] for name in told.keys() & signature(reader).parameters.keys()}
+    try:
+        found = read(rows, path, **(ours | parameters))
+    except TraceError as error:
+        raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"{spec.text or spec.name}: {_said(error)}; see docs/simulator.md") from None
+    if parameters.get("load") is not None and not offered(found, GPU):
+        raise refuse(f"{path}: load", parameters["load"], "none: the jobs come at one moment, or ask for no GPU")
+    return found
+
+
+def files_of(spec: Spec) -> list[Path]:
+    """Every file that may be read for the trace: its rows, its nodes, its faults, the step times of its models."""
+    path, given = Path(spec.name), dict(spec.parameters)
+    own = [
+        path,
+        path / "pods.csv",
+        path / "nodes.csv",
+        path.parent / "nodes.csv",
+        path.parent / str(given.get("nodes")),
+    ]
+    faults = [Path(str(given["faults"]))] if "faults" in given else []
+    folder = given.get("step_times")
+    speeds = sorted(Path(str(folder)).glob("*.csv")) if folder is not None else []
+    return [one for one in (*(own if path.exists() else ()), *faults, *speeds) if one.is_file()]
+
+
+def seeded(spec: Spec) -> bool:
+    """Whether another seed of the study draws another trace from the file."""
+    given = dict(spec.parameters)
+    return SEED not in given and not SAMPLES.isdisjoint(given)
+
+
+def _kohort(
+    rows: Table,
+    path: Path,
+    nodes: Value = None,
+    slot_seconds: float | None = None,
+    models: Collection[str] | None = None,
+) -> Trace:
+    inside = _json(path) if path.suffix == ".json" else {}
+    if nodes is None and "nodes" in inside:
+        held = nodes_of(_objects(path, inside["nodes"], "nodes"))
+    else:
+        held = _nodes(path, nodes)
+    if not held:
+        raise refuse(f"{path}: nodes", nodes, "a file of nodes, or COUNTxCORESxGIB or COUNTxCORESxGIBxGPUS (3x10x32x1)")
+    slot = _slot(path, inside) if slot_seconds is None else float(slot_seconds)
+    return replace(trace_of(rows, held, models), slot_seconds=slot)
+
+
+def _slot(path: Path, inside: Any) -> float | None:
+    """What the JSON file says beside its nodes and jobs."""
+    if not isinstance(inside, dict) or SLOT not in inside:
+        return None
+    return Line(path.name, inside).number(SLOT, above=0.0)
+
+
+def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:
+    parts = str(nodes).split("x")
+    if len(parts) in (3, 4) and all(part.isdigit() for part in parts):
+        count, *shape = map(int, parts)
+        return tuple(node(f"node-{index:0{len(str(count - 1))}d}", *shape) for index in range(count))
+    return nodes_of(table(path.parent / str(nodes))) if nodes else ()
+
+
+def _openb(rows: Table, path: Path, **given: Any) -> Trace:
+    beside = path if path.is_dir() else path.parent
+    return openb(rows, table(beside / "nodes.csv"), **given)
+
+
+# By format: whose parameters it has, and how it is called.
+READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
+    "kohort": (_kohort, _kohort),
+    "philly": (philly, lambda rows, path, **given: philly(rows, **given)),
+    "pollux": (pollux, lambda rows, path, **given: pollux(rows, **given)),
+    "openb": (openb, _openb),
+}
+
+
+def _format(path: Path, rows: Table) -> str:
+    columns = set(rows[0][1])
+    found = [name for name, marks in MARKS.items() if marks & columns]
+    if len(found) != 1:
+        has = ", ".join(map(str, rows[0][1]))
+        known = "; ".join(f"{name}: {', '.join(sorted(marks))}" for name, marks in MARKS.items())
+        raise StudyError(f"{path}: its columns ({has}) are of no format; allowed: format=NAME, or columns of {known}")
+    return found[0]
+
+
+def table(path: Path) -> Table:
+    """The rows of that file, one at least. Raises StudyError."""
+    rows = _json_rows(path) if path.suffix == ".json" else _csv_rows(path)
+    if not rows:
+        raise StudyError(f"{path}: there is no row; allowed: one or more")
+    return rows
+
+
+def _csv_rows(path: Path) -> Table:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, restkey=MORE, strict=True)
+            _once(path, list(reader.fieldnames or ()))
+            return read_lines([(f"{path.name}, line {reader.line_num}", row) for row in reader], _whole)
+    except TraceError as error:
+        raise StudyError(f"{path}: {lines(error)}; see docs/simulator.md") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
+
+
+def _once(path: Path, columns: Sequence[str]) -> None:
+    """Raises TraceError for a column that stands in the header twice: one of them would not be read."""
+    if twice := [name for index, name in enumerate(columns) if name in columns[:index]]:
+        raise TraceError(
+            [str(FieldError(f"{path.name}, line 1", "header", name, "each column once")) for name in twice]
+        )
+
+
+def _whole(line: Line) -> tuple[str, Mapping[str, object]]:
+    """A row with as many values as there are columns."""
+    allowed = f"as many values as the header has columns ({len(line.values.keys() - {MORE})})"
+    for name, value in line.values.items():
+        if value is None or name == MORE:
+            raise FieldError(line.where, name, value, allowed)
+    return line.where, line.values
+
+
+def _json_rows(path: Path) -> Table:
+    inside = _json(path)
+    if not isinstance(inside, dict) or "jobs" not in inside:
+        return _objects(path, inside)
+    if other := sorted(inside.keys() - INSIDE):
+        raise refuse(f"{path}: key", other[0], ", ".join(INSIDE))
+    return _objects(path, inside["jobs"])
+
+
+def _objects(path: Path, found: object, name: str = "") -> Table:
+    """The rows of such a list. Raises StudyError."""
+    where = f"{path.name}: {name}" if name else path.name
+    if not isinstance(found, list):
+        raise refuse(f"{path.parent / where}", found, 'a list of objects, or {"nodes": [...], "jobs": [...]}')
+    rows = numbered(found, where)
+    if other := next(((place, row) for place, row in rows if not isinstance(row, dict)), None):
+        raise refuse(f"{path.parent / other[0]}", other[1], "an object: {COLUMN: VALUE, ...}")
+    return rows
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_object)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: {_said(error)}; give a file that can be read") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a key that stands in it twice: one of them would not be read."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"a key stands twice in one object: {next(n for n in names if names.count(n) > 1)!r}")
+    return found
+
+
+def _said(error: BaseException) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def lines(error: TraceError) -> str:
+    """Several faults begin on a line of their own."""
+    text = str(error)
+    return f"\n{text}" if "\n" in text else text
