@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, counted, short, table, why
+from extender.cli.console import age, clean, counted, offered, short, table, why
 from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
@@ -135,8 +135,8 @@ def _node(node: NodeView, *, wide: bool) -> tuple[str, ...]:
     row = (
         node.name,
         "ready" if node.ready and not node.unschedulable else "cordoned" if node.ready else "not ready",
-        short(node.allocatable),
-        short(node.free, node.allocatable),
+        offered(node.allocatable, node.allocatable),
+        offered(node.free, node.allocatable),
         str(node.other_pods),
         ", ".join(by_job((_guest(guest), guest.role) for guest in node.members)) or "-",
     )

@@ -32,6 +32,7 @@ class Reason(Enum):
     SHRINK_STALLED = "ShrinkStalled"
     BEHIND = "BehindHeavierJob"
     TOO_LARGE = "GangExceedsCluster"
+    NODES_CLOSED = "NodesClosed"
     WINDOW_TOO_SHORT = "GangExceedsWindow"
     BACKING_OFF = "BackingOff"
     RELEASING = "GangBeingReleased"
@@ -79,6 +80,7 @@ TEXTS: dict[Reason, str] = {
     Reason.SHRINK_STALLED: "kohort: workers that were taken from the job have not gone",
     Reason.BEHIND: "kohort: the gang waits behind a job that comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
+    Reason.NODES_CLOSED: "kohort: the gang fits only on nodes that are cordoned or not ready",
     Reason.WINDOW_TOO_SHORT: "kohort: the gang is larger than the barrier's settings admit",
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
     Reason.PAUSED: "kohort: the job's schedule has no work for it now; it goes on in a later slot",
