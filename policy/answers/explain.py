@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
+from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
@@ -39,6 +40,7 @@ MENDS: dict[Reason, str] = {
     Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
     Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
+    Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
@@ -174,6 +176,8 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
     if trouble := _trouble_with_plan(snapshot, gang):
         return Verdict(Reason.MEMBER_REFUSED, trouble)
+    if missing_nodes := unplaced_of(snapshot, job):
+        return Verdict(Reason.MEMBERS_UNPLACED, unplaced_in_words(snapshot, job, gang, missing_nodes))
     if gang.awaited and gang.retried:
         return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
     return None

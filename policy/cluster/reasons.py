@@ -48,6 +48,7 @@ class Reason(Enum):
     ROOM_TAKEN = "RoomTaken"
     PREEMPTED = "MembersPreempted"
     MEMBER_REFUSED = "MemberRefused"
+    MEMBERS_UNPLACED = "MembersWaitForRoom"
     POD_GONE = "PodGone"
     BIND_FAILED = "BindFailed"
     NOT_LEADING = "NotLeading"
@@ -95,6 +96,7 @@ TEXTS: dict[Reason, str] = {
     Reason.ROOM_TAKEN: "kohort: somebody else has taken room of the plan; the gang is planned anew",
     Reason.PREEMPTED: "kohort: another scheduler has preempted members of the gang, and no other room is free",
     Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its words",
+    Reason.MEMBERS_UNPLACED: "kohort: members of the running gang wait for room",
     Reason.PLAN_CHANGED: "kohort: the plan has changed since the filter call",
     Reason.POD_GONE: "kohort: the pod is gone or another pod has its name",
     Reason.BIND_FAILED: "kohort: the API server refused the binding",
