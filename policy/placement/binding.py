@@ -75,12 +75,14 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
         members = sum(1 for _, amount in _asked(ask, name) if amount)
         return f"{said(name, 1)} asked for by {members} members, and a node has it once"
     role, largest = max(_asked(ask, name), key=lambda one: one[1])
-    free = [max(0, room.free(node)[name]) for node in room]
-    most, every, whole = max(free, default=0), sum(free), ask.whole[name]
+    open_to_it = [node for node in room if not _refusal(room.nodes[node], ask)] or list(room)
+    such = "" if len(open_to_it) == len(room.nodes) else " open to it"
+    free = [max(0, room.free(node)[name]) for node in open_to_it]
+    most, every, whole = max(free), sum(free), ask.whole[name]
     if largest > most:
-        return f"a {role} asks for {said(name, largest)}, no node has more than {said(name, most)}{what}"
+        return f"a {role} asks for {said(name, largest)}, no node{such} has more than {said(name, most)}{what}"
     small = "" if whole > every else " in pieces that are too small"
-    return f"{said(name, whole)} asked for, the nodes have {said(name, every)}{what}{small}"
+    return f"{said(name, whole)} asked for, the nodes{such} have {said(name, every)}{what}{small}"
 
 
 def _asked(ask: Ask, name: str) -> Iterator[tuple[str, int]]:
@@ -89,9 +91,12 @@ def _asked(ask: Ask, name: str) -> Iterator[tuple[str, int]]:
 
 
 def _rules_in_words(room: Room, ask: Ask) -> str:
-    refusing = [why for _, node in sorted(room.nodes.items()) if (why := _refusal(node, ask))]
+    """The nodes that refuse the gang although a member would have room there."""
+    roomy = (node for name, node in sorted(room.nodes.items()) if ask.least.fits(room.free(name)))
+    refusing = [why for node in roomy if (why := _refusal(node, ask))]
     more = len(refusing) - MOST_NODES_NAMED
-    return ", ".join(refusing[:MOST_NODES_NAMED]) + (f", and {more} more nodes refuse it" if more > 0 else "")
+    told = ", ".join(refusing[:MOST_NODES_NAMED]) or "no node that takes it has the room"
+    return told + (f", and {more} more nodes refuse it" if more > 0 else "")
 
 
 def _refusal(node: Node, ask: Ask) -> str:

@@ -43,10 +43,11 @@ def on(node: str, **more: Any) -> Json:
 
 
 def waits(kohort: Kohort, job: TFJob, reason: str, detail: str) -> None:
-    until(
-        lambda: explained(kohort, job.namespace, job.name) == (reason, detail), f"{reason}: {detail}",
-        seen=lambda: explained(kohort, job.namespace, job.name),
-    )  # fmt: skip
+    def told() -> bool:
+        found, why = explained(kohort, job.namespace, job.name)
+        return found == reason and why.startswith(detail)
+
+    until(told, f"{reason}: {detail}", seen=lambda: explained(kohort, job.namespace, job.name))
 
 
 def starts(plane: ControlPlane, job: TFJob) -> None:
@@ -55,7 +56,7 @@ def starts(plane: ControlPlane, job: TFJob) -> None:
 
 def test_the_number_of_pods_that_a_node_takes(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     four = submit(plane, TFJob(space, "four", workers=4, ps=0, worker_cpu="100m", extra=on("few")))
-    waits(kohort, four, "GangExceedsCluster", "4 pods asked for, the nodes have 3 pods")
+    waits(kohort, four, "GangExceedsCluster", "4 pods asked for, the nodes open to it have 3 pods")
     assert "lacks 1 pods" in cli(kohort, "explain", f"{space}/four")
     plane.kubectl("patch", "node", "few-0", "--subresource=status", "-p", '{"status":{"allocatable":{"pods":"4"}}}')
     starts(plane, four)
@@ -66,7 +67,7 @@ def test_a_device_of_a_sidecar_and_of_the_container_beside_it(plane: ControlPlan
     sidecar = {**each, "name": "sidecar", "restartPolicy": "Always"}
     extra = on("devices", containers=[each], initContainers=[sidecar])
     job = submit(plane, TFJob(space, "both", workers=1, ps=0, extra=extra))
-    waits(kohort, job, "GangExceedsCluster", f"a worker asks for 16 {GPU}, no node has more than 8 {GPU}")
+    waits(kohort, job, "GangExceedsCluster", f"a worker asks for 16 {GPU}, no node open to it has more than 8 {GPU}")
     told = cli(kohort, "explain", f"{space}/both")
     assert f"needs 1 worker of 16 {GPU}" in told
     assert f"devices-0 8 cpu 32Gi 8 {GPU} 8 {GPU}" in told, "what is free, and what is lacking"

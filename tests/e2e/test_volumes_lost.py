@@ -94,7 +94,8 @@ def test_a_volume_that_comes_after_a_minute_still_binds(plane: ControlPlane, koh
     two_pods(plane, space, "withpvc", volume=True)
     wait_to_be_told(kohort, space, "which asks for the volume data")
     path = f"/api/v1/namespaces/{space}/persistentvolumeclaims/data"
-    until(lambda: "volume.kubernetes.io/selected-node" in plane.api.get(path)["metadata"]["annotations"], "asked for")
+    asked = "volume.kubernetes.io/selected-node"
+    until(lambda: asked in plane.api.get(path)["metadata"].get("annotations", {}), "asked for")
     with pytest.raises(AssertionError):
         until(lambda: nodes_of(plane, space), "bound without its volume", 60)
     provision(plane, space, plane.api.get(path))

@@ -80,6 +80,16 @@ def test_the_one_constraint_that_binds_is_told(nodes: list[Node], gang: JobBuild
     assert waiting(*nodes, of=gang) == (Reason.TOO_LARGE, told)
 
 
+def test_figures_are_of_the_nodes_that_take_the_gang_and_rules_name_those_that_would_have_room() -> None:
+    few, other, small = built("few", pods=3), built("other"), node("small", cpu=0.05)
+    few = replace(few, labels={"for": "few"})
+    gang = job("a").workers(4, cpu=0.1, memory=0, constraints=Constraints(node_selector=(("for", "few"),)))
+    assert waiting(few, other, small, of=gang) == (
+        Reason.TOO_LARGE,
+        "4 pods asked for, the nodes open to it have 3 pods; other does not match its node selector or node affinity",
+    )
+
+
 def test_of_two_constraints_that_bind_both_are_told() -> None:
     gang = job("a").ps(1, cpu=4).workers(3, cpu=4, memory=1)
     assert waiting(built("n1", pods=3), of=gang) == (
