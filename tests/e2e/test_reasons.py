@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,3 +81,20 @@ def test_a_cordoned_node(plane: ControlPlane, kohort: Kohort, space: str) -> Non
     assert "uncordon node closed-0" in cli(kohort, "explain", f"{space}/two")
     plane.kubectl("uncordon", "closed-0")
     starts(plane, job)
+
+
+def test_members_of_a_running_job_beyond_the_room_there_is(plane: ControlPlane, kohort: Kohort, space: str) -> None:
+    job = submit(plane, TFJob(space, "grown", workers=2, ps=0, worker_cpu="3", extra=on("closed")))
+    starts(plane, job)
+    workers = "/spec/tfReplicaSpecs/Worker/replicas"
+    plane.kubectl("patch", "tfjob", "grown", "-n", space, "--type=json", "-p", patch(workers, 4))
+    detail = "2 of 4 members have no node: a worker asks for 3 cpu, no node open to it has more than 2 cpu free"
+    waits(kohort, job, "MembersWaitForRoom", detail)
+    assert f"{space}/grown TFJob {detail}" in cli(kohort, "queue")
+    assert "placed in part (closed-0: 2); 2 of its members have no node" in cli(kohort, "explain", f"{space}/grown")
+    plane.kubectl("patch", "tfjob", "grown", "-n", space, "--type=json", "-p", patch(workers, 2))
+    until(lambda: explained(kohort, space, "grown") == ("", ""), "nothing waits any more")
+
+
+def patch(path: str, value: object) -> str:
+    return json.dumps([{"op": "replace", "path": path, "value": value}])
