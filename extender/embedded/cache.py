@@ -37,6 +37,7 @@ class PodInfo:
     gated: bool
     deleting: bool
     ended: bool
+    volumes: tuple[str, ...] = ()
 
 
 def pod_info(item: Json) -> PodInfo:
@@ -60,7 +61,12 @@ def pod_info(item: Json) -> PodInfo:
         gated=bool(spec.get("schedulingGates")),
         deleting=bool(meta.get("deletionTimestamp")),
         ended=status.get("phase") in ENDED,
+        volumes=tuple(map(_claim, spec.get("volumes") or ())),
     )
+
+
+def _claim(volume: Json) -> str:
+    return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
 class Cache:
@@ -120,6 +126,10 @@ class Cache:
     def used(self, node: str) -> Resources:
         """Return what bound and assumed pods ask for on the node."""
         return self._used.get(node, NOTHING)
+
+    def on(self, node: str) -> Iterator[PodInfo]:
+        """Yield the pods that the watch has shown on the node and that hold room."""
+        return (pod for pod in self.pods.values() if pod.node == node and not pod.ended)
 
     def nominated(self, node: str, besides: PodInfo) -> Resources:
         """Return what pods of equal or higher priority hold on the node by their nomination."""
