@@ -5,7 +5,7 @@ It may lag behind the API server, and nobody else sees what is assumed: both are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,9 +70,14 @@ def _claim(volume: Json) -> str:
 
 
 class Cache:
-    """Nodes by name; pods by UID as the watch shows them; assumed pods until the watch confirms or a bind fails."""
+    """Nodes by name; pods by UID as the watch shows them; assumed pods until the watch confirms or a bind fails.
 
-    def __init__(self) -> None:
+    ``schedulers``: of the pods whose nominations count. The real one knows of those in its own queue only (its
+    nominator), so two schedulers do not heed each other's; None: of all.
+    """
+
+    def __init__(self, schedulers: Container[str] | None = None) -> None:
+        self._schedulers = schedulers
         self.nodes: dict[str, Node] = {}
         self.node_items: dict[str, Json] = {}
         self.pods: dict[str, PodInfo] = {}
@@ -138,6 +143,7 @@ class Cache:
     def _nominated(self, node: str, besides: PodInfo) -> Iterator[PodInfo]:
         for pod in self.pods.values():
             holds = pod.nominated == node and not pod.node and not pod.ended and pod.uid not in self._assumed
+            holds = holds and (self._schedulers is None or pod.scheduler in self._schedulers)
             if holds and pod.uid != besides.uid and pod.priority >= besides.priority:
                 yield pod
 

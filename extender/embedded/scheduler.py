@@ -41,7 +41,7 @@ class Scheduler:
         self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random, volumes: Volumes | None = None
     ) -> None:
         self.config = config
-        self.cache = Cache()
+        self.cache = Cache(config.profiles)
         self.queue = SchedulingQueue(clock, config.initial_backoff, config.max_backoff)
         self.attempts = 0
         self._api = api

@@ -262,6 +262,7 @@ class Simulation:
         for wrong in bound_into_taken(snapshot, effects):
             self.witness.violated("S17", f"{extender.name}: {wrong}")
         self.witness.cooling.stepped((extender.replica, extender.incarnation), snapshot, effects, now)
+        self.witness.heard.stepped(extender)
         self.witness.check_ledger(extender)
         self.witness.check_translator(extender)
         self.witness.check_deadlines(extender)
