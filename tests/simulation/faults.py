@@ -52,7 +52,7 @@ TIMED: Final = {
 }  # fmt: skip
 # By time as well, drawn from a stream of their own: what others do in the cluster.
 BY_OTHERS: Final = {
-    "preemptor-created": 3.0, "preemptor-gone": 1.0, "volume-missing": 2.0, "writes-refused": 2.5,
+    "preemptor-created": 3.0, "volume-missing": 2.0, "writes-refused": 2.5,
     "refused-for-good": 1.0, "quota-set": 1.5,
 }  # fmt: skip
 BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # kinds that the seed's main stream draws

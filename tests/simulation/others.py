@@ -13,7 +13,7 @@ from extender.embedded.bridge import JOBS, replicas_of
 from extender.embedded.config import ProfileConfig, SchedulerConfig
 from extender.embedded.rules import RefusedError
 from extender.kube.api import PODS, Json, Resource
-from policy.cluster.model import WORKER
+from policy.cluster.model import WORKER, Constraints, Requirement, Term
 from policy.cluster.snapshot import Snapshot
 from policy.sim.objects import JobObject, PodObject
 from policy.sim.traces import pod_requests
@@ -50,6 +50,7 @@ class Others:
         self._volumes: dict[str, float] = {}  # claim -> when its volume comes
         self._quota_until: float | None = None
         self._made = 0
+        self._preemptors_end: dict[str, float] = {}  # name -> when its user deletes it
         self._scheduler: IndependentScheduler | None = None
         self.forever: str = ""  # the job whose writes are refused for good
         sim.cluster.server.admission = self._admit
@@ -57,29 +58,37 @@ class Others:
     # -- a scheduler that preempts -----------------------------------------------------------------
 
     def create_preemptor(self, fault: Strike) -> str:
-        """A pod of high priority, which takes others' room where there is none."""
-        if len(self._preemptors()) >= MOST_PREEMPTORS:
+        """A pod of high priority that needs one node, which has no room for it without its victims; for a while."""
+        place = self._on_node_with_ours(fault)
+        if place is None or len(self._preemptors()) >= MOST_PREEMPTORS:
             return ""
+        node, cores = place
         if self._scheduler is None:
             self._scheduler = IndependentScheduler(self._sim.around, _config(fault), self._sim.clock)
             self._sim.spawn(self._scheduler.run())
         self._made += 1
-        asks = pod_requests(fault.choice("cores", (1, 2, 3, 5)), 2)
+        asks = pod_requests(cores, 1)
         name = fault.draw("name", lambda _: f"preemptor-{self._made}")
-        pod = PodObject("", NAMESPACE, name, asks, scheduler=PREEMPTING, priority=URGENT)
+        pod = PodObject("", NAMESPACE, name, asks, scheduler=PREEMPTING, priority=URGENT, constraints=_only(node))
         try:
             self._sim.cluster.bridge.do(lambda world: world.create_pod(pod))
         except RefusedError:
             return ""
-        return f"{asks}"
+        self._preemptors_end[pod.name] = loop_time() + fault.uniform("long", 3.0, 40.0)
+        return f"{asks} of {node}"
 
-    def end_preemptor(self, fault: Strike) -> str:
-        """One of them is deleted, bound or not."""
-        pod = fault.pick("pod", (pod for pod in self._preemptors() if pod.deleted is None), lambda pod: pod.key)
-        if pod is None:
-            return ""
-        self._delete(pod)
-        return pod.key
+    def _on_node_with_ours(self, fault: Strike) -> tuple[str, int] | None:
+        """A node on which pods of jobs run, and so many cores that some of them have to go."""
+        held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
+        nodes = self._world.store.nodes
+        names = sorted({pod.node for pod in held if pod.owner and pod.node in nodes})
+        name = fault.pick("node", names, str)
+        if name is None:
+            return None
+        whole = nodes[name].allocatable["cpu"] // 1000
+        free = whole - -(-sum(pod.requests["cpu"] for pod in held if pod.node == name) // 1000)
+        more = fault.choice("more", (1, 1, 2, 3))
+        return name, fault.draw("cores", lambda _: max(1, min(whole, free + more)))
 
     def _preemptors(self) -> list[PodObject]:
         return [pod for pod in self._world.store.pods.values() if pod.scheduler == PREEMPTING]
@@ -172,6 +181,9 @@ class Others:
         now = loop_time()
         for claim in [claim for claim, until in self._volumes.items() if until <= now]:
             self._arrive(claim)
+        for pod in self._preemptors():
+            if pod.deleted is None and self._preemptors_end[pod.name] <= now:
+                self._delete(pod)
         if self._quota_until is not None and self._quota_until <= now:
             self._end_quota()
         self._denied = {uid: one for uid, one in self._denied.items() if one.until is None or one.until > now}
@@ -200,6 +212,11 @@ class Others:
 
     def _pods(self, job: JobObject) -> Iterable[PodObject]:
         return self._world.store.pods_of(job.uid)
+
+
+def _only(node: str) -> Constraints:
+    """A node affinity for the node of that name."""
+    return Constraints(terms=(Term((), (Requirement("metadata.name", "In", (node,)),)),))
 
 
 def _key(job: JobObject) -> str:

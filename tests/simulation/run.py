@@ -502,6 +502,8 @@ class Simulation:
         moving, written = _renumbered(ledger.snapshot) | _renumbered(fresh.snapshot), self._written()
         for name in ("nodes", "jobs", "pods", "members", "strays", "foreign"):
             live, rebuilt = (_comparable(one, name, moving, written) for one in (ledger.snapshot, fresh.snapshot))
+            if name == "foreign":
+                rebuilt = {node: found for node, found in rebuilt.items() if node not in _vacated(ledger.snapshot)}
             if live != rebuilt:
                 keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
                 shown = [_apart(live.get(k), rebuilt.get(k)) for k in live.keys() | rebuilt.keys() if str(k) == keys[0]]
@@ -615,6 +617,8 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[st
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
     if name == "jobs":  # a group's version is its newest pod's, also of one that is gone
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
+    if name == "foreign":  # what a victim that is gone has left is kept for some seconds, and stands on no object
+        return {node: resources for node, resources in found.items() if node not in _vacated(snapshot)}
     if name in ("members", "strays"):
         return {uid: part for uid, part in found.items() if uid not in loose}
     if name != "pods" or not loose:
@@ -634,6 +638,11 @@ def _apart(live: object, rebuilt: object) -> str:
         return f"{live} != {rebuilt}"
     pairs = ((field.name, getattr(live, field.name), getattr(rebuilt, field.name)) for field in fields(live))
     return ", ".join(f"{name} {one} != {other}" for name, one, other in pairs if one != other)
+
+
+def _vacated(snapshot: Snapshot) -> set[str]:
+    """Nodes on which room is kept for a preemptor whose victims are gone; a fresh ledger has not seen those."""
+    return {node for node, promised in snapshot.preemptions.items() if promised.vacated}
 
 
 def _bare_uid(uid: str) -> str:

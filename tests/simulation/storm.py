@@ -340,9 +340,6 @@ class Storm:
     def _preemptor_created(self, fault: Strike) -> str:
         return self._sim.others.create_preemptor(fault)
 
-    def _preemptor_gone(self, fault: Strike) -> str:
-        return self._sim.others.end_preemptor(fault)
-
     def _volume_missing(self, fault: Strike) -> str:
         return self._sim.others.lose_volume(fault)
 
