@@ -72,7 +72,7 @@ def _profile(profile: Profile, wide: int) -> ProfileConfig:
     percentage = profile.percentage_of_nodes_to_score
     preempts = not any(plugin.name in (DEFAULT_PREEMPTION, "*") for plugin in off)
     stated = profile.bind_timeout_seconds
-    seconds = float(stated) if isinstance(stated, int | float) else ProfileConfig.bind_timeout
+    seconds = float(stated) if isinstance(stated, int | float) else float(DEFAULT_BIND_TIMEOUT_SECONDS)
     return ProfileConfig(wide if percentage is None else percentage, preempts, seconds)
 
 

@@ -52,13 +52,13 @@ TIMED: Final = {
 }  # fmt: skip
 # By time as well, drawn from a stream of their own: what others do in the cluster.
 BY_OTHERS: Final = {
-    "preemptor-created": 3.0, "volume-missing": 2.0, "writes-refused": 2.5,
+    "preemptor-created": 5.0, "volume-missing": 2.0, "writes-refused": 2.5,
     "refused-for-good": 1.0, "quota-set": 1.5,
 }  # fmt: skip
 BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # kinds that the seed's main stream draws
 BY_TIME: Final = (*TIMED, *BY_OTHERS)
 KINDS: Final = (*BY_THE_STREAM, *BY_OTHERS)
-SHARE_OTHERS: Final = 0.35  # of the looks for faults by time, that look for one by others too
+SHARE_OTHERS: Final = 0.5  # of the looks for faults by time, that look for one by others too
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
 # How often each kind has to befall somebody in a whole test; those of two replicas, of moves, of a kind of job, and of

@@ -14,7 +14,7 @@ from policy.cluster.model import Pod
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.transitions import barrier as bars
 from policy.transitions import expire as expiry
-from policy.transitions import facts, gangs
+from policy.transitions import facts, gangs, refusedwrites
 
 Patch = tuple[object, str, object]
 
@@ -55,7 +55,7 @@ def refused_resize_taken_for_done() -> list[Patch]:
     return [(facts, "take_refused", take)]
 
 
-_TAKE_REFUSED = facts.take_refused
+_TAKE_REFUSED = refusedwrites.take_refused
 
 
 def refused_binding_keeps_its_room() -> list[Patch]:
@@ -63,7 +63,7 @@ def refused_binding_keeps_its_room() -> list[Patch]:
 
     def apply(draft: drafts.Draft, event: Any, now: float) -> Any:
         if isinstance(event, BindRefused) and "denied" in event.message:
-            return bars.refused_binding(draft, event.uid, event.message)
+            return refusedwrites.refused_binding(draft, event.uid, event.message)
         return _APPLY(draft, event, now)
 
     return [(step, "apply_bind_event", apply)]
