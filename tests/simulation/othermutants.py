@@ -14,7 +14,7 @@ from policy.cluster.model import Pod
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.transitions import barrier as bars
 from policy.transitions import expire as expiry
-from policy.transitions import facts, gangs, refusedwrites
+from policy.transitions import facts, gangs, refusedwrites, theft
 
 Patch = tuple[object, str, object]
 
@@ -26,12 +26,14 @@ def nominated_pods_not_counted() -> list[Patch]:
 
 def slot_given_again_to_the_preempted() -> list[Patch]:
     """Kubernetes #130429: the successor of a preempted member is to have the very room that was taken from it."""
-    return [(facts, "lose_room", lambda draft, pod: None)]
+    return [(facts, "lose_room", lambda draft, pod: None), (theft, "_drop_open_slots", lambda draft, name, gang: []),
+            (bars, "is_taken", lambda draft, gang, pod, name: False)]  # fmt: skip
 
 
 def no_second_look() -> list[Patch]:
     """What the watch has shown since the plan was made is not looked at when a member is bound."""
-    return [(bars, "is_taken", lambda draft, gang, pod, name: False)]
+    return [(bars, "is_taken", lambda draft, gang, pod, name: False),
+            (bars, "_is_shaken", lambda draft, gang: False)]  # fmt: skip
 
 
 def conditions_not_heard() -> list[Patch]:

@@ -15,7 +15,7 @@ from tests.simulation.clocks import loop_time
 if TYPE_CHECKING:
     from tests.simulation.processes import Extender
 
-HEARD_SECONDS: Final = 5.0
+HEARD_SECONDS: Final = 1.0
 Planned = tuple[str, str]  # the plan's name, and the member's node
 
 
