@@ -13,7 +13,6 @@ from policy.cluster.events import BindRefused
 from policy.cluster.model import Pod
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.transitions import barrier as bars
-from policy.transitions import expire as expiry
 from policy.transitions import facts, gangs, refusedwrites, theft
 
 Patch = tuple[object, str, object]
@@ -80,12 +79,7 @@ def refusals_not_told() -> list[Patch]:
             (bars, "refused_binding", lambda draft, uid, message: [])]  # fmt: skip
 
 
-def shortage_of_a_quota_ignored() -> list[Patch]:
-    """Room is kept for ever for workers that a quota does not let come."""
-    return [(expiry, "end_waiting", lambda draft, job, gang, now, *, gives_back: [])]
-
-
 OTHER_MUTANTS: Final[tuple[Callable[[], list[Patch]], ...]] = (
     nominated_pods_not_counted, slot_given_again_to_the_preempted, no_second_look, conditions_not_heard,
-    refused_resize_taken_for_done, refused_binding_keeps_its_room, refusals_not_told, shortage_of_a_quota_ignored,
+    refused_resize_taken_for_done, refused_binding_keeps_its_room, refusals_not_told,
 )  # fmt: skip

@@ -127,7 +127,7 @@ class Others:
         job = fault.pick("job", waiting, _key)
         if job is None or self.forever:
             return ""
-        writes = fault.choice("writes", ("bind", "bind", "gate"))
+        writes = fault.choice("writes", ("bind", "resize", "gate"))
         self.forever, self._denied[job.uid] = job.uid, Denial(writes, None)
         return f"{writes} of {job.key}"
 
@@ -169,7 +169,7 @@ class Others:
             return ""
         used = sum(1 for pod in self._world.store.pods.values() if pod.namespace == JOBS_OF and pod.active)
         most = used + fault.choice("more", (0, 0, 1, 3))
-        seconds = fault.uniform("long", 8.0, 40.0)
+        seconds = fault.choice("long", (10.0, 40.0, 160.0))
         self._quota_until = loop_time() + seconds
         self._sim.cluster.bridge.do(lambda world: world.set_quota(JOBS_OF, most))
         return f"{most} pods for {seconds:.0f} s"

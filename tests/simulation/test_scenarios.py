@@ -40,7 +40,6 @@ NOT_KEPT: Final = frozenset(
         "renewal-dated-by-its-reading",
         "repaired-gang-starves",
         "rollback-on-ambiguous-bind",
-        "shortage-of-a-quota-ignored",
         "slot-given-again-to-the-preempted",
         "stale-deletion-costs",
         "the-asked-node-is-bound",
