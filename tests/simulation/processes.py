@@ -18,10 +18,12 @@ from extender.access.sight import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.source import SourceError
+from extender.embedded.api import EmbeddedApi
 from extender.embedded.apiserver import ApiServer
 from extender.embedded.config import SchedulerConfig
 from extender.embedded.extenderclient import ExtenderClient
 from extender.embedded.scheduler import Scheduler
+from extender.embedded.volumes import Volumes
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
@@ -50,6 +52,7 @@ class Surroundings:
         self.story = story
         self.watcher = watcher
         self.crash = crash
+        self.volumes = Volumes()
         self.failures: list[str] = []  # processes that ended by themselves
 
     def settings_of(self, replica: str) -> Settings:
@@ -333,6 +336,18 @@ class _Scheduler(Scheduler):
                 task.cancel()
 
 
+class IndependentScheduler:
+    """Another kube-scheduler of the cluster: it knows nothing of Kohort, and nothing befalls it."""
+
+    def __init__(self, around: Surroundings, config: SchedulerConfig, clock: ProcessClock) -> None:
+        chance = random.Random(f"independent scheduler {around.seed}")
+        self._scheduler = _Scheduler(config, EmbeddedApi(around.server, clock), clock, chance, around.volumes)
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        await self._scheduler.run_elected(None)
+
+
 class SchedulerProcess(Process):
     """kube-scheduler. ``service``: the extender that a new call of it reaches."""
 
@@ -355,7 +370,7 @@ class SchedulerProcess(Process):
         return self.up and (self.elector is None or self.elector.leads)
 
     def _make(self) -> Coroutine[Any, Any, None]:
-        self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance)
+        self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance, self.around.volumes)
         self.wire = Wire(self.name, self._service, self.around.faults, self.clock)
         self.scheduler.connect(self.wire)
         self.elector = Elector(self) if self.leased else None

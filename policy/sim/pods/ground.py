@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from policy.cluster.model import Node
+from policy.cluster.model import ENDED, Node
 from policy.sim.engine import Engine
 from policy.sim.objects import GATE, KOHORT, SCHEDULING_GATED, Condition, JobObject, PodObject
 from policy.sim.pods.store import Store
@@ -48,6 +48,7 @@ class Ground:
         self.engine: Engine[Do] = Engine()
         self.now = now
         self.gating = False
+        self.quotas: dict[str, int] = {}  # the most pods that a namespace may have
         self.pod_listeners: list[Callable[[PodObject], None]] = []
         self.job_listeners: list[Callable[[JobObject], None]] = []
         self.node_listeners: list[Callable[[Node], None]] = []
@@ -89,6 +90,14 @@ class Ground:
         for tell in self.pod_listeners:
             tell(stored)
         return stored
+
+    def exceeds_quota(self, namespace: str) -> bool:
+        """Whether the API server refuses another pod there: one that has ended counts no more, one that stops does."""
+        most = self.quotas.get(namespace)
+        if most is None:
+            return False
+        used = sum(1 for pod in self.store.pods.values() if pod.namespace == namespace and pod.phase not in ENDED)
+        return used >= most
 
     def admit_pod(self, pod: PodObject) -> PodObject:
         """Create a pod as the API server does: the admission policy gates it while gating is on."""
