@@ -38,6 +38,7 @@ NO_HELP = frozenset(
         Reason.NOT_A_MEMBER,
         Reason.UNSUPPORTED,
         Reason.TOO_LARGE,
+        Reason.NODES_CLOSED,
         Reason.ROOM_OF_OTHERS,
         Reason.WINDOW_TOO_SHORT,
         Reason.REJECTED,

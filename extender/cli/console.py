@@ -15,9 +15,10 @@ from extender.cli.fitting import Fitted
 from extender.present.views.amounts import Amounts
 from extender.present.views.base import Waits
 from policy.cluster.model import PS
+from policy.cluster.resources import HOST_PORT
+from policy.cluster.words import BYTES, said
 
 PIPE_WIDTH: Final = 400
-SHOWN: Final = ("cpu", "memory", "nvidia.com/gpu")
 _BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
@@ -78,16 +79,30 @@ def age(seconds: float | None) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
-def short(amounts: Amounts, like: Amounts | None = None) -> str:
-    """CPU, memory and GPU, memory rounded: people compare, they do not add up."""
-    shown = [name for name in SHOWN if (like or amounts).get(name) or (name in amounts and name != SHOWN[2])]
-    return " ".join(_rounded(name, amounts[name].exact) for name in shown if name in amounts) or "-"
+def short(amounts: Amounts, *, pods: bool = False) -> str:
+    """What is asked for or missing, memory rounded: people compare, they do not add up.
+
+    ``pods``: their number as well, of which a node takes so many; each member is one, so requests do not tell it.
+    """
+    names = (name for name in amounts if amounts[name].exact and (pods or name != "pods"))
+    return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=_cpu_first)) or "-"
+
+
+def offered(amounts: Amounts, whole: Amounts, asked: Iterable[str] = ()) -> str:
+    """What a node has: cpu, memory, the devices that are in ``whole``, and resources that are asked for."""
+    devices = (name for name in whole if "/" in name and whole[name].exact and not name.startswith(HOST_PORT))
+    names = {"cpu", "memory", *devices, *asked} & amounts.keys()
+    return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=_cpu_first)) or "-"
+
+
+def _cpu_first(name: str) -> tuple[bool, bool, str]:
+    return name != "cpu", name != "memory", name
 
 
 def _rounded(name: str, amount: int) -> str:
     if name == "cpu":
         return f"{amount / 1000:g} cpu"
-    if name == "memory":
+    if name.startswith(BYTES):
         suffix, size = next(((s, n) for s, n in _BINARY if abs(amount) >= n), ("B", 1))
-        return f"{amount / size:.3g}{suffix}"
-    return f"{amount} gpu"
+        return f"{amount / size:.3g}{suffix}" + ("" if name == "memory" else f" {name}")
+    return said(name, amount)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, counted, short, table
+from extender.cli.console import age, counted, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
 from extender.page.words import because
 from extender.present.views.decisions import StepView
@@ -36,7 +37,8 @@ def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
 def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
     """Where the job stands, why, what mends it; each member, and what each node lacks for the gang."""
     most = None if wide else CLOSEST_NODES
-    rooms = (text(""), table(("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE"), _rooms(job.nodes, most)))
+    heads = ("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE")
+    rooms = (text(""), table(heads, _rooms(job, most)))
     members = _members(job, None if wide else MOST_MEMBERS)
     return Group(
         *_lines((*_facts(job), *_why(job))), *members, *(rooms if job.nodes else ()),
@@ -114,11 +116,15 @@ def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType
         yield text(f"and {len(job.members) - len(members)} more; -o wide shows all")
 
 
-def _rooms(nodes: Sequence[NodeRoomView], most: int | None) -> Iterator[tuple[str, str, str, str]]:
+def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, str]]:
     """The nodes that come closest, nearest first."""
-    ordered = sorted(nodes, key=lambda node: (bool(node.refused), _lack(node), node.node))
+    whole = Counter[str]()
+    for need in job.needs:
+        whole.update({name: need.members * amount.exact for name, amount in need.requests.items()})
+    ordered = sorted(job.nodes, key=lambda node: (bool(node.refused), _lack(node, whole), node.node))
     for node in ordered[:most]:
-        yield node.node, short(node.free), short(node.missing), node.refused or _promised(node) or "-"
+        free = offered(node.free, {}, (whole.keys() - {"pods"}) | node.missing.keys())
+        yield node.node, free, short(node.missing, pods=True), node.refused or _promised(node) or "-"
     if most is not None and len(ordered) > most:
         yield f"and {len(ordered) - most} more", "", "", "-o wide shows all"
 
@@ -128,8 +134,9 @@ def _promised(node: NodeRoomView) -> str:
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 
 
-def _lack(node: NodeRoomView) -> int:
-    return node.missing["cpu"].exact if "cpu" in node.missing else 0
+def _lack(node: NodeRoomView, whole: Mapping[str, int]) -> float:
+    """What is missing, as the largest share of what the gang asks for."""
+    return max((amount.exact / whole[name] for name, amount in node.missing.items() if whole.get(name)), default=0.0)
 
 
 def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) -> Iterator[RenderableType]:

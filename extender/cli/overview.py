@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, counted, short, table, why
+from extender.cli.console import age, counted, offered, short, table, why
 from extender.cli.tables import by_job, text
 from extender.present.views.base import View
 from extender.present.views.cluster import NodesView, NodeView
@@ -79,7 +79,7 @@ def _total(nodes: NodesView) -> float:
 def _node(node: NodeView) -> tuple[str, ...]:
     members = ", ".join(by_job((guest.job, guest.role) for guest in node.members)) or "-"
     share = used(node)
-    return node.name, _bar(share, 1.0), f"{share:.0%}", short(node.free, node.allocatable), members
+    return node.name, _bar(share, 1.0), f"{share:.0%}", offered(node.free, node.allocatable), members
 
 
 def _job(job: JobView) -> tuple[str, ...]:

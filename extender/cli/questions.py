@@ -321,6 +321,6 @@ def _only(view: _View, asked: Asked) -> _View:
     """The view with the jobs of the namespace that was asked for."""
     if not (within := asked.only):
         return view
-    lists = [name for name in ("jobs", "plans", "invalid") if hasattr(view, name)]
+    lists = [name for name in ("jobs", "plans", "invalid", "unplaced") if hasattr(view, name)]
     kept = {name: tuple(one for one in getattr(view, name) if one.namespace == within) for name in lists}
     return view.model_copy(update=kept)

@@ -9,11 +9,19 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, counted, short, table, why
+from extender.cli.console import age, clean, counted, offered, short, table, why
 from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
-from extender.present.views.jobs import ExpectedView, InvalidJob, JobsView, JobView, QueuedJob, QueueView
+from extender.present.views.jobs import (
+    ExpectedView,
+    InvalidJob,
+    JobsView,
+    JobView,
+    QueuedJob,
+    QueueView,
+    UnplacedMembers,
+)
 from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
@@ -81,11 +89,26 @@ def weight(value: float | None) -> str:
 def queue(view: QueueView, *, wide: bool = False, within: str = "") -> RenderableType:
     """One line a waiting job, in the policy's order. within: as for jobs."""
     if not view.jobs:
-        return Group(text(f"no job{_of(within)} waits"), *_invalid(view.invalid), *_held(view.held))
+        return Group(text(f"no job{_of(within)} waits"), *_beside(view))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
     more = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
-    return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_invalid(view.invalid), *_held(view.held))
+    return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_beside(view))
+
+
+def _beside(view: QueueView) -> Iterator[RenderableType]:
+    """What stands beside the queue: jobs that do not queue, and room that nobody uses."""
+    yield from _unplaced(view.unplaced)
+    yield from _invalid(view.invalid)
+    yield from _held(view.held)
+
+
+def _unplaced(jobs: Sequence[UnplacedMembers]) -> Iterator[RenderableType]:
+    """Running jobs of which members wait: such a job has its place, and so is not in the queue."""
+    if jobs:
+        yield text("")
+        rows = ((job.key, job.kind, job.detail) for job in jobs)
+        yield table(("RUNNING JOB", "KIND", "MEMBERS THAT WAIT FOR ROOM"), rows)
 
 
 def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
@@ -135,8 +158,8 @@ def _node(node: NodeView, *, wide: bool) -> tuple[str, ...]:
     row = (
         node.name,
         "ready" if node.ready and not node.unschedulable else "cordoned" if node.ready else "not ready",
-        short(node.allocatable),
-        short(node.free, node.allocatable),
+        offered(node.allocatable, node.allocatable),
+        offered(node.free, node.allocatable),
         str(node.other_pods),
         ", ".join(by_job((_guest(guest), guest.role) for guest in node.members)) or "-",
     )

@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 
 from extender.observe.health import gated_pods
 from policy.answers.refusals import backs_off_from_refusal
+from policy.answers.unplaced import unplaced
 from policy.cluster.gang import SUSPENDED, State, told_state
 from policy.cluster.model import PS, WORKER
 from policy.cluster.reasons import Reason
@@ -54,6 +55,8 @@ def figures(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
     yield _refused(snapshot)
     invalid = sum(1 for job in snapshot.jobs.values() if job.invalid)
     yield gauge("kohort_invalid_jobs", "Jobs that were refused as malformed.", invalid)
+    waiting = sum(len(missing) for _, missing in unplaced(snapshot))
+    yield gauge("kohort_unplaced_members", "Members of running gangs that have no node.", waiting)
     yield gauge("kohort_gated_pods", "Pods behind the admission gate.", gated_pods(snapshot))
     yield gauge("kohort_nodes", "Nodes known.", len(snapshot.nodes))
     yield gauge("kohort_ledger_generation", "Steps of the ledger since the start.", snapshot.generation)

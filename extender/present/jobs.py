@@ -8,12 +8,22 @@ from typing import Final, Literal
 from extender.present.names import named, rigid_first
 from extender.present.views.amounts import amounts
 from extender.present.views.base import Waits
-from extender.present.views.jobs import ExpectedView, InvalidJob, JobDetail, JobView, MemberView, QueuedJob, RoleView
+from extender.present.views.jobs import (
+    ExpectedView,
+    InvalidJob,
+    JobDetail,
+    JobView,
+    MemberView,
+    QueuedJob,
+    RoleView,
+    UnplacedMembers,
+)
 from extender.present.views.refused import RefusedView
 from policy.answers.explain import verdict_of
 from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights
 from policy.answers.refusals import refusals
+from policy.answers.unplaced import unplaced, unplaced_in_words
 from policy.cluster.gang import Gang, State, told_state
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Verdict
@@ -157,6 +167,18 @@ def invalid_jobs(snapshot: Snapshot) -> tuple[InvalidJob, ...]:
     """The malformed jobs, by name."""
     found = sorted((job for job in snapshot.jobs.values() if job.invalid), key=lambda job: job.key)
     return tuple(InvalidJob(**named(job), detail=job.invalid) for job in found)
+
+
+def unplaced_members(snapshot: Snapshot) -> tuple[UnplacedMembers, ...]:
+    """The running jobs of which members have no node, by name."""
+    return tuple(
+        UnplacedMembers(
+            **named(job),
+            members=len(missing),
+            detail=unplaced_in_words(snapshot, job, snapshot.gang(job.uid), missing),
+        )
+        for job, missing in unplaced(snapshot)
+    )
 
 
 def expected_view(start: Start, now: float) -> ExpectedView:

@@ -26,7 +26,7 @@ from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
 from extender.present.explain import deeper, explain_view, held_views
-from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view
+from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
 from extender.present.orders import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
@@ -138,6 +138,7 @@ class Rest:
                 jobs=page.of(found),
                 held=veil.entries(held_views(held_room(snapshot))),
                 invalid=veil.entries(invalid_jobs(snapshot)),
+                unplaced=veil.entries(unplaced_members(snapshot)),
                 **page.fields,
             )
 

@@ -107,7 +107,8 @@ def _policy(question: WhatIf, policy: Policy) -> Policy:
 def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
     for names, shut in ((question.cordon, True), (question.uncordon, False)):
         for name in names:
-            yield NodeSeen(replace(_node(snapshot, "cordon" if shut else "uncordon", name), unschedulable=shut))
+            node = _node(snapshot, "cordon" if shut else "uncordon", name)
+            yield NodeSeen(replace(node, unschedulable=True) if shut else replace(node.reopened, ready=node.ready))
     for name in question.remove_nodes:
         yield NodeGone(_node(snapshot, "remove_nodes", name).name)
     if (added := sum(more.count for more in question.add_nodes)) > MOST_NODES:
@@ -117,7 +118,7 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
         like = _node(snapshot, f"add_nodes.{at}.like", more.like)
         for _ in range(more.count):
             fresh = ADDED.format(like=like.name, number=next(numbers[like.name]))
-            yield NodeSeen(replace(like, name=fresh, uid=fresh, ready=True, unschedulable=False))
+            yield NodeSeen(replace(like.reopened, name=fresh, uid=fresh))
 
 
 def _node(snapshot: Snapshot, field: str, name: str) -> Node:

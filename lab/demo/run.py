@@ -172,6 +172,9 @@ def settings_for(port: int = 0) -> Settings:
     )
 
 
+BIND_TIMEOUT = 5.0  # seconds; of manifests/base/scheduler-config.yaml
+
+
 def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
     """The KubeSchedulerConfiguration of the manifests, in the embedded scheduler's words."""
     extender = ExtenderConfig(
@@ -183,7 +186,7 @@ def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
         timeout=settings.barrier.http_timeout_seconds,
     )
     return SchedulerConfig(
-        profiles={settings.scheduler_name: ProfileConfig(percentage=100, preemption=False)},
+        profiles={settings.scheduler_name: ProfileConfig(percentage=100, preemption=False, bind_timeout=BIND_TIMEOUT)},
         extenders=(extender,),
         initial_backoff=settings.scheduler.pod_initial_backoff_seconds,
         max_backoff=settings.scheduler.pod_max_backoff_seconds,

@@ -32,12 +32,17 @@ Commit = Callable[[Resource, Json | None, Json | None], bool]
 """Told of each write (the object before and after, None where there is none); True when it has stored it itself."""
 
 
+Admission = Callable[[Resource, Json, Json], str]
+"""What an admission policy says against a change of an object (before, after); empty where it lets it pass."""
+
+
 class ApiServer:
     """Reads come straight from ``store``; writes raise RefusedError."""
 
     def __init__(self, store: Store, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
         self.store = store
         self.clock = clock
+        self.admission: Admission = lambda resource, before, after: ""
         self.commit: Commit = lambda resource, before, after: False
         self._chance = chance
         self._gate = gate
@@ -63,13 +68,16 @@ class ApiServer:
         """Patch the object, its status or its scale; a patch that changes nothing makes no new version."""
         item = self._have(ref)
         after = rules.patched(ref.resource, item, patch, content_type, subresource)
+        self._admit(ref.resource, item, after)
         stored = item if after == item else self._store(ref.resource, item, after)
         return rules.scale_of(ref.resource, stored) if subresource == "scale" else stored
 
     def bind(self, namespace: str, name: str, binding: Json) -> Json:
         """Create a Binding; whether the node exists or has room is not looked at, just as in the real one."""
         pod = self._have(Ref(PODS, namespace, name))
-        self._store(PODS, pod, rules.bound(pod, binding, self.clock.now()))
+        after = rules.bound(pod, binding, self.clock.now())
+        self._admit(PODS, pod, after)
+        self._store(PODS, pod, after)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def delete(self, ref: Ref, options: Json | None = None) -> Json:
@@ -90,6 +98,12 @@ class ApiServer:
             return pod
         meta = {**pod["metadata"], "deletionTimestamp": rules.timestamp(self.clock.now())}
         return self._store(PODS, pod, {**pod, "metadata": meta})
+
+    def _admit(self, resource: Resource, before: Json, after: Json) -> None:
+        """A ValidatingAdmissionPolicy answers 422, unless it says otherwise."""
+        if message := self.admission(resource, before, after):
+            name = before["metadata"]["name"]
+            raise RefusedError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')
 
     def _have(self, ref: Ref) -> Json:
         item = self.store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)

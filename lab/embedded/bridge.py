@@ -173,6 +173,8 @@ def _pod_steps(before: Json, after: Json) -> list[Step]:
     nominated = [part.get("status", {}).get("nominatedNodeName") or "" for part in (before, after)]
     if nominated[0] != nominated[1]:
         steps.append(lambda w, ns, n: w.nominate(ns, n, nominated[1]))
+    if _is_preempted(after) and not _is_preempted(before):
+        steps.append(lambda w, ns, n: w.preempt(ns, n))
     told, tells = _scheduled(before), _scheduled(after)
     if tells is not None and tells != told:
         steps.append(lambda w, ns, n: w.patch_scheduled_condition(ns, n, *tells))
@@ -186,6 +188,11 @@ def _scheduled(pod: Json) -> tuple[bool, str, str] | None:
     return None
 
 
+def _is_preempted(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(found.get("type") == "DisruptionTarget" and found.get("status") == "True" for found in conditions)
+
+
 def _changed(before: Json, after: Json) -> dict[str, Any]:
     gone = dict.fromkeys(before.keys() - after.keys())
     return {key: value for key, value in after.items() if before.get(key) != value} | gone
@@ -193,7 +200,7 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
     """Only workers, suspension with its mark and the ps in one write, and notes reach the world; the rest is fixed."""
-    if (workers := _replicas_of(after, WORKER)) != _replicas_of(before, WORKER):
+    if (workers := replicas_of(after, WORKER)) != replicas_of(before, WORKER):
         return world.patch_workers(namespace, name, workers)
     if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
         job = world.store.job_named(namespace, name)
@@ -202,7 +209,7 @@ def _change_job(world: World, before: Json, after: Json, namespace: str, name: s
         return None
     suspended = _suspended(after)
     if RELEASED in _changed(_notes(before), _notes(after)):
-        servers = _replicas_of(after, PS) if _replicas_of(after, PS) != _replicas_of(before, PS) else None
+        servers = replicas_of(after, PS) if replicas_of(after, PS) != replicas_of(before, PS) else None
         return world.release(namespace, name, RELEASED in _notes(after), suspended=suspended, servers=servers)
     return world.suspend(namespace, name, suspended)
 
@@ -218,7 +225,8 @@ def _notes(item: Json) -> Json:
     return item["metadata"].get("annotations") or {}
 
 
-def _replicas_of(job: Json, role: str) -> int:
+def replicas_of(job: Json, role: str) -> int:
+    """How many of that role the job's object asks for."""
     if counts := KINDS[job["kind"]].counts:
         return int(job["spec"][counts[0]]) if role == WORKER else 0
     return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))

@@ -5,7 +5,7 @@ It may lag behind the API server, and nobody else sees what is assumed: both are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,7 @@ class PodInfo:
     gated: bool
     deleting: bool
     ended: bool
+    volumes: tuple[str, ...] = ()
 
 
 def pod_info(item: Json) -> PodInfo:
@@ -60,13 +61,23 @@ def pod_info(item: Json) -> PodInfo:
         gated=bool(spec.get("schedulingGates")),
         deleting=bool(meta.get("deletionTimestamp")),
         ended=status.get("phase") in ENDED,
+        volumes=tuple(map(_claim, spec.get("volumes") or ())),
     )
 
 
-class Cache:
-    """Nodes by name; pods by UID as the watch shows them; assumed pods until the watch confirms or a bind fails."""
+def _claim(volume: Json) -> str:
+    return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
-    def __init__(self) -> None:
+
+class Cache:
+    """Nodes by name; pods by UID as the watch shows them; assumed pods until the watch confirms or a bind fails.
+
+    ``schedulers``: of the pods whose nominations count. The real one knows of those in its own queue only (its
+    nominator), so two schedulers do not heed each other's; None: of all.
+    """
+
+    def __init__(self, schedulers: Container[str] | None = None) -> None:
+        self._schedulers = schedulers
         self.nodes: dict[str, Node] = {}
         self.node_items: dict[str, Json] = {}
         self.pods: dict[str, PodInfo] = {}
@@ -121,6 +132,10 @@ class Cache:
         """Return what bound and assumed pods ask for on the node."""
         return self._used.get(node, NOTHING)
 
+    def on(self, node: str) -> Iterator[PodInfo]:
+        """Yield the pods that the watch has shown on the node and that hold room."""
+        return (pod for pod in self.pods.values() if pod.node == node and not pod.ended)
+
     def nominated(self, node: str, besides: PodInfo) -> Resources:
         """Return what pods of equal or higher priority hold on the node by their nomination."""
         return total(pod.requests for pod in self._nominated(node, besides))
@@ -128,6 +143,7 @@ class Cache:
     def _nominated(self, node: str, besides: PodInfo) -> Iterator[PodInfo]:
         for pod in self.pods.values():
             holds = pod.nominated == node and not pod.node and not pod.ended and pod.uid not in self._assumed
+            holds = holds and (self._schedulers is None or pod.scheduler in self._schedulers)
             if holds and pod.uid != besides.uid and pod.priority >= besides.priority:
                 yield pod
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.kubescheduler.schedulerconfig import (
+    DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_HTTP_TIMEOUT,
     Extender,
     Profile,
@@ -19,10 +20,14 @@ DEFAULT_PREEMPTION = "DefaultPreemption"
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfig:
-    """One schedulerName. ``percentage`` of nodes to score (0: adaptive); ``preemption``: whether the plugin is on."""
+    """One schedulerName. ``percentage`` of nodes to score (0: adaptive); ``preemption``: whether the plugin is on.
+
+    ``bind_timeout``: seconds for which VolumeBinding waits for a pod's volumes, and keeps its room.
+    """
 
     percentage: int = 0
     preemption: bool = True
+    bind_timeout: float = float(DEFAULT_BIND_TIMEOUT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class SchedulerConfig:
 
 
 def read_config(config: Mapping[str, Any]) -> SchedulerConfig:
-    """Read a KubeSchedulerConfiguration; what this loop does not imitate (preemption itself, TLS) is not looked at."""
+    """Read a KubeSchedulerConfiguration; what this loop does not imitate (TLS) is not looked at."""
     found = parse_config(config)
     wide = found.percentage_of_nodes_to_score or 0
     profiles = {p.scheduler_name or "default-scheduler": _profile(p, wide) for p in found.profiles}
@@ -66,7 +71,9 @@ def _profile(profile: Profile, wide: int) -> ProfileConfig:
     off = (*profile.plugins.multi_point.disabled, *profile.plugins.post_filter.disabled)
     percentage = profile.percentage_of_nodes_to_score
     preempts = not any(plugin.name in (DEFAULT_PREEMPTION, "*") for plugin in off)
-    return ProfileConfig(wide if percentage is None else percentage, preempts)
+    stated = profile.bind_timeout_seconds
+    seconds = float(stated) if isinstance(stated, int | float) else float(DEFAULT_BIND_TIMEOUT_SECONDS)
+    return ProfileConfig(wide if percentage is None else percentage, preempts, seconds)
 
 
 def _extender(extender: Extender) -> ExtenderConfig:

@@ -111,7 +111,7 @@ class Informer:
         self._queue.delete(uid)
         if held:
             self._queue.move_all([Change(Happening.ASSIGNED_DELETE)])
-        elif before is not None:
+        elif before is not None and before.scheduler in self._config.profiles:
             self._nomination_ends(before)
 
     def _nomination_ends(self, before: PodInfo) -> None:

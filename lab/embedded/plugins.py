@@ -1,7 +1,8 @@
 """The plugins that matter here: which nodes take a pod, how good each is, and what could mend a refusal.
 
 NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit; scores as NodeResourcesFit (least allocated) and
-NodeResourcesBalancedAllocation give them. The others of the real one are not imitated.
+NodeResourcesBalancedAllocation give them. VolumeBinding is in `volumes.py`, DefaultPreemption in `preemption.py`; the
+others of the real one are not imitated.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ UNSCHEDULABLE: Final = "NodeUnschedulable"
 TAINTS: Final = "TaintToleration"
 AFFINITY: Final = "NodeAffinity"
 RESOURCES: Final = "NodeResourcesFit"
+VOLUMES: Final = "VolumeBinding"
 EXTENDER: Final = "Extender"
 SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind
 DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod that asks for nothing
@@ -37,6 +39,7 @@ class Happening(Enum):
     NODE_LABEL = "NodeLabel"
     NODE_TAINT = "NodeTaint"  # spec.unschedulable counts as one
     NODE_OTHER = "NodeOther"  # an annotation, a condition
+    VOLUME = "PersistentVolumeClaimUpdate"
     TARGET_POD = "TargetPodUpdate"
 
 
@@ -53,6 +56,7 @@ HELPS: Final = {
     TAINTS: {Happening.NODE_ADD, Happening.NODE_TAINT},
     AFFINITY: {Happening.NODE_ADD, Happening.NODE_LABEL},
     RESOURCES: {Happening.NODE_ADD, Happening.NODE_ALLOCATABLE, Happening.ASSIGNED_DELETE},
+    VOLUMES: {Happening.NODE_ADD, Happening.VOLUME},
     EXTENDER: set(Happening),
 }
 
@@ -63,7 +67,7 @@ def wakes(pod: PodInfo, rejectors: Iterable[str], change: Change) -> bool:
 
 
 def _hint(pod: PodInfo, rejector: str, change: Change) -> bool:
-    if rejector == EXTENDER or change.node is None:
+    if rejector in (EXTENDER, VOLUMES) or change.node is None:
         return True
     return pod.requests.fits(change.node.allocatable) if rejector == RESOURCES else _refusal(pod, change.node) == ""
 

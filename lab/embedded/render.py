@@ -114,6 +114,9 @@ def _operator_labels(pod: PodObject) -> dict[str, str]:
 
 def _pod_spec(pod: PodObject) -> Json:
     spec = {**template_spec(pod.requests, pod.constraints, pod.scheduler, pod.kind), "priority": pod.priority}
+    if pod.volumes:
+        claims = ((name, {"claimName": name}) for name in pod.volumes)
+        spec["volumes"] = [{"name": name, "persistentVolumeClaim": claim} for name, claim in claims]
     if pod.gates:
         spec["schedulingGates"] = [{"name": gate} for gate in pod.gates]
     if pod.node:
@@ -138,6 +141,8 @@ def _pod_conditions(pod: PodObject) -> Iterator[Json]:
     if seen is not None:
         text = seen.message or (GATED_TEXT if seen.reason == SCHEDULING_GATED else "")
         yield condition("PodScheduled", "True" if seen.status else "False", seen.reason, text, pod.created)
+    if pod.preempted:
+        yield condition("DisruptionTarget", "True", "PreemptionByScheduler", "", pod.created)
     if pod.started is not None:
         ready = "True" if pod.phase is Phase.RUNNING else "False"
         yield condition("Ready", ready, "", "", pod.started)

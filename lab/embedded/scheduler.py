@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 import aiohttp
 
 from extender.clock import Clock
 from extender.kube.api import PODS, Api, Json, Ref, Refused, Unknown
-from lab.embedded import informer, plugins
+from lab.embedded import informer, plugins, preemption
 from lab.embedded.cache import Cache, PodInfo
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.embedded.diagnosis import Diagnosis
@@ -23,6 +24,7 @@ from lab.embedded.extenderclient import ExtenderClient, ExtenderError
 from lab.embedded.plugins import Change, Happening
 from lab.embedded.queue import Entry, SchedulingQueue
 from lab.embedded.rules import condition, with_condition
+from lab.embedded.volumes import Volumes
 from policy.cluster.model import Node
 
 _log = logging.getLogger(__name__)
@@ -35,9 +37,11 @@ class BindError(Exception):
 class Scheduler:
     """One kube-scheduler process. Run it as a task; cancel to stop it."""
 
-    def __init__(self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random) -> None:
+    def __init__(
+        self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random, volumes: Volumes | None = None
+    ) -> None:
         self.config = config
-        self.cache = Cache()
+        self.cache = Cache(config.profiles)
         self.queue = SchedulingQueue(clock, config.initial_backoff, config.max_backoff)
         self.attempts = 0
         self._api = api
@@ -45,6 +49,8 @@ class Scheduler:
         self._chance = chance
         self._extenders: list[ExtenderClient] = []
         self._binds: set[asyncio.Task[None]] = set()
+        self._volumes = volumes or Volumes()
+        self._volumes.tell(lambda: self.queue.move_all([Change(Happening.VOLUME)]))
         self._start = 0  # where the next search over the nodes begins
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
@@ -82,12 +88,25 @@ class Scheduler:
             await self._fail(entry, str(error), ())
             return
         if not node:
-            await self._fail(entry, diagnosis.text(), diagnosis.rejectors)
+            nominated = self._preempt(pod)
+            await self._fail(entry, diagnosis.text(), diagnosis.rejectors, nominated)
             return
         self.cache.assume(pod, node)
-        task = asyncio.create_task(self._bind(entry, node))
+        self._aside(self._bind(entry, node))
+
+    def _aside(self, part: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(part)
         self._binds.add(task)
         task.add_done_callback(self._binds.discard)
+
+    def _preempt(self, pod: PodInfo) -> str | None:
+        """The node that the pod is nominated for, whose victims go; empty: none; None: its nomination stays."""
+        if not self._profile(pod).preemption or not preemption.may_preempt(self.cache, pod):
+            return None
+        node, victims = preemption.best_victims(self.cache, pod)
+        if victims:
+            self._aside(preemption.evict(self._api, self._clock, victims, pod.scheduler))
+        return node
 
     # -- one node for one pod --------------------------------------------------------------------
 
@@ -103,7 +122,7 @@ class Scheduler:
     async def _try_nominated(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
         """Try the nominated node first and alone; an error there is only logged."""
         node = self.cache.nodes.get(pod.nominated)
-        if node is None or plugins.refuses(self.cache, pod, node)[0]:
+        if node is None or self._volumes.bars(pod) or plugins.refuses(self.cache, pod, node)[0]:
             return ()
         try:
             return await self._ask_extenders(pod, [node.name], diagnosis)
@@ -113,6 +132,10 @@ class Scheduler:
 
     async def _feasible(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
         nodes = sorted(self.cache.nodes)
+        if self._volumes.bars(pod):
+            for name in nodes:
+                diagnosis.refuse(name, plugins.VOLUMES, "pod has unbound immediate PersistentVolumeClaims")
+            return ()
         wanted = plugins.how_many_to_find(len(nodes), self._profile(pod).percentage)
         found: list[str] = []
         looked = 0
@@ -163,12 +186,17 @@ class Scheduler:
         pod = entry.pod
         self.queue.done(pod.uid)
         try:
+            await self._pre_bind(pod)
             await self._bind_by_extender_or_self(pod, node)
         except (ExtenderError, BindError) as error:
             if not self.cache.forget(pod.uid):
                 _log.info("pod %s is not assumed, so cannot be forgotten: %s", pod.name, error)
             self.queue.move_all([Change(Happening.ASSIGNED_DELETE)])
             await self._fail(entry, str(error), ())
+
+    async def _pre_bind(self, pod: PodInfo) -> None:
+        if not await self._volumes.bound(pod, self._clock, self._profile(pod).bind_timeout):
+            raise BindError('running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded')
 
     async def _bind_by_extender_or_self(self, pod: PodInfo, node: str) -> None:
         extender = next((e for e in self._extenders if e.config.bind_verb), None)
@@ -181,8 +209,13 @@ class Scheduler:
         if isinstance(outcome, Unknown):
             raise BindError(outcome.why)
 
-    async def _fail(self, entry: Entry, message: str, rejectors: Sequence[str] | set[str]) -> None:
-        """Queue the pod again, unless it is gone or bound after all; then say so in its condition."""
+    async def _fail(
+        self, entry: Entry, message: str, rejectors: Sequence[str] | set[str], nominated: str | None = ""
+    ) -> None:
+        """Queue the pod again, unless it is gone or bound after all; then say so in its condition.
+
+        ``nominated``: the node that it is nominated for from now on; None: as before.
+        """
         latest = self.cache.pods.get(entry.pod.uid)
         if latest is None:
             self.queue.done(entry.pod.uid)
@@ -191,17 +224,16 @@ class Scheduler:
             self.queue.done(latest.uid)
         else:
             self.queue.fail(entry, latest, rejectors)
-        clears = not rejectors or self._profile(latest).preemption  # preemption does not help: the nomination goes
-        await self._patch(latest, "Unschedulable" if rejectors else "SchedulerError", message, clears)
+        await self._patch(latest, "Unschedulable" if rejectors else "SchedulerError", message, nominated)
 
-    async def _patch(self, pod: PodInfo, reason: str, message: str, clears: bool) -> None:
+    async def _patch(self, pod: PodInfo, reason: str, message: str, nominated: str | None) -> None:
         status = pod.item.get("status", {})
         conditions: Sequence[Json] = status.get("conditions") or ()
         new = condition("PodScheduled", "False", reason, message, self._clock.now())
         told = any(all(c.get(k) == new.get(k) for k in ("type", "status", "reason", "message")) for c in conditions)
         change: Json = {} if told else {"conditions": with_condition(conditions, new)}
-        if clears and status.get("nominatedNodeName"):
-            change["nominatedNodeName"] = None
+        if nominated is not None and (status.get("nominatedNodeName") or "") != nominated:
+            change["nominatedNodeName"] = nominated or None
         if change:
             ref = Ref(PODS, pod.namespace, pod.name)
             outcome = await self._api.patch(ref, {"status": change}, subresource="status", uid=pod.uid)

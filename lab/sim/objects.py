@@ -23,6 +23,7 @@ WAKE = "kohort.dev/wake"
 PLAN = "kohort.dev/plan"
 SLOT = "kohort.dev/slot"
 SCHEDULING_GATED = "SchedulingGated"
+FAILED_ATTEMPT = "SchedulerError"
 
 
 class JobKind(Enum):
@@ -58,7 +59,8 @@ class JobSpec:
     arrival: seconds after the start of the trace. restarts: a failed pod is replaced; else it fails the job.
     model: which curve of the speed model is its own. local_batch: samples a worker takes in a step, where that is
     measured; None: not said. decay: ``k`` of its loss exp(-k p), p the share of work done.
-    kind: one that does not end has workers only. manifest: an opaque original, handed back as it came.
+    kind: one that does not end has workers only. volumes: PersistentVolumeClaims that each of its pods names.
+    manifest: an opaque original, handed back as it came.
     """
 
     name: str
@@ -82,6 +84,7 @@ class JobSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     kind: JobKind = JobKind.TFJOB
+    volumes: tuple[str, ...] = ()
     manifest: object = None
 
     @property
@@ -157,7 +160,8 @@ class PodObject:
     """A pod in the API. ``owner``: uid of its job, empty for other pods; ``job``, ``kind``: that job's name and kind.
 
     slot: of a Deployment's pod only the world's own count; its name does not tell one. controller: name of one outside
-    this world's kinds that creates it anew.
+    this world's kinds that creates it anew. volumes: PersistentVolumeClaims that it names. preempted: its condition
+    DisruptionTarget says that a scheduler takes its room for a pod of higher priority.
     """
 
     uid: str
@@ -180,6 +184,8 @@ class PodObject:
     labels: Mapping[str, str] = field(default_factory=dict)
     scheduled: Condition | None = None
     nominated: str = ""
+    volumes: tuple[str, ...] = ()
+    preempted: bool = False
     deleted: float | None = None
     started: float | None = None
     ended: float | None = None
@@ -305,7 +311,10 @@ def pod_fact(pod: PodObject, scheduler: str = KOHORT) -> Pod:
         refusal=seen.message if seen is not None and refused else "",
         woken=pod.annotations.get(WAKE, ""),
         plan=pod.annotations.get(PLAN, ""),
+        failed_attempt=refused and seen is not None and seen.reason == FAILED_ATTEMPT,
+        volumes=pod.volumes if ours else (),
         nominated=pod.nominated,
+        preempted=pod.preempted,
         priority=pod.priority,
         since=pod.created,
         version=pod.version,

@@ -73,8 +73,7 @@ def _fewer_asked(job: Job) -> Iterator[Change]:
 def _uncordoned(snapshot: Snapshot) -> Iterator[Change]:
     for name, node in sorted(snapshot.nodes.items()):
         if node.unschedulable and node.ready:
-            open_again = replace(node, unschedulable=False)
-            yield Change(Kind.UNCORDON, f"uncordon node {name}", 1, partial(_with_nodes, (open_again,)))
+            yield Change(Kind.UNCORDON, f"uncordon node {name}", 1, partial(_with_nodes, (node.reopened,)))
 
 
 def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
+from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
@@ -14,8 +15,9 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.trouble import trouble_of
-from policy.cluster.words import in_words
-from policy.placement.gang import ask_of, place, takes_all
+from policy.cluster.words import lack_in_words
+from policy.placement.binding import binding
+from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.room import Room
 from policy.systems.base import Drift, Policy, drift_of
 
@@ -33,10 +35,12 @@ MENDS: dict[Reason, str] = {
     Reason.SHRINK_STALLED: "see why its pods do not go: its operator, a finalizer, a long grace period, a node down",
     Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes",
+    Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
     Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
     Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
+    Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the replica that leads",
 }
@@ -172,6 +176,8 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
     if trouble := _trouble_with_plan(snapshot, gang):
         return Verdict(Reason.MEMBER_REFUSED, trouble)
+    if missing_nodes := unplaced_of(snapshot, job):
+        return Verdict(Reason.MEMBERS_UNPLACED, unplaced_in_words(snapshot, job, gang, missing_nodes))
     if gang.awaited and gang.retried:
         return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
     return None
@@ -267,12 +273,30 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
     if not rows:
         return "no node may take it: see why at each node"
     closest = min(rows, key=lambda row: (_share(row.missing, ask.whole), row.node))
-    lacks = in_words(closest.missing) or "nothing"
+    lacks = lack_in_words(closest.missing) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
-    return (
-        f"{min(workers, job.min_workers)} of {job.min_workers} workers would fit on all nodes together; for all of it "
-        f"on one node {closest.node} comes closest and lacks {lacks}"
-    )
+    told = [*binding(room, ask, " free"), *_outranked(snapshot, room, ask)]
+    told.append(f"{min(workers, job.min_workers)} of {job.min_workers} workers would fit on all nodes together")
+    told.append(f"for all of it on one node {closest.node} comes closest and lacks {lacks}")
+    return "; ".join(told)
+
+
+def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
+    """Pods of other schedulers with a lower priority, if the gang would fit without them: nobody preempts for it."""
+    lower = [
+        pod for pod in snapshot.pods.values()
+        if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes
+    ]  # fmt: skip
+    without = room.branch()
+    for pod in lower:
+        without.give(pod.node, pod.requests)
+    if lower and fits(without, ask):
+        names = sorted(f"{pod.namespace}/{pod.name}" for pod in lower)
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        yield (
+            "it would fit without pods of other schedulers that have a lower priority "
+            f"({', '.join(names[:NAMED])}{more}), which Kohort does not preempt"
+        )
 
 
 def _share(missing: Resources, whole: Resources) -> float:

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from policy.answers.hindrances import grows, held_by
+from policy.answers.unplaced import unplaced_of
 from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
@@ -53,6 +54,13 @@ def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds
 
 def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     hosts = Counter(gang.nodes.values())
+    if missing := unplaced_of(snapshot, job):
+        there = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
+        return (
+            f"in part ({there}); {len(missing)} of its members have no node"
+            if len(missing) > 1
+            else (f"in part ({there}); one of its members has no node")
+        )
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))

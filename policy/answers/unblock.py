@@ -31,6 +31,7 @@ FOR_ROOM = frozenset(
         Reason.BEHIND,
         Reason.RESIZES_LIMITED,
         Reason.TOO_LARGE,
+        Reason.NODES_CLOSED,
         Reason.ROOM_HELD,
         Reason.ROOM_OF_OTHERS,
         Reason.BACKING_OFF,

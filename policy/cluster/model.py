@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from policy.cluster.frozen import quick
 from policy.cluster.resources import NOTHING, Resources, total
@@ -30,6 +30,12 @@ class Slot(NamedTuple):
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Those of so many workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
+
+
+TAINTS_OF_CLOSED_NODES: Final = frozenset(
+    f"node.kubernetes.io/{name}" for name in ("unschedulable", "not-ready", "unreachable")
+)
+"""Set and taken away by the node lifecycle controller (kubernetes/pkg/controller/nodelifecycle)."""
 
 
 class Taint(NamedTuple):
@@ -93,6 +99,12 @@ class Node:
     def usable(self) -> bool:
         """Ready and not cordoned: pods can be sent to it."""
         return self.ready and not self.unschedulable
+
+    @property
+    def reopened(self) -> Node:
+        """The node once it is ready and uncordoned: the taints that Kubernetes sets for either are gone, too."""
+        kept = tuple(taint for taint in self.taints if taint.key not in TAINTS_OF_CLOSED_NODES)
+        return replace(self, ready=True, unschedulable=False, taints=kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Reason(Enum):
     SHRINK_STALLED = "ShrinkStalled"
     BEHIND = "BehindHeavierJob"
     TOO_LARGE = "GangExceedsCluster"
+    NODES_CLOSED = "NodesClosed"
     WINDOW_TOO_SHORT = "GangExceedsWindow"
     BACKING_OFF = "BackingOff"
     RELEASING = "GangBeingReleased"
@@ -47,6 +48,7 @@ class Reason(Enum):
     ROOM_TAKEN = "RoomTaken"
     PREEMPTED = "MembersPreempted"
     MEMBER_REFUSED = "MemberRefused"
+    MEMBERS_UNPLACED = "MembersWaitForRoom"
     POD_GONE = "PodGone"
     BIND_FAILED = "BindFailed"
     NOT_LEADING = "NotLeading"
@@ -79,6 +81,7 @@ TEXTS: dict[Reason, str] = {
     Reason.SHRINK_STALLED: "kohort: workers that were taken from the job have not gone",
     Reason.BEHIND: "kohort: the gang waits behind a job that comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
+    Reason.NODES_CLOSED: "kohort: the gang fits only on nodes that are cordoned or not ready",
     Reason.WINDOW_TOO_SHORT: "kohort: the gang is larger than the barrier's settings admit",
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
     Reason.PAUSED: "kohort: the job's schedule has no work for it now; it goes on in a later slot",
@@ -93,6 +96,7 @@ TEXTS: dict[Reason, str] = {
     Reason.ROOM_TAKEN: "kohort: somebody else has taken room of the plan; the gang is planned anew",
     Reason.PREEMPTED: "kohort: another scheduler has preempted members of the gang, and no other room is free",
     Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its words",
+    Reason.MEMBERS_UNPLACED: "kohort: members of the running gang wait for room",
     Reason.PLAN_CHANGED: "kohort: the plan has changed since the filter call",
     Reason.POD_GONE: "kohort: the pod is gone or another pod has its name",
     Reason.BIND_FAILED: "kohort: the API server refused the binding",

@@ -20,11 +20,16 @@ def is_turned_away(pod: Pod) -> bool:
     return _is_pending(pod) and pod.refused and not pod.failed_attempt and bool(pod.refusal) and OWN not in pod.refusal
 
 
+def _has_failed(pod: Pod) -> bool:
+    """Whether an attempt failed by kube-scheduler's own doing; a binding that Kohort could not make is none."""
+    return _is_pending(pod) and pod.failed_attempt and OWN not in pod.refusal
+
+
 def trouble_of(facts: Facts, job_uid: str, among: Collection[Slot] | None = None) -> str:
     """In words, of the first member (``among`` these) that is in trouble; empty where none is."""
     for slot, uid in sorted(facts.members.get(job_uid, {}).items()):
         pod, asked = facts.pods[uid], among is None or slot in among
-        if asked and (is_turned_away(pod) or (_is_pending(pod) and pod.failed_attempt)):
+        if asked and (is_turned_away(pod) or _has_failed(pod)):
             return f"kube-scheduler says of {slot}{_with_volumes(pod)}: {pod.refusal[:LONGEST]}"
     return ""
 

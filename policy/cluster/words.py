@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from policy.cluster.resources import Resources
+from policy.cluster.resources import HOST_PORT, Resources
 
-BYTES = ("memory", "ephemeral-storage")
+BYTES = ("memory", "ephemeral-storage", "hugepages-")
 SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 
 
 def in_words(resources: Resources) -> str:
-    """``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; how many pods is left out."""
-    return ", ".join(_said(name, resources[name]) for name in resources if name != "pods")
+    """``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; how many pods is left out: every member is one."""
+    return ", ".join(said(name, resources[name]) for name in resources if name != "pods")
 
 
-def _said(name: str, amount: int) -> str:
+def lack_in_words(resources: Resources) -> str:
+    """The same of what is missing, where pods count: a node takes a limited number of them."""
+    return ", ".join(said(name, resources[name]) for name in resources)
+
+
+def said(name: str, amount: int) -> str:
+    """One amount of a resource: ``3.5 cpu``, ``8 GiB memory``, ``4 pods``, ``host port TCP/8080``."""
+    if name.startswith(HOST_PORT):
+        return f"host port {name.removeprefix(HOST_PORT)}"
     if name == "cpu":
         return f"{amount / 1000:.4g} cpu"
-    if name in BYTES:
+    if name.startswith(BYTES):
         return f"{_bytes(amount)} {name}"
     return f"{amount} {name}"
 

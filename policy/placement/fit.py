@@ -12,10 +12,16 @@ def accepts(node: Node, constraints: Constraints) -> bool:
     if not (node.taints or constraints.node_selector or constraints.terms):
         return True
     return (
-        all(_tolerated(taint, constraints.tolerations) for taint in node.taints if taint.effect in BARRING)
+        untolerated(node, constraints) is None
         and all(node.labels.get(key) == value for key, value in constraints.node_selector)
         and _any_term(node, constraints)
     )
+
+
+def untolerated(node: Node, constraints: Constraints) -> Taint | None:
+    """Return the first taint of the node that keeps the pod away, or None."""
+    barring = (taint for taint in node.taints if taint.effect in BARRING)
+    return next((taint for taint in barring if not _tolerated(taint, constraints.tolerations)), None)
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:

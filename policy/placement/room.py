@@ -69,6 +69,16 @@ class Room:
         return cls(capacity)
 
     @classmethod
+    def reopened(cls, snapshot: Snapshot) -> Room:
+        """Room if nobody had any and every node were ready and uncordoned. Made anew only when a node has changed."""
+        known = snapshot.index.memo.table("reopened nodes", 1)
+        nodes, capacity = known.get("", (None, None))
+        if nodes is not snapshot.nodes:
+            capacity = Capacity.of({name: node.reopened for name, node in snapshot.nodes.items()}, {})
+            known[""] = snapshot.nodes, capacity
+        return cls(capacity)
+
+    @classmethod
     def without_running(cls, snapshot: Snapshot) -> Room:
         """Room once all that runs has ended; finished jobs that keep their pods (cleanPodPolicy None) hold theirs."""
         room = cls.without_jobs(snapshot)

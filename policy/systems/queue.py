@@ -17,6 +17,7 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
+from policy.placement.binding import binding, closed_nodes
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
 from policy.systems.base import Based, Policy
@@ -193,18 +194,22 @@ class Feasible:
     def of(self, ask: Ask) -> Verdict | None:
         """The same of any gang that asks for this."""
         if ask not in self._known:
-            never = self._judge(ask)
-            self._known[ask] = Verdict(never, ask.text) if never is not None else None
+            self._known[ask] = self._judge(ask)
         return self._known[ask]
 
-    def _judge(self, ask: Ask) -> Reason | None:
+    def _judge(self, ask: Ask) -> Verdict | None:
         if fits(self._running, ask):
             return None
         if fits(self._empty, ask):
-            return Reason.ROOM_HELD
+            return Verdict(Reason.ROOM_HELD, ask.text)
         if ask.barred:
-            return Reason.NODE_NOT_OFFERED
-        return Reason.ROOM_OF_OTHERS if fits(Room.bare(self._snapshot), ask) else Reason.TOO_LARGE
+            return Verdict(Reason.NODE_NOT_OFFERED, ask.text)
+        if fits(Room.bare(self._snapshot), ask):
+            return Verdict(Reason.ROOM_OF_OTHERS, ask.text)
+        every = Room.reopened(self._snapshot)
+        if fits(every, ask):
+            return Verdict(Reason.NODES_CLOSED, closed_nodes(self._snapshot))
+        return Verdict(Reason.TOO_LARGE, "; ".join(binding(every, ask)))
 
     @cached_property
     def _running(self) -> Room:

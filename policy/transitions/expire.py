@@ -78,6 +78,8 @@ def _why(draft: Draft, gang: Gang) -> Reason:
         return Reason.ROOM_BEING_FREED
     if gang.robbed:
         return Reason.PREEMPTED
+    if gang.refused is not None:
+        return Reason.BIND_FAILED
     return Reason.MEMBER_REFUSED if trouble_of(draft.facts(), gang.job_uid) else Reason.BARRIER_TIMEOUT
 
 

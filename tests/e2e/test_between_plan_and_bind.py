@@ -101,7 +101,7 @@ def stolen(plane: ControlPlane, job: TFJob) -> Iterator[None]:
 Mishap = Callable[[ControlPlane, TFJob], AbstractContextManager[None]]
 # What happens -> why the plan is given up, and why the job waits then.
 MISHAPS: dict[str, tuple[Mishap, str, str]] = {
-    "its node is cordoned": (cordoned, "PlannedNodeNotOffered", "GangExceedsCluster"),
+    "its node is cordoned": (cordoned, "PlannedNodeNotOffered", "NodesClosed"),
     "its node is deleted": (deleted, "PlannedNodeNotOffered", "GangExceedsCluster"),
     "a member is deleted": (without_a_member, "WaitingForPods", "WaitingForPods"),
     "its room is stolen": (stolen, "RoomTaken", "RoomHeldByOtherPods"),

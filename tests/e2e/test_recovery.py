@@ -256,7 +256,7 @@ def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
         until(lambda: not bound_or_going(plane, job), "released")
         until(lambda: not suspension(plane, job)[0], "gone on")
         told = kohort.get("/v1/decisions")["decisions"]
-        assert any(d["reason"] == "BarrierTimedOut" and (d["job"] or {}).get("name") == "gang" for d in told)
+        assert any(d["reason"] == "BindFailed" and (d["job"] or {}).get("name") == "gang" for d in told)
     bound_whole(plane, job)
     assert not failed(plane, job)
     assert suspension(plane, job) == (False, False)

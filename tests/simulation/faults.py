@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -50,7 +50,15 @@ TIMED: Final = {
     "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.8, "group-made-anew": 0.8,
     "worker-taken-out": 1.0, "index-done": 1.0,
 }  # fmt: skip
-KINDS: Final = (*AT_CALLS, *AT_WRITES, *TIMED)
+# By time as well, drawn from a stream of their own: what others do in the cluster.
+BY_OTHERS: Final = {
+    "preemptor-created": 5.0, "volume-missing": 2.0, "writes-refused": 2.5,
+    "refused-for-good": 1.0, "quota-set": 1.5,
+}  # fmt: skip
+BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # kinds that the seed's main stream draws
+BY_TIME: Final = (*TIMED, *BY_OTHERS)
+KINDS: Final = (*BY_THE_STREAM, *BY_OTHERS)
+SHARE_OTHERS: Final = 0.5  # of the looks for faults by time, that look for one by others too
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
 # How often each kind has to befall somebody in a whole test; those of two replicas, of moves, of a kind of job, and of
@@ -156,7 +164,9 @@ class Faults:
         self.chance = random.Random(f"faults {seed}")
         self._story = story
         self._calls: Counter[str] = Counter()
-        drawn = [kind for kind in KINDS if self.chance.random() < (SHARE_ON_RARE if kind in RARE else SHARE_ON)]
+        drawn = [kind for kind in BY_THE_STREAM if self.chance.random() < (SHARE_ON_RARE if kind in RARE else SHARE_ON)]
+        self._others = random.Random(f"others {seed}")
+        drawn += [kind for kind in BY_OTHERS if self._others.random() < SHARE_ON]
         self.on = frozenset(drawn if kinds is None else kinds).intersection(may_befall(policy))
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
@@ -203,11 +213,16 @@ class Faults:
 
     def due(self) -> list[Strike]:
         """The faults by time to be tried now."""
-        kinds = [kind for kind in TIMED if kind in self.on]
+        by_others = self._drawn(BY_OTHERS, self._others) if self._others.random() < SHARE_OTHERS else []
+        return self._drawn(TIMED, self.chance) + by_others
+
+    def _drawn(self, weights: Mapping[str, float], chance: random.Random) -> list[Strike]:
+        """One of these kinds, by their weights, where any is on."""
+        kinds = [kind for kind in weights if kind in self.on]
         if not kinds:
             return []
-        kind = self.chance.choices(kinds, [TIMED[kind] for kind in kinds])[0]
-        return [Strike(self.chance, kind, since=self.seconds)]
+        kind = chance.choices(kinds, [weights[kind] for kind in kinds])[0]
+        return [Strike(chance, kind, since=self.seconds)]
 
     def due_in_calm(self) -> list[Strike]:
         """The same when the storm is over."""

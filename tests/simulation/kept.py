@@ -23,11 +23,11 @@ from lab.sim.pods.ground import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import Node, Role
 from policy.cluster.resources import Resources
-from tests.simulation.faults import KINDS, TIMED, Strike
+from tests.simulation.faults import BY_TIME, KINDS, Strike
 from tests.simulation.keptfaults import KeptFaults
 from tests.simulation.mutants import switched_on
 from tests.simulation.run import Report, Simulation, play
-from tests.simulation.scenario import WORLD, Scenario, scheduler_of
+from tests.simulation.scenario import WORLD, Scenario, scheduler_of, volume_of
 
 FOLDER: Final = Path(__file__).parent / "scenarios"
 GIB: Final = 1 << 30
@@ -85,7 +85,7 @@ class KeptFault(BaseModel):
     def _is_known(self) -> Self:
         if self.kind not in KINDS:
             raise ValueError(f"kind: {self.kind!r} is no kind of fault; tests/simulation/faults.py has them all")
-        if (self.kind in TIMED) is bool(self.at):
+        if (self.kind in BY_TIME) is bool(self.at):
             raise ValueError(
                 f"at: a {self.kind} has {'none, it comes by time' if self.at else 'one: the call it hits'}"
             )
@@ -234,6 +234,7 @@ def _job(told: KeptJob) -> JobSpec:
         utility=told.utility,
         annotations=told.annotations,
         kind=told.kind,
+        volumes=(volume_of(told.name),),
     )
 
 

@@ -30,6 +30,7 @@ from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
 from policy.transitions import expire as expiry
 from policy.transitions import facts, gangs, settle
+from tests.simulation.othermutants import OTHER_MUTANTS
 from tests.simulation.policymutants import POLICY_MUTANTS, Patch
 
 
@@ -467,6 +468,6 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         users_suspension_undone, old_leader_writes, renewal_dated_by_its_reading,
         lease_taken_too_early, lease_written_blindly, binds_without_asking_who_leads, follower_decides,
         stale_deletion_costs, users_stop_undone, completed_indices_not_read,
-        *POLICY_MUTANTS,
+        *POLICY_MUTANTS, *OTHER_MUTANTS,
     )
 }  # fmt: skip

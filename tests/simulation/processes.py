@@ -25,10 +25,12 @@ from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
+from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.extenderclient import ExtenderClient
 from lab.embedded.scheduler import Scheduler
+from lab.embedded.volumes import Volumes
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
 from tests.simulation.faults import ANY, Faults, Story, Strike
@@ -50,6 +52,7 @@ class Surroundings:
         self.story = story
         self.watcher = watcher
         self.crash = crash
+        self.volumes = Volumes()
         self.failures: list[str] = []  # processes that ended by themselves
 
     def settings_of(self, replica: str) -> Settings:
@@ -333,6 +336,18 @@ class _Scheduler(Scheduler):
                 task.cancel()
 
 
+class IndependentScheduler:
+    """Another kube-scheduler of the cluster: it knows nothing of Kohort, and nothing befalls it."""
+
+    def __init__(self, around: Surroundings, config: SchedulerConfig, clock: ProcessClock) -> None:
+        chance = random.Random(f"independent scheduler {around.seed}")
+        self._scheduler = _Scheduler(config, EmbeddedApi(around.server, clock), clock, chance, around.volumes)
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        await self._scheduler.run_elected(None)
+
+
 class SchedulerProcess(Process):
     """kube-scheduler. ``service``: the extender that a new call of it reaches."""
 
@@ -355,7 +370,7 @@ class SchedulerProcess(Process):
         return self.up and (self.elector is None or self.elector.leads)
 
     def _make(self) -> Coroutine[Any, Any, None]:
-        self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance)
+        self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance, self.around.volumes)
         self.wire = Wire(self.name, self._service, self.around.faults, self.clock)
         self.scheduler.connect(self.wire)
         self.elector = Elector(self) if self.leased else None

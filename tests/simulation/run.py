@@ -30,7 +30,7 @@ from lab.sim.pods.world import World
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import violations
+from policy.cluster.invariants import bound_into_taken, violations
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
@@ -43,6 +43,7 @@ from tests.simulation.errors import heard
 from tests.simulation.faults import LEAST_FAULTS, Faults, Story
 from tests.simulation.leases import Leases
 from tests.simulation.network import Crash, nobody_dies
+from tests.simulation.others import Others
 from tests.simulation.past import broken, refused
 from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
 from tests.simulation.scenario import BYSTANDER, Scenario
@@ -154,6 +155,7 @@ class Simulation:
         self.bare = BarePods(self)
         self.witness.bare = self.bare
         self.witness.judge.group_whole_since = self.bare.whole_since
+        self.others = Others(self)
         self.storm = Storm(self)
         self.deleted = 0  # jobs, by their users
         self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
@@ -260,7 +262,10 @@ class Simulation:
             for broken_rule in violations(snapshot):
                 self.witness.violated("ledger", broken_rule)
             self.witness.check_order(extender)
+        for wrong in bound_into_taken(snapshot, effects):
+            self.witness.violated("S17", f"{extender.name}: {wrong}")
         self.witness.cooling.stepped((extender.replica, extender.incarnation), snapshot, effects, now)
+        self.witness.heard.stepped(extender)
         self.witness.check_ledger(extender)
         self.witness.check_translator(extender)
         self.witness.check_deadlines(extender)
@@ -344,6 +349,7 @@ class Simulation:
                 return
             await sleep(self.faults.gap(self.scenario.gap, left))
             storm.strike()
+            self.others.look()
             self.bare.look(calm=False)
             self.witness.look()
             self._note_failures()
@@ -403,7 +409,7 @@ class Simulation:
     def _over(self) -> bool:
         jobs = self.world.store.jobs.values()
         gone = self.deleted + self.training.trained
-        ended = all(job.phase.ended or broken(job) or self._refused(job) for job in jobs)
+        ended = all(job.phase.ended or broken(job) or self._refused(job) or self._is_told(job) for job in jobs)
         ended = ended and len(jobs) + gone == len(self.scenario.trace.jobs) and not self.bare.waiting()
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
 
@@ -414,11 +420,17 @@ class Simulation:
         verdict = self.extender.live.ledger.snapshot.verdicts.get(f"{job.spec.namespace}/{job.uid}")
         return verdict is not None and verdict.reason is Reason.REJECTED
 
+    def _is_told(self, job: JobObject) -> bool:
+        """Whether it is the one that can never run, and the ledger has the API server's words for that."""
+        return self.extender.up and self.others.is_told(job, self.extender.live.ledger.snapshot)
+
     def _blame(self) -> None:
         """L1: say who did not end, and why the ledger thinks so."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         for job in self.world.store.jobs.values():
-            if not (job.phase.ended or broken(job) or self._refused(job)):
+            if job.uid == self.others.forever and not (job.phase.ended or self._is_told(job)):
+                self.witness.violated("L9", f"{job.key}, whose writes admission refuses for good, is not told why")
+            elif not (job.phase.ended or broken(job) or self._refused(job) or self._is_told(job)):
                 gang = snapshot.gang(f"{job.spec.namespace}/{job.uid}")
                 verdict = snapshot.verdicts.get(gang.job_uid)
                 pods = ", ".join(
@@ -445,8 +457,8 @@ class Simulation:
         )
         current: dict[tuple[str, str], float] = {}
         for uid, gang in snapshot.gangs.items():
-            if gang.state is not State.PLANNED or gang.waits_for:
-                continue
+            if gang.state is not State.PLANNED or gang.waits_for or self.others.denies(_bare_uid(uid), "gate"):
+                continue  # nobody is asked about a pod behind a gate
             lines = [process.line for process in (*self.leader.pod, asking)]
             if any(line.stalled for line in lines):
                 continue  # a stalled watch is given up after 50 s; the time begins when all see again
@@ -493,6 +505,8 @@ class Simulation:
         moving, written = _renumbered(ledger.snapshot) | _renumbered(fresh.snapshot), self._written()
         for name in ("nodes", "jobs", "pods", "members", "strays", "foreign"):
             live, rebuilt = (_comparable(one, name, moving, written) for one in (ledger.snapshot, fresh.snapshot))
+            if name == "foreign":
+                rebuilt = {node: found for node, found in rebuilt.items() if node not in _vacated(ledger.snapshot)}
             if live != rebuilt:
                 keys = sorted(str(k) for k in live.keys() | rebuilt.keys() if live.get(k) != rebuilt.get(k))
                 shown = [_apart(live.get(k), rebuilt.get(k)) for k in live.keys() | rebuilt.keys() if str(k) == keys[0]]
@@ -606,6 +620,8 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[st
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
     if name == "jobs":  # a group's version is its newest pod's, also of one that is gone
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
+    if name == "foreign":  # what a victim that is gone has left is kept for some seconds, and stands on no object
+        return {node: resources for node, resources in found.items() if node not in _vacated(snapshot)}
     if name in ("members", "strays"):
         return {uid: part for uid, part in found.items() if uid not in loose}
     if name != "pods" or not loose:
@@ -625,6 +641,16 @@ def _apart(live: object, rebuilt: object) -> str:
         return f"{live} != {rebuilt}"
     pairs = ((field.name, getattr(live, field.name), getattr(rebuilt, field.name)) for field in fields(live))
     return ", ".join(f"{name} {one} != {other}" for name, one, other in pairs if one != other)
+
+
+def _vacated(snapshot: Snapshot) -> set[str]:
+    """Nodes on which room is kept for a preemptor whose victims are gone; a fresh ledger has not seen those."""
+    return {node for node, promised in snapshot.preemptions.items() if promised.vacated}
+
+
+def _bare_uid(uid: str) -> str:
+    """The job's own, without its namespace."""
+    return uid.partition("/")[2]
 
 
 def _nodes_of(gang: Gang, job: Job) -> dict[Slot, str]:

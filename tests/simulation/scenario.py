@@ -172,6 +172,11 @@ def scheduler_of(settings: Settings) -> SchedulerConfig:
     return replace(ours, profiles={**ours.profiles, BYSTANDER: ProfileConfig(preemption=False)})
 
 
+def volume_of(job: str) -> str:
+    """The PersistentVolumeClaim of the job, which all its pods name."""
+    return f"{job}-data"
+
+
 def _node(chance: random.Random, index: int) -> Node:
     return node(f"node-{index}", chance.choice((6, 8, 10)), 32)
 
@@ -193,4 +198,5 @@ def _job(chance: random.Random, index: int, storm: float) -> JobSpec:
         arrival=chance.uniform(0.0, storm * 0.8),
         clean_pods=chance.choice((CleanPods.RUNNING, CleanPods.RUNNING, CleanPods.ALL)),
         utility=chance.choice((0.5, 1.0, 1.0, 3.0)),
+        volumes=(volume_of(f"job-{index}"),),
     )

@@ -335,6 +335,23 @@ class Storm:
     def _group_made_anew(self, fault: Strike) -> str:
         return self._sim.bare.make_anew(fault)
 
+    # -- others --------------------------------------------------------------------------------------
+
+    def _preemptor_created(self, fault: Strike) -> str:
+        return self._sim.others.create_preemptor(fault)
+
+    def _volume_missing(self, fault: Strike) -> str:
+        return self._sim.others.lose_volume(fault)
+
+    def _writes_refused(self, fault: Strike) -> str:
+        return self._sim.others.refuse_writes(fault)
+
+    def _refused_for_good(self, fault: Strike) -> str:
+        return self._sim.others.refuse_for_good(fault)
+
+    def _quota_set(self, fault: Strike) -> str:
+        return self._sim.others.set_quota(fault)
+
     # -- jobs ------------------------------------------------------------------------------------
 
     def _jobs(self) -> list[JobObject]:
@@ -444,6 +461,7 @@ class Storm:
                 kept = {key: value for key, value in current.annotations.items() if key != MIN_WORKERS}
                 spec = replace(current, annotations=kept)
                 self._write(lambda world, spec=spec: world.put_spec(spec))  # type: ignore[misc]
+        self._sim.others.calm()
         for fault in self._sim.faults.due_in_calm():
             self._do(fault)
         for replica in self._sim.replicas:

@@ -30,6 +30,7 @@ from tests.simulation.memory import Remembered
 from tests.simulation.network import Line, Watcher, leader_of
 from tests.simulation.numbers import Numbers, slot_of
 from tests.simulation.past import STALE, Past, any_goes, broken, complete, over, refused
+from tests.simulation.shown import Heard, taken_before
 from tests.simulation.writes import Writes, unsigned
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Witness(Watcher):
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)
         self.cooling = CoolDown(lambda what: self.violated("S3", what))
+        self.heard = Heard(lambda what: self.violated("S18", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
@@ -233,6 +235,7 @@ class Witness(Watcher):
             self.flying[told["uid"]] = told["node"]
             self._check_plan(line, told["uid"], told["node"])
             self._check_commit(line, told["uid"])
+            self._check_shown(line, told["uid"], told["node"])
         self.writes[f"{who} {verb}"] += 1
         self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
 
@@ -262,6 +265,16 @@ class Witness(Watcher):
         planned = pod.node or gang.in_flight.get(uid) or (gang.nodes.get(pod.slot) if pod.slot is not None else None)
         if planned != node:
             self.violated("S11", f"{pod.name} is sent to {node}, and its plan has {planned or 'no node'} for it")
+
+    def _check_shown(self, line: Line, uid: str, node: str) -> None:
+        """S17: no member is sent into room that this process's own watch has shown as somebody else's."""
+        extender = self._extender_of(line)
+        snapshot = extender.live.ledger.snapshot if extender is not None else None
+        pod = snapshot.pods.get(uid) if snapshot is not None else None
+        if snapshot is None or pod is None or not pod.job_uid:
+            return  # it is gone for its ledger, or another scheduler's
+        if why := taken_before(snapshot, uid, node):
+            self.violated("S17", f"{pod.name} is sent to {node}, {why}")
 
     def _check_commit(self, line: Line, uid: str) -> None:
         """S1: the first binding of a gang is sent only when its whole minimum has passed kube-scheduler's checks."""

@@ -17,6 +17,7 @@ from extender.app import Live
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
+from extender.present.jobs import unplaced_members
 from extender.present.views.amounts import amounts, quantity
 from extender.present.views.explain import ChangeView
 from extender.present.views.problem import ProblemView
@@ -33,6 +34,7 @@ from policy.cluster.snapshot import Rules
 from policy.systems import make_policy
 from tests.documents import rest as documents
 from tests.stage import FakeApi, HandClock, virtual
+from tests.unit.policy.test_unplaced import scaled_out
 
 GIB = 2**30
 NOW = 1_000_000.0
@@ -215,6 +217,12 @@ async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
         "podless": ("WaitingForPods", False),
         "waits": ("RoomHeldByOtherPods", True),
     }
+
+
+def test_members_of_a_running_job_that_have_no_node_are_told_beside_the_queue() -> None:
+    (found,) = unplaced_members(scaled_out().snapshot)
+    assert (found.key, found.kind, found.members) == ("team/a", "TFJob", 2)
+    assert found.detail.startswith("2 of 4 members have no node: ")
 
 
 @virtual

@@ -77,9 +77,9 @@ async def test_nodes_that_come_and_go() -> None:
     assert [(job["name"], job["after"]["state"]) for job in found["jobs"]] == [("big", "planned")]
     gone = await ask(service, job=TFJOB, remove_nodes=["n1"], cordon=["n2"])
     assert {job["name"]: job["after"]["waits"]["reason"] for job in gone["jobs"]} == {
-        "a": "GangExceedsCluster",
+        "a": "NodesClosed",
         "big": "GangExceedsCluster",  # pushed back
-        "new": "GangExceedsCluster",
+        "new": "NodesClosed",
     }
 
 

@@ -99,13 +99,22 @@ class InvalidJob(JobName):
     detail: str
 
 
+class UnplacedMembers(JobName):
+    """A running job of which members have no node. ``members``: how many; ``detail``: what binds them."""
+
+    members: int
+    detail: str
+
+
 class QueueView(ListView):
     """GET /v1/queue. ``held``: what finished jobs hold.
 
-    ``invalid``: who would wait if the job were well formed; on every page of the list.
+    ``invalid``: who would wait if the job were well formed; ``unplaced``: running jobs of which members wait. Both are
+    on every page of the list.
     """
 
     gated_pods: int
     jobs: tuple[QueuedJob, ...]
     held: tuple[HeldView, ...] = ()
     invalid: tuple[InvalidJob, ...] = ()
+    unplaced: tuple[UnplacedMembers, ...] = ()

@@ -9,7 +9,7 @@ from lab.sim.engine import Engine
 from lab.sim.objects import GATE, KOHORT, SCHEDULING_GATED, Condition, JobObject, PodObject
 from lab.sim.pods.store import Store
 from lab.sim.speed import REMOTE
-from policy.cluster.model import Node
+from policy.cluster.model import ENDED, Node
 
 # Ranks of what happens at one instant: work that is done frees room before anybody is placed.
 DONE, GONE, STARTED, OPERATOR = range(4)
@@ -48,6 +48,7 @@ class Ground:
         self.engine: Engine[Do] = Engine()
         self.now = now
         self.gating = False
+        self.quotas: dict[str, int] = {}  # the most pods that a namespace may have
         self.pod_listeners: list[Callable[[PodObject], None]] = []
         self.job_listeners: list[Callable[[JobObject], None]] = []
         self.node_listeners: list[Callable[[Node], None]] = []
@@ -89,6 +90,14 @@ class Ground:
         for tell in self.pod_listeners:
             tell(stored)
         return stored
+
+    def exceeds_quota(self, namespace: str) -> bool:
+        """Whether the API server refuses another pod there: one that has ended counts no more, one that stops does."""
+        most = self.quotas.get(namespace)
+        if most is None:
+            return False
+        used = sum(1 for pod in self.store.pods.values() if pod.namespace == namespace and pod.phase not in ENDED)
+        return used >= most
 
     def admit_pod(self, pod: PodObject) -> PodObject:
         """Create a pod as the API server does: the admission policy gates it while gating is on."""

@@ -8,6 +8,7 @@ from lab.sim.objects import JobObject, Kind, PodObject
 from lab.sim.pods.ground import OPERATOR, Do, Ground
 from policy.cluster.model import Role, Slot
 
+QUOTA_RETRY_SECONDS = 2.0  # until a pod that a quota refused is tried again; client-go begins far lower, and doubles
 SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end
 
 
@@ -39,6 +40,7 @@ class Reconciler:
         self._bucket = Bucket(settings.operator_rate, max(settings.operator_burst, dearest), ground.now)
         self._queue: dict[str, None] = {}
         self._busy = False
+        self._short: set[str] = set()  # jobs whose next pod a quota has just refused
         self._away_until = ground.now
         ground.job_listeners.append(lambda job: self._look(job.uid))
         ground.pod_listeners.append(lambda pod: self._look(pod.owner))
@@ -62,6 +64,9 @@ class Reconciler:
     ) -> None:
         """Create the pod of that slot. ``labels``: beside those of the job's template."""
         spec = job.spec
+        if self._ground.exceeds_quota(spec.namespace):
+            self._wait_for_quota(job.uid)
+            return
         self._ground.admit_pod(
             PodObject(
                 uid=self._ground.store.new_uid(Kind.POD),
@@ -76,9 +81,19 @@ class Reconciler:
                 slot=slot,
                 created=self._ground.now,
                 annotations=dict(notes),
+                volumes=spec.volumes,
                 labels={**spec.labels, **labels},
             )
         )
+
+    def _wait_for_quota(self, job_uid: str) -> None:
+        """Let the others of the queue have their turn, and try again later."""
+        self._short.add(job_uid)
+        self._ground.later(QUOTA_RETRY_SECONDS, lambda: self._look_again(job_uid), OPERATOR)
+
+    def _look_again(self, job_uid: str) -> None:
+        self._short.discard(job_uid)
+        self._look(job_uid)
 
     def _look(self, job_uid: str) -> None:
         job = self._ground.store.jobs.get(job_uid)
@@ -98,7 +113,7 @@ class Reconciler:
             uid = next(iter(self._queue))
             job = self._ground.store.jobs.get(uid)
             todo = self._next(job) if job is not None else None
-            if todo is None:
+            if todo is None or uid in self._short:
                 del self._queue[uid]
                 continue
             cost, do = todo

@@ -285,6 +285,19 @@ class World:
             return pod
         return self._change(pod, replace(pod, scheduled=Condition(status, reason, message)))
 
+    def preempt(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
+        """Set the DisruptionTarget condition, as kube-scheduler does before it deletes a victim."""
+        pod = self._pod(namespace, name, uid)
+        if isinstance(pod, Refusal):
+            return pod
+        return self._change(pod, replace(pod, preempted=True))
+
+    def set_quota(self, namespace: str, pods: int | None) -> None:
+        """Let the namespace have no more pods than that (ResourceQuota); None takes the quota away."""
+        self._ground.quotas = {name: most for name, most in self._ground.quotas.items() if name != namespace}
+        if pods is not None:
+            self._ground.quotas[namespace] = pods
+
     def set_gating(self, on: bool) -> None:
         """Switch the admission policy: whether new pods of the scheduler are gated. Not an object of this world."""
         self._ground.gating = on

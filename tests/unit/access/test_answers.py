@@ -18,7 +18,7 @@ from tests.builders import guest
 from tests.unit.access.scenes import HIDDEN, OURS, Cluster, Server, client, cluster, drawn, here, job
 
 MANIFEST = {
-    "kind": "TFJob", "metadata": {"namespace": OURS, "name": "new"},
+    "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"namespace": OURS, "name": "new"},
     "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {
         "schedulerName": "kohort", "containers": [{"name": "t", "resources": {"requests": {"cpu": "2"}}}],
     }}}}},

@@ -173,6 +173,17 @@ def test_a_malformed_job_is_found_where_people_look_for_it(
     assert "team/bad" not in kohort("queue", "-n", "other").stdout
 
 
+def test_members_of_a_running_job_that_wait_are_found_where_people_look_for_what_waits(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = {"namespace": "team", "name": "rd", "kind": "Deployment", "uid": "u", "members": 2, "detail": "2 of 4 wait"}
+    monkeypatch.setitem(ANSWERS, "/v1/queue", {"generation": 1, "gated_pods": 0, "jobs": [], "unplaced": [waits]})
+    assert [" ".join(line.split()) for line in kohort("queue").stdout.splitlines()] == [
+        "no job waits", "", "RUNNING JOB KIND MEMBERS THAT WAIT FOR ROOM", "team/rd Deployment 2 of 4 wait",
+    ]  # fmt: skip
+    assert "team/rd" not in kohort("queue", "-n", "other").stdout
+
+
 def test_explain_shows_the_members_first_that_are_not_bound(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.rebalanced import Rebalanced
 from policy.systems.specon import SpeCon
-from tests.builders import GIB, World, guest, job, node
+from tests.builders import GIB, World, guest, job, members, node
 
 
 def read(world: World) -> dict[str, Metric]:
@@ -63,6 +63,15 @@ def test_waiting_jobs_are_counted_by_reason() -> None:
     assert value(world, "kohort_queue_jobs", reason=Reason.TOO_LARGE.value) == 2
     reasons = {sample.labels["reason"] for sample in read(world)["kohort_queue_jobs"].samples}
     assert reasons == {reason.value for reason in Reason}, "one that nobody waits for is 0, not absent"
+
+
+def test_members_of_running_gangs_that_have_no_node_are_counted() -> None:
+    world = World().nodes(node("n1", cpu=2)).start(job("a").workers(1, cpu=1))
+    assert value(world, "kohort_unplaced_members") == 0
+    more = job("a").workers(4, cpu=1).with_(version=9).done()
+    world.see(more)
+    world.see(*(one for one in members(more) if one.uid not in world.snapshot.pods))
+    assert value(world, "kohort_unplaced_members") == 2
 
 
 def test_pairs_across_nodes_are_counted() -> None:

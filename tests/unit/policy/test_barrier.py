@@ -260,7 +260,7 @@ def test_k_of_n_fail_the_rest_is_retried_and_at_the_deadline_the_gang_is_release
     assert [type(e) for e in world.hold(PODS[1])] == [Bind]
     world.do(BindRefused(PODS[1], "conflict"))
     effects2 = world.pass_time(24.0)  # within 30 s, as shipped, with the time that its pods take to go
-    assert [e.reason for e in effects2 if isinstance(e, Released)] == [Reason.BARRIER_TIMEOUT]
+    assert [e.reason for e in effects2 if isinstance(e, Released)] == [Reason.BIND_FAILED]
     assert world.state("a") is State.RELEASING
     world.do(PodGone(PODS[0]))
     assert world.state("a") is State.WAITING

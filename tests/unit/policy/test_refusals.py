@@ -138,6 +138,13 @@ def test_a_volume_that_does_not_come_is_named_while_it_is_waited_for_and_in_the_
     assert "volume data" in detail
 
 
+def test_a_binding_that_kohort_could_not_make_is_not_told_as_kube_schedulers_refusal() -> None:
+    world = World().nodes(node("n1", cpu=4))
+    world.submit(job("a").workers(1, cpu=2, memory=1))
+    turn_away(world, "a-worker-0", "binding rejected: kohort: the API server refused the binding", failed_attempt=True)
+    assert told(world)[0] != "MemberRefused"
+
+
 def test_an_innocent_gang_starts_while_the_one_whose_volume_does_not_come_backs_off() -> None:
     world = World().nodes(node("n1", cpu=4))
     world.submit(job("a").workers(2, cpu=2, memory=1))

@@ -1,0 +1,76 @@
+"""DefaultPreemption: the node on which a pod would have room without pods of lower priority, and who they are.
+
+What is imitated of pkg/scheduler/framework/preemption: who may preempt, the victims of a node (all of lower priority,
+of whom the highest are let off as long as the pod fits), the choice among nodes (the lowest highest priority, then the
+lowest sum, then the fewest), and what is written: the condition DisruptionTarget, then the deletion. Not imitated:
+disruption budgets, affinity, the victims' start times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extender.clock import Clock
+from extender.kube.api import PODS, Api, Ref, Refused
+from lab.embedded import plugins
+from lab.embedded.cache import Cache, PodInfo
+from lab.embedded.rules import condition, with_condition
+from policy.cluster.model import Node
+from policy.cluster.resources import total
+
+TEXT = "preempting to accommodate a higher priority pod"
+
+
+def may_preempt(cache: Cache, pod: PodInfo) -> bool:
+    """PodEligibleToPreemptOthers: not while somebody of lower priority still stops on the node it is nominated for."""
+    on_node = (other for other in cache.pods.values() if pod.nominated and other.node == pod.nominated)
+    return not any(other.deleting and other.priority < pod.priority for other in on_node)
+
+
+def best_victims(cache: Cache, pod: PodInfo) -> tuple[str, list[PodInfo]]:
+    """The node that costs least and its victims; an empty name where preemption does not help."""
+    if not any(other.priority < pod.priority for other in cache.pods.values()):
+        return "", []
+    found = {name: _victims(cache, pod, node) for name, node in sorted(cache.nodes.items())}
+    costs = {name: _cost(victims) for name, victims in found.items() if victims}
+    node = min(costs, key=lambda name: costs[name], default="")
+    return node, found.get(node) or []
+
+
+def _cost(victims: list[PodInfo]) -> tuple[int, int, int]:
+    priorities = [victim.priority for victim in victims]
+    return max(priorities), sum(priorities), len(priorities)
+
+
+def _victims(cache: Cache, pod: PodInfo, node: Node) -> list[PodInfo]:
+    """Whom the node would have to lose; nobody where that does not help, or is not what it lacks."""
+    plugin, _ = plugins.refuses(cache, pod, node)
+    if plugin != plugins.RESOURCES:
+        return []
+    free = node.allocatable - cache.used(node.name) - cache.nominated(node.name, pod)
+    lower = [other for other in cache.on(node.name) if other.priority < pod.priority]
+    free = free + total(other.requests for other in lower)
+    if not pod.requests.fits(free):
+        return []
+    victims = []
+    for other in sorted(lower, key=lambda other: (-other.priority, other.uid)):
+        if pod.requests.fits(free - other.requests):
+            free = free - other.requests
+        else:
+            victims.append(other)
+    return victims
+
+
+async def evict(api: Api, clock: Clock, victims: Iterable[PodInfo], scheduler: str) -> None:
+    """Mark each and delete it; one that goes already is left to go."""
+    for victim in victims:
+        if victim.deleting:
+            continue
+        text = f"{scheduler}: {TEXT}"
+        new = condition("DisruptionTarget", "True", "PreemptionByScheduler", text, clock.now())
+        conditions = with_condition(victim.item.get("status", {}).get("conditions") or (), new)
+        ref = Ref(PODS, victim.namespace, victim.name)
+        change = {"status": {"conditions": conditions}}
+        outcome = await api.patch(ref, change, subresource="status", uid=victim.uid)
+        if not isinstance(outcome, Refused):
+            await api.delete_pod(victim.namespace, victim.name, victim.uid)

@@ -1,0 +1,37 @@
+"""Members of a running gang that have no node: how many, and what they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policy.cluster.gang import ADMITTED, Gang
+from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.snapshot import Snapshot
+from policy.placement.binding import binding
+from policy.placement.gang import ask_for
+from policy.placement.holes import holes
+from policy.placement.room import Room
+
+
+def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
+    """Every admitted job of which members have no node, by name, and these members."""
+    jobs = (snapshot.jobs[uid] for uid in snapshot.index.lacking if uid in snapshot.jobs)
+    for job in sorted(jobs, key=lambda one: one.key):
+        if missing := unplaced_of(snapshot, job):
+            yield job, missing
+
+
+def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
+    """The members of an admitted gang that have no node; none of a gang that waits as a whole."""
+    gang = snapshot.gang(job.uid)
+    return holes(snapshot, job, gang) if gang.state in ADMITTED else []
+
+
+def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> str:
+    """How many members have no node, and what binds them."""
+    size = len(job.slots(gang.workers, gang.ps))
+    rigid = [slot for slot in missing if slot.role != WORKER]
+    ask = ask_for(snapshot, job, rigid, len(missing) - len(rigid), gang.workers)
+    binds = "; ".join(binding(Room.of(snapshot), ask, " free"))
+    told = f"{len(missing)} of {size} members {'has' if len(missing) == 1 else 'have'} no node"
+    return f"{told}: {binds}" if binds else told

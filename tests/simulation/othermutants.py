@@ -1,0 +1,85 @@
+"""Seeded defects about what others do: preemption, volumes, admission, quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from extender.control import refusals
+from policy import step
+from policy.cluster import draft as drafts
+from policy.cluster.events import BindRefused
+from policy.cluster.model import Pod
+from policy.cluster.refusedwrite import SET_REPLICAS
+from policy.transitions import barrier as bars
+from policy.transitions import facts, gangs, refusedwrites, theft
+
+Patch = tuple[object, str, object]
+
+
+def nominated_pods_not_counted() -> list[Patch]:
+    """Kubernetes #72124: room that another scheduler keeps for a nominated pod counts as free."""
+    return [(Pod, "claims", property(lambda self: False))]
+
+
+def slot_given_again_to_the_preempted() -> list[Patch]:
+    """Kubernetes #130429: the successor of a preempted member is to have the very room that was taken from it."""
+    return [(facts, "lose_room", lambda draft, pod: None), (theft, "_drop_open_slots", lambda draft, name, gang: []),
+            (bars, "is_taken", lambda draft, gang, pod, name: False)]  # fmt: skip
+
+
+def no_second_look() -> list[Patch]:
+    """What the watch has shown since the plan was made is not looked at when a member is bound."""
+    return [(bars, "is_taken", lambda draft, gang, pod, name: False),
+            (bars, "_is_shaken", lambda draft, gang: False)]  # fmt: skip
+
+
+def conditions_not_heard() -> list[Patch]:
+    """What kube-scheduler's plugins say of a member, a volume that is not there, does not reach its plan."""
+    return [(bars, "hear_condition", lambda draft, uid, now: [])]
+
+
+def refused_resize_taken_for_done() -> list[Patch]:
+    """A resize that admission refuses counts as made."""
+
+    def take(draft: drafts.Draft, refused: Any) -> Any:
+        effects = _TAKE_REFUSED(draft, refused)
+        for uid, writes in draft.read("refused_writes").items():
+            job = gangs.job_of(draft, uid)
+            if job is not None and job.worker is not None and any(one.write == SET_REPLICAS for one in writes):
+                workers = draft.gang(uid).workers
+                roles = (replace(role, replicas=workers) if role is job.worker else role for role in job.roles)
+                draft.put_job(replace(job, roles=tuple(roles)))
+        return effects
+
+    return [(facts, "take_refused", take)]
+
+
+_TAKE_REFUSED = refusedwrites.take_refused
+
+
+def refused_binding_keeps_its_room() -> list[Patch]:
+    """The room of a binding that admission refuses stays taken."""
+
+    def apply(draft: drafts.Draft, event: Any, now: float) -> Any:
+        if isinstance(event, BindRefused) and "denied" in event.message:
+            return refusedwrites.refused_binding(draft, event.uid, event.message)
+        return _APPLY(draft, event, now)
+
+    return [(step, "apply_bind_event", apply)]
+
+
+_APPLY = bars.apply_bind_event
+
+
+def refusals_not_told() -> list[Patch]:
+    """Nobody hears what admission says against a write."""
+    return [(refusals.Refusals, "note", lambda self, call, outcome: None),
+            (bars, "refused_binding", lambda draft, uid, message: [])]  # fmt: skip
+
+
+OTHER_MUTANTS: Final[tuple[Callable[[], list[Patch]], ...]] = (
+    nominated_pods_not_counted, slot_given_again_to_the_preempted, no_second_look, conditions_not_heard,
+    refused_resize_taken_for_done, refused_binding_keeps_its_room, refusals_not_told,
+)  # fmt: skip

@@ -1,0 +1,229 @@
+"""Faults by what else is in a cluster: a scheduler that preempts, volumes, admission policies, quotas.
+
+Each is drawn for some time, and gone with the storm, but for one job whose writes an admission policy refuses for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from extender.kube.api import PODS, Json, Resource
+from lab.embedded.bridge import JOBS, replicas_of
+from lab.embedded.config import ProfileConfig, SchedulerConfig
+from lab.embedded.rules import RefusedError
+from lab.sim.objects import JobObject, PodObject
+from lab.sim.traces import pod_requests
+from policy.cluster.model import WORKER, Constraints, Requirement, Term
+from policy.cluster.snapshot import Snapshot
+from tests.simulation.clocks import loop_time
+from tests.simulation.faults import Strike, plain
+from tests.simulation.processes import IndependentScheduler
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Simulation
+
+PREEMPTING: Final = "urgent-scheduler"
+NAMESPACE: Final = "elsewhere"
+URGENT: Final = 1000  # the value of its pods' PriorityClass; those of the jobs have none, which is 0
+MOST_PREEMPTORS: Final = 3
+POLICY: Final = "denied request: kept as it is"  # what the admission policy says
+JOBS_OF: Final = "default"  # the namespace of all jobs of a trace
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Which writes of a job are refused, and until when (seconds of the loop's time); None: for good."""
+
+    writes: str
+    until: float | None
+
+
+class Others:
+    """All that they do in one run."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._world = sim.world
+        self._denied: dict[str, Denial] = {}  # by the job's uid
+        self._volumes: dict[str, float] = {}  # claim -> when its volume comes
+        self._quota_until: float | None = None
+        self._made = 0
+        self._preemptors_end: dict[str, float] = {}  # name -> when its user deletes it
+        self._scheduler: IndependentScheduler | None = None
+        self.forever: str = ""  # the job whose writes are refused for good
+        sim.cluster.server.admission = self._admit
+
+    # -- a scheduler that preempts -----------------------------------------------------------------
+
+    def create_preemptor(self, fault: Strike) -> str:
+        """A pod of high priority that needs one node, which has no room for it without its victims; for a while."""
+        place = self._on_node_with_ours(fault)
+        if place is None or len(self._preemptors()) >= MOST_PREEMPTORS:
+            return ""
+        node, cores = place
+        if self._scheduler is None:
+            self._scheduler = IndependentScheduler(self._sim.around, _config(fault), self._sim.clock)
+            self._sim.spawn(self._scheduler.run())
+        self._made += 1
+        asks = pod_requests(cores, 1)
+        name = fault.draw("name", lambda _: f"preemptor-{self._made}")
+        pod = PodObject("", NAMESPACE, name, asks, scheduler=PREEMPTING, priority=URGENT, constraints=_only(node))
+        try:
+            self._sim.cluster.bridge.do(lambda world: world.create_pod(pod))
+        except RefusedError:
+            return ""
+        self._preemptors_end[pod.name] = loop_time() + fault.uniform("long", 3.0, 40.0)
+        return f"{asks} of {node}"
+
+    def _on_node_with_ours(self, fault: Strike) -> tuple[str, int] | None:
+        """A node on which pods of jobs run, and so many cores that some of them have to go."""
+        held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
+        nodes = self._world.store.nodes
+        names = sorted({pod.node for pod in held if pod.owner and pod.node in nodes})
+        name = fault.pick("node", names, str)
+        if name is None:
+            return None
+        whole = nodes[name].allocatable["cpu"] // 1000
+        free = whole - -(-sum(pod.requests["cpu"] for pod in held if pod.node == name) // 1000)
+        more = fault.choice("more", (1, 1, 2, 3))
+        return name, fault.draw("cores", lambda _: max(1, min(whole, free + more)))
+
+    def _preemptors(self) -> list[PodObject]:
+        return [pod for pod in self._world.store.pods.values() if pod.scheduler == PREEMPTING]
+
+    def _delete(self, pod: PodObject) -> None:
+        self._sim.cluster.bridge.do(lambda world: world.delete_pod(pod.namespace, pod.name))
+
+    # -- volumes -----------------------------------------------------------------------------------
+
+    def lose_volume(self, fault: Strike) -> str:
+        """A job's volume does not come, for a while or while the storm lasts; its bound pods have it already."""
+        job = fault.pick("job", (job for job in self._open_jobs() if job.spec.volumes), _key)
+        if job is None:
+            return ""
+        first = fault.draw("first consumer", lambda chance: chance.random() < 0.6)
+        seconds = fault.choice("long", (6.0, 20.0, 1e6))
+        for claim in job.spec.volumes:
+            self._volumes[claim] = loop_time() + seconds
+            self._sim.around.volumes.lose(JOBS_OF, claim, first_consumer=first)
+        return f"{job.key} {'waits for its consumer' if first else 'is not bound'} for {seconds:g} s"
+
+    # -- admission ---------------------------------------------------------------------------------
+
+    def refuse_writes(self, fault: Strike) -> str:
+        """An admission policy refuses one kind of write of a job for a while."""
+        job = fault.pick("job", (job for job in self._open_jobs() if job.uid not in self._denied), _key)
+        if job is None:
+            return ""
+        writes, seconds = fault.choice("writes", ("bind", "resize", "gate")), fault.uniform("long", 5.0, 40.0)
+        self._denied[job.uid] = Denial(writes, loop_time() + seconds)
+        return f"{writes} of {job.key} for {seconds:.0f} s"
+
+    def refuse_for_good(self, fault: Strike) -> str:
+        """The same for ever, for one job, of which no pod is bound yet."""
+        waiting = (job for job in self._open_jobs() if not any(pod.node for pod in self._pods(job)))
+        job = fault.pick("job", waiting, _key)
+        if job is None or self.forever:
+            return ""
+        writes = fault.choice("writes", ("bind", "resize", "gate"))
+        self.forever, self._denied[job.uid] = job.uid, Denial(writes, None)
+        return f"{writes} of {job.key}"
+
+    def denies(self, uid: str, writes: str) -> bool:
+        """Whether such a write of the job is refused now."""
+        denial = self._denied.get(uid)
+        return denial is not None and denial.writes == writes and (denial.until is None or denial.until > loop_time())
+
+    def _admit(self, resource: Resource, before: Json, after: Json) -> str:
+        if not self._denied:
+            return ""
+        owner, writes = self._written(resource, before, after)
+        return f"ValidatingAdmissionPolicy 'kept' with binding 'kept' {POLICY}" if self.denies(owner, writes) else ""
+
+    def _written(self, resource: Resource, before: Json, after: Json) -> tuple[str, str]:
+        """The job that the write is about, and which kind of write it is."""
+        if resource in JOBS:
+            resized = replicas_of(before, WORKER) != replicas_of(after, WORKER)
+            return str(before["metadata"]["uid"]), "resize" if resized else ""
+        if resource != PODS:
+            return "", ""
+        pod = self._world.store.pods.get(before["metadata"]["uid"])
+        old, new = before["spec"], after["spec"]
+        writes = "bind" if new.get("nodeName") != old.get("nodeName") else ""
+        gates = old.get("schedulingGates") != new.get("schedulingGates")
+        return pod.owner if pod is not None else "", "gate" if gates else writes
+
+    def is_told(self, job: JobObject, snapshot: Snapshot) -> bool:
+        """Whether it is known of the job whose writes are refused for good, in the API server's words."""
+        uid = f"{job.spec.namespace}/{job.uid}"
+        known = [*snapshot.refused_writes.get(uid, ()), snapshot.gang(uid).refused]
+        return job.uid == self.forever and any(one is not None and POLICY in one.message for one in known)
+
+    # -- quotas ------------------------------------------------------------------------------------
+
+    def set_quota(self, fault: Strike) -> str:
+        """The jobs' namespace may have no more pods, or a few more, than it has, for a while."""
+        if self._quota_until is not None:
+            return ""
+        used = sum(1 for pod in self._world.store.pods.values() if pod.namespace == JOBS_OF and pod.active)
+        most = used + fault.choice("more", (0, 0, 1, 3))
+        seconds = fault.choice("long", (10.0, 40.0, 160.0))
+        self._quota_until = loop_time() + seconds
+        self._sim.cluster.bridge.do(lambda world: world.set_quota(JOBS_OF, most))
+        return f"{most} pods for {seconds:.0f} s"
+
+    # -- as time goes ------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """What was for a while is over."""
+        now = loop_time()
+        for claim in [claim for claim, until in self._volumes.items() if until <= now]:
+            self._arrive(claim)
+        for pod in self._preemptors():
+            if pod.deleted is None and self._preemptors_end[pod.name] <= now:
+                self._delete(pod)
+        if self._quota_until is not None and self._quota_until <= now:
+            self._end_quota()
+        self._denied = {uid: one for uid, one in self._denied.items() if one.until is None or one.until > now}
+
+    def calm(self) -> None:
+        """All of it is over, but what is for good."""
+        for claim in list(self._volumes):
+            self._arrive(claim)
+        self._end_quota()
+        self._denied = {uid: one for uid, one in self._denied.items() if one.until is None}
+        for pod in self._preemptors():
+            if pod.deleted is None:
+                self._delete(pod)
+
+    def _arrive(self, claim: str) -> None:
+        del self._volumes[claim]
+        self._sim.around.volumes.arrive(JOBS_OF, claim)
+
+    def _end_quota(self) -> None:
+        if self._quota_until is not None:
+            self._quota_until = None
+            self._sim.cluster.bridge.do(lambda world: world.set_quota(JOBS_OF, None))
+
+    def _open_jobs(self) -> Iterable[JobObject]:
+        return [job for job in self._world.store.jobs.values() if not job.phase.ended]
+
+    def _pods(self, job: JobObject) -> Iterable[PodObject]:
+        return self._world.store.pods_of(job.uid)
+
+
+def _only(node: str) -> Constraints:
+    """A node affinity for the node of that name."""
+    return Constraints(terms=(Term((), (Requirement("metadata.name", "In", (node,)),)),))
+
+
+def _key(job: JobObject) -> str:
+    return plain(job.key)
+
+
+def _config(fault: Strike) -> SchedulerConfig:
+    """The default scheduler: no extender, preemption, and a cache that may lag."""
+    lag = fault.choice("lag", (0.0, 0.05, 0.4))
+    return SchedulerConfig({PREEMPTING: ProfileConfig(preemption=True)}, lag=lag)
