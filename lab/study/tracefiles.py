@@ -138,7 +138,7 @@ READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
 
 def _format(path: Path, rows: Table) -> str:
     columns = set(rows[0][1])
-    found = [name for name, marks in MARKS.items() if marks & columns]
+    found = [name for name, marks in MARKS.items() if marks <= columns]
     if len(found) != 1:
         has = ", ".join(map(str, rows[0][1]))
         known = "; ".join(f"{name}: {', '.join(sorted(marks))}" for name, marks in MARKS.items())

@@ -124,6 +124,13 @@ WRONG = {
         "jobs.csv, line 2: timestamp: '2020-02-30 00:00:00' is not allowed; allowed: a moment such as",
     ),
     "no row": ("name,time\n", "", "jobs.csv: there is no row; allowed: one or more"),
+    "one column of openb's two": (
+        "num_gpu,submit_time,iterations,model_name,duration,interval\n1,0,10,resnet50,60,10\n",
+        "",
+        "are of no format; allowed: format=NAME, or columns of kohort: arrival_seconds, work_seconds; ",
+    ),
+    "one column of Philly's two": ("timestamp,gpus\n2020-01-01 00:00:00,1\n", "", "are of no format; allowed"),
+    "one column of Pollux's two": ("application,time\ncifar10,1\n", "", "are of no format; allowed"),
     "columns": ("name,time\na,b\n", "", "jobs.csv: its columns (name, time) are of no format; allowed: format=NAME"),
     "format": (JOBS, ",format=xls", "jobs.csv: format: 'xls' is not allowed; allowed: kohort, philly, pollux, openb"),
     "no nodes": (JOBS, "", "jobs.csv: nodes: None is not allowed; allowed: a file of nodes, or COUNTxCORESxGIB"),
