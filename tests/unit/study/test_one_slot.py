@@ -97,7 +97,8 @@ def test_a_slot_that_is_none_is_refused(tmp_path: Path, value: str) -> None:
     assert found.exit_code == 2
     assert "slot_seconds: " in found.output
     assert "allowed: a number above 0" in found.output
-    (tmp_path / "all.json").write_text(json.dumps({"slot_seconds": value, "nodes": [], "jobs": [{"work_seconds": 1}]}))
+    row = {"arrival_seconds": 0, "work_seconds": 1}
+    (tmp_path / "all.json").write_text(json.dumps({"slot_seconds": value, "nodes": [], "jobs": [row]}))
     found = kohort("simulate", "--policy", "fifo", "--trace", f"{tmp_path}/all.json,nodes=1x1x1")
     assert f"all.json: slot_seconds: '{value}' is not allowed; allowed: a number above 0" in found.output
 
