@@ -12,14 +12,13 @@ from pydantic import TypeAdapter
 from rich.console import Console
 
 from extender.cli.fitting import Fitted
-from extender.present.views.amounts import Amounts
+from extender.present.views.amounts import BINARY, Amounts
 from extender.present.views.base import Waits
 from policy.cluster.model import PS
 from policy.cluster.resources import HOST_PORT
-from policy.cluster.words import BYTES, said
+from policy.cluster.words import BYTES, cpu_first, said
 
 PIPE_WIDTH: Final = 400
-_BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 def out() -> Console:
@@ -85,24 +84,20 @@ def short(amounts: Amounts, *, pods: bool = False) -> str:
     ``pods``: their number as well, of which a node takes so many; each member is one, so requests do not tell it.
     """
     names = (name for name in amounts if amounts[name].exact and (pods or name != "pods"))
-    return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=_cpu_first)) or "-"
+    return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"
 
 
 def offered(amounts: Amounts, whole: Amounts, asked: Iterable[str] = ()) -> str:
     """What a node has: cpu, memory, the devices that are in ``whole``, and resources that are asked for."""
     devices = (name for name in whole if "/" in name and whole[name].exact and not name.startswith(HOST_PORT))
     names = {"cpu", "memory", *devices, *asked} & amounts.keys()
-    return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=_cpu_first)) or "-"
-
-
-def _cpu_first(name: str) -> tuple[bool, bool, str]:
-    return name != "cpu", name != "memory", name
+    return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"
 
 
 def _rounded(name: str, amount: int) -> str:
     if name == "cpu":
         return f"{amount / 1000:g} cpu"
     if name.startswith(BYTES):
-        suffix, size = next(((s, n) for s, n in _BINARY if abs(amount) >= n), ("B", 1))
+        suffix, size = next(((s, n) for s, n in BINARY if abs(amount) >= n), ("B", 1))
         return f"{amount / size:.3g}{suffix}" + ("" if name == "memory" else f" {name}")
     return said(name, amount)

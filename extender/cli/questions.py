@@ -222,7 +222,7 @@ def explain(asked: Asked, job: JobArgument) -> None:
 def what_if(
     asked: Asked,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON; -: read it here.")
+        Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON; - is standard input.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="In place of a file: a job of so many workers.")] = None,
     ps: Annotated[int, typer.Option(help="With so many ps.")] = 0,

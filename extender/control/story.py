@@ -165,5 +165,5 @@ def _event(job: JobName, name: str, at: float, host: str, action: str, word: Wor
 
 def _regarding(job: JobName) -> dict[str, str]:
     kind = KINDS.get(job.kind)
-    version = "v1" if job.kind == LONE_POD or kind is None else f"{kind.resource.group}/{kind.resource.version}"
+    version = "v1" if job.kind == LONE_POD or kind is None else kind.resource.api_version
     return {"apiVersion": version, "kind": job.kind, "namespace": job.namespace, "name": job.name, "uid": job.uid}

@@ -26,9 +26,14 @@ class Resource:
     namespaced: bool = True
 
     @property
+    def api_version(self) -> str:
+        """Return the field apiVersion of its objects: ``batch/v1``, or ``v1`` for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def root(self) -> str:
         """Return the URL path of the group and version."""
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural

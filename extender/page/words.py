@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from policy.cluster.resources import Resources
+from policy.cluster.words import BYTES, cpu_first
 
 MOST_CHARACTERS: Final = 240
 MOST_KEY: Final = 160  # of namespace/name, by which rows and marks of one job find one another
@@ -83,7 +84,7 @@ def amount(resource: str, exact: int) -> str:
     """``2.5`` cores, ``12.5 GiB``, ``4``."""
     if resource == "cpu":
         return f"{exact / 1000:.4g}"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+    if resource.startswith(BYTES):
         return f"{exact / _TIB:.3g} TiB" if abs(exact) >= _TIB else f"{exact / _GIB:.3g} GiB"
     return str(exact)
 
@@ -99,8 +100,7 @@ def _need(resource: str, exact: int) -> str:
 
 
 def _ordered(resources: Iterable[str]) -> list[str]:
-    first = {"cpu": 0, "memory": 1}
-    return sorted((name for name in resources if name != "pods"), key=lambda name: (first.get(name, 2), name))
+    return sorted((name for name in resources if name != "pods"), key=cpu_first)
 
 
 def percent(part: float, whole: float) -> str:

@@ -152,7 +152,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     kind = KINDS.get(str(manifest.get("kind")))
     if kind is None:
         raise wrong("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
-    if manifest.get("apiVersion") != (version := f"{kind.resource.group}/{kind.resource.version}"):
+    if manifest.get("apiVersion") != (version := kind.resource.api_version):
         raise wrong("job.apiVersion", manifest.get("apiVersion"), f"{version} for a {kind.kind}")
     named = {"name": _name_of(manifest), "namespace": _namespace_of(manifest), "uid": UID}
     item = {**manifest, "metadata": {**part(manifest, "metadata"), **named}}

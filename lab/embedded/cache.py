@@ -136,6 +136,10 @@ class Cache:
         """Yield the pods that the watch has shown on the node and that hold room."""
         return (pod for pod in self.pods.values() if pod.node == node and not pod.ended)
 
+    def free(self, node: Node, besides: PodInfo) -> Resources:
+        """Return what is free on the node for that pod: without what others use, and hold by their nomination."""
+        return node.allocatable - self.used(node.name) - self.nominated(node.name, besides)
+
     def nominated(self, node: str, besides: PodInfo) -> Resources:
         """Return what pods of equal or higher priority hold on the node by their nomination."""
         return total(pod.requests for pod in self._nominated(node, besides))

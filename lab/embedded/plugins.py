@@ -76,7 +76,7 @@ def refuses(cache: Cache, pod: PodInfo, node: Node) -> tuple[str, str]:
     """Return (plugin, reason) of the first plugin that refuses the node, or two empty texts."""
     if reason := _refusal(pod, node):
         return reason, TEXTS[reason]
-    free = node.allocatable - cache.used(node.name) - cache.nominated(node.name, pod)
+    free = cache.free(node, pod)
     if missing := pod.requests.shortfall(free):
         return RESOURCES, f"Insufficient {next(iter(missing))}"
     return "", ""

@@ -47,7 +47,7 @@ def _victims(cache: Cache, pod: PodInfo, node: Node) -> list[PodInfo]:
     plugin, _ = plugins.refuses(cache, pod, node)
     if plugin != plugins.RESOURCES:
         return []
-    free = node.allocatable - cache.used(node.name) - cache.nominated(node.name, pod)
+    free = cache.free(node, pod)
     lower = [other for other in cache.on(node.name) if other.priority < pod.priority]
     free = free + total(other.requests for other in lower)
     if not pod.requests.fits(free):

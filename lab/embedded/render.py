@@ -86,7 +86,7 @@ def _owner(pod: PodObject) -> Json:
     if pod.kind is JobKind.DEPLOYMENT:
         kind, name, uid = "ReplicaSet", f"{pod.job}-{pod.labels[TEMPLATE_HASH]}", f"{uid[:-12]}f{uid[-11:]}"
     return {
-        "apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "name": name, "uid": uid,
+        "apiVersion": resource.api_version, "kind": kind, "name": name, "uid": uid,
         "controller": True, "blockOwnerDeletion": True,
     }  # fmt: skip
 

@@ -91,8 +91,7 @@ def invalid(resource: Resource, name: str, why: str) -> RefusedError:
 
 def typed(resource: Resource, item: Json) -> Json:
     """Return the object with its kind and apiVersion."""
-    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
-    return {"apiVersion": version, "kind": KIND_OF[resource], **item}
+    return {"apiVersion": resource.api_version, "kind": KIND_OF[resource], **item}
 
 
 def created(resource: Resource, namespace: str, item: Json, uid: str, now: float, *, gate: str) -> Json:

@@ -245,14 +245,10 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
     ask = ask_of(snapshot, job, job.min_workers)
     rows = []
     for name, node in sorted(snapshot.nodes.items()):
-        refused = ""
-        if not node.ready:
-            refused = "not ready"
-        elif node.unschedulable:
-            refused = "cordoned"
-        elif name in ask.barred:
+        refused = node.closed
+        if not refused and name in ask.barred:
             refused = "not offered by kube-scheduler"
-        elif not takes_all(node, ask):
+        elif not refused and not takes_all(node, ask):
             refused = "taints, selector or affinity"
         free = snapshot.free(name)
         rows.append(

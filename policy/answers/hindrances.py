@@ -19,7 +19,7 @@ from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.words import in_words
+from policy.cluster.words import in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
@@ -227,21 +227,15 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
 
 def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> str:
     """Why no worker of the job goes there; empty where one may."""
-    if not host.usable:
-        return f"{host.name} is {'cordoned' if host.ready else 'not ready'}"
+    if host.closed:
+        return f"{host.name} is {host.closed}"
     if host.name in barred(snapshot, job):
         return f"{host.name} was refused to it by kube-scheduler lately"
     if job.worker is not None and not accepts(host, job.worker.constraints):
         return f"{host.name} does not match its workers' node selector, affinity or tolerations"
     free = snapshot.free(host.name)
     short = {name: max(0, free[name]) for name in requests if free[name] < requests[name]}
-    return f"{host.name} has {_amounts(short)} free" if short else ""
-
-
-def _amounts(free: dict[str, int]) -> str:
-    """``pods`` are told here, too: a node may lack nothing else."""
-    pods = f"{free['pods']} pods" if "pods" in free else ""
-    return ", ".join(filter(None, (in_words(Resources(free)), pods)))
+    return f"{host.name} has {lack_in_words(Resources(short))} free" if short else ""
 
 
 def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, policy: Policy) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
@@ -24,7 +25,9 @@ def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
 def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
     """The members of an admitted gang that have no node; none of a gang that waits as a whole."""
     gang = snapshot.gang(job.uid)
-    return holes(snapshot, job, gang) if gang.state in ADMITTED else []
+    if gang.state not in ADMITTED or (gang.whole and not is_filed(snapshot.index.lacking, job.uid)):
+        return []
+    return holes(snapshot, job, gang)
 
 
 def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> str:

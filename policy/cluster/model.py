@@ -101,6 +101,11 @@ class Node:
         return self.ready and not self.unschedulable
 
     @property
+    def closed(self) -> str:
+        """Why no pods can be sent to it, in words; empty where they can."""
+        return "" if self.usable else "cordoned" if self.ready else "not ready"
+
+    @property
     def reopened(self) -> Node:
         """The node once it is ready and uncordoned: the taints that Kubernetes sets for either are gone, too."""
         kept = tuple(taint for taint in self.taints if taint.key not in TAINTS_OF_CLOSED_NODES)

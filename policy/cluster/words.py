@@ -8,6 +8,11 @@ BYTES = ("memory", "ephemeral-storage", "hugepages-")
 SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 
 
+def cpu_first(name: str) -> tuple[int, str]:
+    """The key by which resources are sorted for people."""
+    return ("cpu", "memory").index(name) if name in ("cpu", "memory") else 2, name
+
+
 def in_words(resources: Resources) -> str:
     """``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; how many pods is left out: every member is one."""
     return ", ".join(said(name, resources[name]) for name in resources if name != "pods")

@@ -39,8 +39,8 @@ def binding(room: Room, ask: Ask, what: str = "") -> tuple[str, ...]:
 
 def closed_nodes(snapshot: Snapshot) -> str:
     """The nodes that are cordoned or not ready, in words; of many the first ones."""
-    closed = [node for _, node in sorted(snapshot.nodes.items()) if not node.usable]
-    told = [f"{node.name} is {'cordoned' if node.ready else 'not ready'}" for node in closed[:MOST_NODES_NAMED]]
+    closed = [node for _, node in sorted(snapshot.nodes.items()) if node.closed]
+    told = [f"{node.name} is {node.closed}" for node in closed[:MOST_NODES_NAMED]]
     more = len(closed) - len(told)
     return ", ".join(told) + (f", and {more} more nodes" if more else "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.capacity import Capacity
@@ -60,21 +60,21 @@ class Room:
 
     @classmethod
     def bare(cls, snapshot: Snapshot) -> Room:
-        """Room if nobody had any: what the nodes are built with. Made anew only when a node has changed."""
-        known = snapshot.index.memo.table("bare nodes", 1)
-        nodes, capacity = known.get("", (None, None))
-        if nodes is not snapshot.nodes:
-            capacity = Capacity.of(snapshot.nodes, {})
-            known[""] = snapshot.nodes, capacity
-        return cls(capacity)
+        """Room if nobody had any: what the nodes are built with."""
+        return cls._empty(snapshot, "bare nodes", lambda node: node)
 
     @classmethod
     def reopened(cls, snapshot: Snapshot) -> Room:
-        """Room if nobody had any and every node were ready and uncordoned. Made anew only when a node has changed."""
-        known = snapshot.index.memo.table("reopened nodes", 1)
+        """Room if nobody had any and every node were ready and uncordoned."""
+        return cls._empty(snapshot, "reopened nodes", lambda node: node.reopened)
+
+    @classmethod
+    def _empty(cls, snapshot: Snapshot, name: str, seen_as: Callable[[Node], Node]) -> Room:
+        """Room of these nodes if nobody had any. Made anew only when a node has changed."""
+        known = snapshot.index.memo.table(name, 1)
         nodes, capacity = known.get("", (None, None))
         if nodes is not snapshot.nodes:
-            capacity = Capacity.of({name: node.reopened for name, node in snapshot.nodes.items()}, {})
+            capacity = Capacity.of({key: seen_as(node) for key, node in snapshot.nodes.items()}, {})
             known[""] = snapshot.nodes, capacity
         return cls(capacity)
 

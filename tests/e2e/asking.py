@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -47,6 +50,14 @@ def explained(kohort: Kohort, namespace: str, name: str) -> tuple[str, str]:
     answer.raise_for_status()
     waits = answer.json()["waits"] or {}
     return waits.get("reason", ""), waits.get("detail", "")
+
+
+def cli(kohort: Kohort, *arguments: str) -> str:
+    """What the command says, on one line."""
+    command = [str(Path(sys.executable).with_name("kohort")), *arguments, "--server", kohort.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"COLUMNS": "1000", "PATH": ""})
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.split())
 
 
 def metric(url: str, name: str, **labels: str) -> float:

@@ -10,9 +10,8 @@ import pytest
 
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import explained, nodes_of
+from tests.e2e.asking import cli, explained, nodes_of
 from tests.e2e.gangs import submit
-from tests.e2e.test_told import cli
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
-from tests.e2e.asking import job_view, metric, nodes_of, pods
+from tests.e2e.asking import cli, job_view, metric, nodes_of, pods
 from tests.e2e.gangs import OUR_GATE, create_pod, lone_pod, submit
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import never, until
@@ -73,14 +70,6 @@ def warned(plane: ControlPlane, space: str, name: str, *words: str) -> bool:
     """Whether an Event on that object says that a write was refused, with these words."""
     notes = [note for kind, reason, note in events(plane, space, name) if (kind, reason) == ("Warning", "WriteRefused")]
     return any(all(word in note for word in words) for note in notes)
-
-
-def cli(kohort: Kohort, *arguments: str) -> str:
-    """What the command says, on one line."""
-    command = [str(Path(sys.executable).with_name("kohort")), *arguments, "--server", kohort.url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"COLUMNS": "1000", "PATH": ""})
-    assert done.returncode == 0, done.stderr
-    return " ".join(done.stdout.split())
 
 
 def explain(kohort: Kohort, space: str, name: str) -> Json:

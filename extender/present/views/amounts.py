@@ -8,9 +8,9 @@ from pydantic import Field
 
 from extender.present.views.base import View
 from policy.cluster.resources import Resources
+from policy.cluster.words import BYTES
 
-_BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-_IN_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 class Quantity(View):
@@ -32,8 +32,8 @@ def quantity(name: str, amount: int) -> str:
     """Write an exact amount as Kubernetes does, without loss."""
     if name == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if name.startswith(_IN_BYTES):
-        for suffix, size in _BINARY:
+    if name.startswith(BYTES):
+        for suffix, size in BINARY:
             if amount and amount % size == 0:
                 return f"{amount // size}{suffix}"
     return str(amount)
