@@ -33,6 +33,9 @@ CLOSE_SECONDS: Final = 3.0  # at the end of the process
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
+EFFECTS: Final = frozenset(kind.__name__ for kind in get_args(Effect))
+FIRST_EFFECTS: Final = EFFECTS - {"Preempted", "Shown", "WriteRefused"}
+"""The kinds of effects that a version recorded whose journals do not say which ones it knew."""
 # The largest maps of a state; msgspec knows how to write what is in them.
 FACTS: Final[dict[str, Any]] = {
     "nodes": list[tuple[str, Node]],
@@ -61,10 +64,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a file begins with."""
+    """What a file begins with. kinds: names of the effects' classes that the version which wrote it had."""
 
     policy: Policy
     snapshot: Snapshot
+    kinds: frozenset[str] = EFFECTS
+
+    def effects_of(self, effects: Iterable[Effect]) -> bytes:
+        """Return those effects that this file's version would have recorded, in the form in which it records them."""
+        return effects_of(effect for effect in effects if type(effect).__name__ in self.kinds)
 
 
 def named(error: Exception) -> str:
@@ -76,7 +84,8 @@ def head(policy: Policy, snapshot: Snapshot) -> bytes:
     """The first line of a file. Raises CodecError for a policy or a memory that is not made of policy's values."""
     facts = {name: list(getattr(snapshot, name).items()) for name in FACTS}
     rest = {name: plain(getattr(snapshot, name)) for name in REST}
-    return _encoder.encode({"kohort": FORMAT, "policy": plain(policy), "facts": facts, "rest": rest}) + b"\n"
+    entry = {"kohort": FORMAT, "kinds": sorted(EFFECTS), "policy": plain(policy), "facts": facts, "rest": rest}
+    return _encoder.encode(entry) + b"\n"
 
 
 def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error: str = "") -> bytes:
@@ -120,9 +129,10 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         entry = msgspec.json.decode(line)
         if entry["kohort"] != FORMAT:
             raise RecordError(f"{path}, line 1: kohort: {entry['kohort']!r} is not allowed; allowed: {FORMAT}")
-        parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST}
+        # An earlier version's journal lacks what a snapshot has got since; that begins empty, as after a restart.
+        parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST if name in entry["rest"]}
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
-        return Beginning(value_of(entry["policy"]), Snapshot(**parts))
+        return Beginning(value_of(entry["policy"]), Snapshot(**parts), frozenset(entry.get("kinds", FIRST_EFFECTS)))
     except (msgspec.MsgspecError, CodecError, KeyError, TypeError) as error:
         raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from extender.state.record import Beginning, RecordError, Step, effects_of, named, read
+from extender.state.record import Beginning, RecordError, Step, named, read
 from lab.study.errors import StudyError
 from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
@@ -84,7 +84,7 @@ def again(path: Path) -> Replayed:
                 departures.append(Departure.of(recorded, named(error)))
             break
         decisions += len(effects)
-        made = effects_of(effects)
+        made = beginning.effects_of(effects)
         if made != recorded.effects or recorded.error:
             departures.append(Departure.of(recorded, made.decode()))
     return Replayed(count, decisions, tuple(departures), stopped)
@@ -107,7 +107,7 @@ def beside(path: Path, other: Policy) -> Compared:
                 died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
                 raise StudyError(f"{died}; choose another policy, and report this one") from error
             break
-        departures += effects_of(effects) != recorded.effects
+        departures += beginning.effects_of(effects) != recorded.effects
         found += [
             Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
             for differs in asked.taken()
