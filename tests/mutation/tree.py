@@ -19,7 +19,8 @@ from tests.mutation.changes import Change
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "tests/simulation")
-SIMULATED: Final = ("test_seeds.py", "test_mutants.py", "test_scenarios.py")  # of tests/simulation: these are no units
+# Of tests/simulation, those that play seeds: no units.
+SIMULATED: Final = ("test_seeds.py", "test_mutants.py", "test_scenarios.py", "test_digests.py")
 MARKED: Final = "not soak and not skew"
 START: Final = 120  # seconds in which pytest collects the tests, also beside a load
 IMPORT_FAILS: Final = "the import of a test fails"
