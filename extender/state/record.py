@@ -34,8 +34,14 @@ NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
 EFFECTS: Final = frozenset(kind.__name__ for kind in get_args(Effect))
-FIRST_EFFECTS: Final = EFFECTS - {"Preempted", "Shown", "WriteRefused"}
-"""The kinds of effects that a version recorded whose journals do not say which ones it knew."""
+# A journal names the kinds of effects that its version had. Of one that does not, the state says which those were:
+FIRST_EFFECTS: Final = frozenset(
+    {
+        "Admit", "Resize", "Migrate", "Reject", "Remember", "Bind", "RefuseBind", "Edited", "Released", "Stalled",
+        "ShrinkStalled",
+    }
+)  # fmt: skip
+CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}  # by the state's part
 # The largest maps of a state; msgspec knows how to write what is in them.
 FACTS: Final[dict[str, Any]] = {
     "nodes": list[tuple[str, Node]],
@@ -70,9 +76,9 @@ class Beginning:
     snapshot: Snapshot
     kinds: frozenset[str] = EFFECTS
 
-    def effects_of(self, effects: Iterable[Effect]) -> bytes:
-        """Return those effects that this file's version would have recorded, in the form in which it records them."""
-        return effects_of(effect for effect in effects if type(effect).__name__ in self.kinds)
+    def known(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Return those effects that this file's version had: only these can be as they were recorded."""
+        return [effect for effect in effects if type(effect).__name__ in self.kinds]
 
 
 def named(error: Exception) -> str:
@@ -132,9 +138,15 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         # An earlier version's journal lacks what a snapshot has got since; that begins empty, as after a restart.
         parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST if name in entry["rest"]}
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
-        return Beginning(value_of(entry["policy"]), Snapshot(**parts), frozenset(entry.get("kinds", FIRST_EFFECTS)))
+        return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
     except (msgspec.MsgspecError, CodecError, KeyError, TypeError) as error:
         raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
+
+
+def _kinds(entry: dict[str, Any]) -> frozenset[str]:
+    if "kinds" in entry:
+        return frozenset(entry["kinds"])
+    return FIRST_EFFECTS.union(*(kinds for part, kinds in CAME_WITH.items() if part in entry["rest"]))
 
 
 def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from extender.state.record import Beginning, RecordError, Step, named, read
+from extender.state.record import Beginning, RecordError, Step, effects_of, named, read
 from lab.study.errors import StudyError
 from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
@@ -83,8 +83,9 @@ def again(path: Path) -> Replayed:
             else:
                 departures.append(Departure.of(recorded, named(error)))
             break
-        decisions += len(effects)
-        made = beginning.effects_of(effects)
+        known = beginning.known(effects)
+        decisions += len(known)
+        made = effects_of(known)
         if made != recorded.effects or recorded.error:
             departures.append(Departure.of(recorded, made.decode()))
     return Replayed(count, decisions, tuple(departures), stopped)
@@ -107,7 +108,7 @@ def beside(path: Path, other: Policy) -> Compared:
                 died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
                 raise StudyError(f"{died}; choose another policy, and report this one") from error
             break
-        departures += beginning.effects_of(effects) != recorded.effects
+        departures += effects_of(beginning.known(effects)) != recorded.effects
         found += [
             Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
             for differs in asked.taken()

@@ -1,6 +1,7 @@
-"""Journals that an earlier version wrote (commit 5595fa4) are read, and run again to the decisions that they record.
+"""Journals that earlier versions wrote are read, and run again to the decisions that they record.
 
-Each is of ``kohort simulate --policy NAME --trace kod2 --pods --journal FILE`` at that commit.
+Each is of ``kohort simulate --policy NAME --trace kod2 --pods --journal FILE`` at commit 5595fa4, or at the commit that
+its name ends with.
 """
 
 import lzma
