@@ -1,4 +1,7 @@
-"""The commands of the laboratory, which extender.cli.laboratory registers; what is heavy is imported when needed."""
+"""Define the laboratory's commands, which extender.cli.laboratory registers with `kohort`.
+
+Each command imports its heavy modules when it is called, so that `kohort --help` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -101,9 +104,9 @@ def paper(
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
-    """Print each bar with the paper's number and ours; exit 1 where a bar is missed or a mutant is not caught.
+    """Print each bar with the paper's number and ours. Exit with 1 if a bar is missed or a mutant is not caught.
 
-    Policies and world were tuned on seeds below 1000; the bars are checked on seeds from there.
+    Policies and simulator were tuned on seeds below 1000; the bars are checked on seeds from 1000 on.
     """
     with errors():
         from lab.study import papercommand as command
@@ -156,8 +159,8 @@ def simulate(
     """Run a trace under a policy and print every measure, over the seeds.
 
     A trace is one of the papers' by name, or a file in Kohort's own format, Philly's, Pollux's or openb's;
-    docs/simulator.md has all of them. Any takes speeds=saturating|shared-links|shared-cpu|linear or step_times=FOLDER,
-    faults=FILE (what befalls nodes, pods and jobs), migratable=true and sim.NAME=VALUE.
+    docs/simulator.md lists them. Every trace takes speeds=saturating|shared-links|shared-cpu|linear or
+    step_times=FOLDER, faults=FILE (faults of nodes, pods and jobs), migratable=true and sim.NAME=VALUE.
     """
     with errors():
         from lab.study import comparecommand as command
@@ -196,8 +199,8 @@ def compare(
 ) -> None:
     """Print, for each trace and policy, the mean with p10-p90 and the paired difference to the first policy.
 
-    30 seeds unless said; what has no chance in it is run once. With --out a run that was ended goes on from there.
-    Traces and their parameters are those of kohort simulate.
+    The default is 30 seeds; a trace and policy without randomness are run once. With --out, a run that was interrupted
+    continues where it stopped. Traces and their parameters are those of kohort simulate.
     """
     with errors():
         from lab.study import comparecommand as command
@@ -226,9 +229,9 @@ def replay(
     most: Annotated[int, typer.Option("--most", min=0, help="Show so many differences.")] = 20,
     json_file: JsonOption = None,
 ) -> None:
-    """Run every step of a journal again; exit 1 where a decision is not, byte for byte, the one that was recorded.
+    """Run every step of a journal again. Exit with 1 if a decision differs from the recorded one in any byte.
 
-    With --policy the state follows the record and the other policy is asked at each step what it would do now.
+    With --policy, the state follows the record, and at each step the other policy is asked what it would do.
     """
     with errors():
         from lab.study import replaycommand as command
@@ -256,10 +259,10 @@ def optimum(
     first_seed: FirstSeedOption = 1000,
     json_file: JsonOption = None,
 ) -> None:
-    """Solve each seed's instance by MILP, all jobs known beforehand, and run OASiS on it, which knows none.
+    """Solve each seed's instance by MILP, knowing all jobs in advance, and compare OASiS, which does not.
 
-    ``proved`` says whether the solver closed the gap; else the bound stands beside the best schedule that it found.
-    In ``kohort paper oasis-optimum`` OASiS is told U and L of all jobs beforehand, so the ratios there are others.
+    ``proved`` tells whether the solver closed the gap; if not, the bound is printed beside the best schedule found. In
+    ``kohort paper oasis-optimum`` OASiS is given U and L of all jobs in advance, so the ratios differ.
     """
     with errors():
         from lab.study import optimumcommand as command
@@ -278,7 +281,10 @@ def _told(json_file: str | None, asked: Asked) -> Told:
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Tell a fault in one clear sentence, without a traceback; exit 2 where the command is wrong, 1 where it failed."""
+    """Turn the errors of a study into a one-line message without a traceback.
+
+    The exit status is 2 where the command was called wrongly, and 1 where its work failed.
+    """
     from lab.study.errors import StudyError
 
     with cli_errors():

@@ -1,4 +1,4 @@
-"""``kohort replay``: what it prints."""
+"""Carry out ``kohort replay``: print the outcome of a replay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.study.specs import spec
 
 
 def again(path: Path, most: int, told: files.Told) -> bool:
-    """Run it again and say whether every decision is the recorded one. Raises StudyError."""
+    """Replay the journal; return whether every decision is the recorded one. Raises StudyError."""
     found = replay.again(path)
     told.write(replay.as_json(found))
     if not told.people:
@@ -27,7 +27,7 @@ def again(path: Path, most: int, told: files.Told) -> bool:
 
 
 def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
-    """Ask another policy at every step, and show where it differs. Raises StudyError."""
+    """Ask another policy at every step, and print where it differs. Raises StudyError."""
     found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]
     told.write({
