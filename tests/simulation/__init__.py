@@ -1,1 +1,1 @@
-"""Seeded simulation of the real parts in virtual time, with faults and an independent witness."""
+"""Seeded simulation of the real service in virtual time, with faults and an independent check of invariants."""
