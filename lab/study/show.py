@@ -1,4 +1,4 @@
-"""Tables of a study for people."""
+"""Print the tables of a study for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.study.papers import Judged, MutantOutcome, Outcome
 
 
 def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """A plain table; the first ``left`` columns are words, the others numbers."""
+    """Print a plain table; the first ``left`` columns hold words, the others numbers."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         shown.add_column(column, justify="left" if index < left else "right", overflow="fold")
@@ -22,12 +22,12 @@ def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], le
 
 
 def number(value: float) -> str:
-    """Four digits, without an exponent for what people read."""
+    """Format with four digits; large numbers are whole and without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def outcome(to: Console, found: Outcome) -> None:
-    """One experiment: what it is, every bar, what was assumed, every mutant."""
+    """Print one experiment: title, every bar, the assumptions, every mutant."""
     experiment = found.experiment
     first, last = found.seeds[0], found.seeds[-1]
     to.print(f"{experiment.name}: {experiment.title} ({experiment.source}); seeds {first}-{last}")
@@ -43,7 +43,7 @@ def outcome(to: Console, found: Outcome) -> None:
 
 
 def _mutants(to: Console, found: Outcome) -> None:
-    """Every mutant by its letter, and the bounded bars that it missed."""
+    """Print every mutant with a letter, and the bounded bars that it missed."""
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
         why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
@@ -71,7 +71,7 @@ def _cell(found: MutantOutcome, index: int) -> str:
 
 
 def counts(found: Sequence[Outcome]) -> dict[str, int]:
-    """Bars met and missed; mutants caught, not caught, and those that no bar is named for."""
+    """Count bars met and missed, and mutants caught, not caught, and without a bar."""
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
     mutants = [mutant.caught for mutant in every if not mutant.untold]
@@ -85,7 +85,7 @@ def counts(found: Sequence[Outcome]) -> dict[str, int]:
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """The last line: bars met and missed."""
+    """Return the last line: how many bars were met and missed, and how many mutants were caught."""
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
@@ -104,7 +104,7 @@ def _value(judged: Judged) -> str:
 
 
 def _spread(judged: Judged) -> str:
-    """``=``: the same in every seed, or nearly."""
+    """Format p10 and p90; ``=`` means that both are the same when printed."""
     if judged.spread is None:
         return "-"
     low, high = map(number, judged.spread)

@@ -1,4 +1,4 @@
-"""Check what must never happen (S1-S13 in docs/reliability.md) from the embedded API's state alone.
+"""Check the rules (tests/simulation/__init__.py lists them) from the embedded API's state alone.
 
 For rules about the ledger itself (S2b, S9), its snapshot is compared with that state; the ledger is not asked.
 """
