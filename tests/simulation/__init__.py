@@ -20,6 +20,6 @@ The safety rules, which hold at all times:
 
 The liveness rules, which hold in the calm after the last fault:
 - L1: every job that can run ends. L3: no job is resized back and forth. L5: all replicas become ready and one leads.
-- L7: filter is soon called for the members of a gang with room. L8: a Deployment loses the worker that the ledger takes.
+- L7: filter is soon called for members of a gang with room. L8: a Deployment loses the worker that the ledger takes.
 - L9: a job whose writes admission always refuses shows the reason.
 """
