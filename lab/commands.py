@@ -32,17 +32,17 @@ def demo(
         Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
     ] = None,
     speed: Annotated[
-        float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")
+        float, typer.Option(min=1, max=240, help="At most so many seconds of cluster time per real second.")
     ] = 75,
-    seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
+    seed: Annotated[int, typer.Option(min=0, help="The seed from which the ten jobs are drawn.")] = 6,
     no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
     port: Annotated[
         int | None,
         typer.Option(
             min=0,
             max=65535,
-            help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port. Default: 8900, or any free port "
-            "where that is taken.",
+            help="The port that answers `kohort jobs` and others meanwhile; 0: any free port. Default: 8900, or any "
+            "free port if that is taken.",
         ),
     ] = None,
 ) -> None:
@@ -54,10 +54,10 @@ def demo(
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
         except AddressError as error:
-            raise CliError(f"--port {port}: {error}; name one that is free, or 0 for any") from None
+            raise CliError(f"--port {port}: {error}; choose a free port, or 0 for any free one") from None
         except OSError as error:
-            told = strerror(error.errno or 0)
-            raise CliError(f"{told}: {error.filename or json_file}; name a file that can be written") from None
+            why = strerror(error.errno or 0)
+            raise CliError(f"--json: {error.filename or json_file}: {why}; name a file that can be written") from None
 
 
 SeedsOption = Annotated[
@@ -66,19 +66,23 @@ SeedsOption = Annotated[
         "--seeds", min=1, metavar="N", help="How many seeds; default: compare 30, paper as its bars say, others 1."
     ),
 ]
-FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")]
+FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first seed.")]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Write rows and figures there; a run that was ended goes on from there."),
+    typer.Option(
+        "--out", metavar="DIR", help="Write rows and figures to this folder, from which an interrupted run continues."
+    ),
 ]
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON to this file; -: to standard output."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one for each core.")
+    int | None, typer.Option("--workers", min=1, metavar="N", help="How many processes to use; default: one per core.")
 ]
 SchedulerOption = Annotated[
-    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler's workers instead.")
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead."),
 ]
 
 
@@ -90,12 +94,13 @@ SchedulerOption = Annotated[
 def paper(
     asked: Asked,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or systems: all of theirs.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Names of experiments, or of systems for all their experiments."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run all experiments.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Only list the experiments.")] = False,
     mutants: Annotated[
-        bool, typer.Option("--mutants", help="Also switch each mechanism off: its bars must be missed.")
+        bool, typer.Option("--mutants", help="Also run with each mechanism switched off, which must miss its bars.")
     ] = False,
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
@@ -128,7 +133,7 @@ SetOption = Annotated[
     ),
 ]
 PodsOption = Annotated[
-    bool, typer.Option("--pods", help="Simulate operator, kube-scheduler and kubelets pod by pod; slower.")
+    bool, typer.Option("--pods", help="Simulate operator, kube-scheduler and kubelets pod by pod, which is slower.")
 ]
 
 
@@ -147,10 +152,11 @@ def simulate(
     given: SetOption = None,
     pods: PodsOption = False,
     journal: Annotated[
-        Path | None, typer.Option("--journal", metavar="FILE", help="Write the first seed's steps, for kohort replay.")
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="Write a journal of the first seed, for kohort replay."),
     ] = None,
     seeds: SeedsOption = None,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")] = 0,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first seed.")] = 0,
     json_file: JsonOption = None,
     out: OutOption = None,
     workers: WorkersOption = None,
@@ -175,21 +181,21 @@ def simulate(
 
 @app.command(
     epilog=examples("kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results"),
-    short_help="Policies against each other on traces, over seeds.",
+    short_help="Compare policies on traces over seeds.",
 )
 @shared(OUTPUT)
 def compare(
     asked: Asked,
     policies: Annotated[
         list[str],
-        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the first is the yardstick."),
+        typer.Option(
+            "--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the others are compared with the first."
+        ),
     ],
     traces: Annotated[list[str], typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="Each trace.")],
     given: SetOption = None,
     pods: PodsOption = False,
-    measure: Annotated[str, typer.Option("--measure", help="The measure that the table is about.")] = (
-        "mean_jct_seconds"
-    ),
+    measure: Annotated[str, typer.Option("--measure", help="The measure that the table shows.")] = ("mean_jct_seconds"),
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
     json_file: JsonOption = None,
@@ -224,9 +230,11 @@ def replay(
     ],
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Ask this one, too, and show what differs."),
+        typer.Option(
+            "--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Ask this policy too, and show the differences."
+        ),
     ] = None,
-    most: Annotated[int, typer.Option("--most", min=0, help="Show so many differences.")] = 20,
+    most: Annotated[int, typer.Option("--most", min=0, help="Show at most so many differences.")] = 20,
     json_file: JsonOption = None,
 ) -> None:
     """Run every step of a journal again. Exit with 1 if a decision differs from the recorded one in any byte.
@@ -249,12 +257,14 @@ def replay(
 @shared(OUTPUT)
 def optimum(
     asked: Asked,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=50, help="Jobs of an instance.")] = 10,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=50, help="The number of jobs in an instance.")] = 10,
     servers: Annotated[
-        int, typer.Option("--servers", min=1, max=20, help="Servers for workers, and as many for ps.")
+        int, typer.Option("--servers", min=1, max=20, help="The number of servers for workers, and of those for ps.")
     ] = 3,
-    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="Slots of the timespan (T).")] = 10,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="The solver's time for one instance.")] = 60.0,
+    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="The number of slots in the timespan (T).")] = 10,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="The solver's time limit for one instance.")
+    ] = 60.0,
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
     json_file: JsonOption = None,

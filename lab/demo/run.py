@@ -46,8 +46,8 @@ SPEED: Final = 75.0
 SEED: Final = 6
 HORIZON: Final = 3600.0  # seconds of cluster time; a job that has not finished by then is counted as ending then
 SEEDS: Final = (
-    "Other jobs: --seed K. Of the seeds 0 to 9, 2 and 6 (the default) leave the default scheduler at a standstill; "
-    "with the others it finishes, later than Kohort."
+    "Other jobs: --seed K. Of the seeds 0 to 9, 2 and 6 (the default) bring the default scheduler to a standstill; "
+    "with the others it finishes later than Kohort."
 )
 OURS, PLAIN = "kod2", "fifo-pod"
 
@@ -85,7 +85,7 @@ def _usual_port() -> int:
     try:
         listen(LOOPBACK, usual).close()
     except AddressError as taken:
-        view.console().print(f"{taken}: Kohort answers at another one", soft_wrap=True)
+        view.console().print(f"{taken}: Kohort uses another free port", soft_wrap=True)
         return 0
     return usual
 

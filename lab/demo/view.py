@@ -283,7 +283,7 @@ def footnotes(endings: Sequence[Ending], horizon: float) -> Iterator[str]:
     yield "; ".join(f"{ending.result.policy}: {TITLES[ending.result.policy]}" for ending in endings) + "."
     yield "JCT: from a job's submission to its end. Utilisation: CPU of pods that compute, over the makespan."
     if any(ending.result.never_finished for ending in endings):
-        yield f"A job that never finished counts until {_clock(horizon)}, where watching ends: '>=' is a lower bound."
+        yield f"A job that never finished counts until {_clock(horizon)}, where the demo ends: '>=' is a lower bound."
     for ending in endings:
         policy = ending.result.policy
         if ending.result.never_finished:
@@ -291,7 +291,7 @@ def footnotes(endings: Sequence[Ending], horizon: float) -> Iterator[str]:
         for name, held, asked in ending.stuck:
             yield f"{policy}: {name} is stuck half-placed: {held} of {asked} pods hold room, none computes"
         if ending.stood_still is not None:
-            yield f"{policy}: nothing moved any more from {_clock(ending.stood_still)} on at the latest"
+            yield f"{policy}: nothing moved after {_clock(ending.stood_still)} at the latest"
 
 
 def _table(*heads: str) -> Table:

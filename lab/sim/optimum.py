@@ -74,7 +74,9 @@ class _Model:
 
     def _variable(self, gain: float, top: float) -> int:
         if self.size >= MOST_VARIABLES:
-            raise TooLargeError(f"more than {MOST_VARIABLES} variables: fewer jobs, nodes or slots are needed")
+            raise TooLargeError(
+                f"the instance has more than {MOST_VARIABLES} variables: give fewer jobs, servers or slots"
+            )
         self._gain.append(gain)
         self._top.append(top)
         return len(self._gain) - 1
@@ -82,7 +84,7 @@ class _Model:
     def _add_job(self, job: JobSpec, room: dict[tuple[int, str, str], dict[int, float]]) -> None:
         training, worker, server = job.training, job.role(WORKER), job.role(PS)
         if training is None or training.utility is None or worker is None:
-            raise ValueError(f"jobs: {job.name} does not say what its training and its utility are")
+            raise ValueError(f"jobs: {job.name} has no description of its training and its utility, which OASiS needs")
         first = math.floor(job.arrival / self._slot_seconds)
         work, most = training.worker_slots(self._slot_seconds), min(job.max_workers, training.chunks)
         ends = {

@@ -111,7 +111,7 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
     if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
         raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
     if at.faults:
-        raise refuse("--pods: the parameter", FAULTS, "none: faults befall the job-level simulator's cluster")
+        raise refuse("--pods: the parameter", FAULTS, "no faults, because only the job-level simulator has them")
     if not isinstance(at.settings.speeds, Saturating):
         raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
 

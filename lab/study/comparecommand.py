@@ -114,8 +114,8 @@ def _show_many(measure: str, to: Console, lines: Sequence[Line]) -> None:
     first = lines[0].policy
     title = (f"MEAN {measure}", "P10-P90", f"AGAINST {first}", "95 % INTERVAL", "FINISHED", "UTILISATION")
     show.table(to, ("TRACE", "POLICY", "SEEDS", *title), [_cells(line, measure) for line in lines], 2)
-    to.print(f"AGAINST: mean over seeds of the paired difference to {first}, and by how much of its mean; interval:")
-    to.print("paired percentile bootstrap, 2,000 resamples; * where it leaves out zero")
+    to.print(f"AGAINST: the mean paired difference to {first}, and its share of the mean of {first}; INTERVAL:")
+    to.print("a paired percentile bootstrap of 2,000 resamples; * marks a difference whose interval excludes zero")
 
 
 def _cells(line: Line, measure: str) -> tuple[str, ...]:

@@ -59,7 +59,11 @@ def run(asked: Asked, told: files.Told) -> None:
     if (earned := sum(row.oasis for row in rows)) > 0:
         ratio = sum(row.best for row in rows) / earned
         unproved = sum(1 for row in rows if not row.proved)
-        least = f"; at least, as {unproved} of {len(rows)} are not proved: give more --seconds" if unproved else ""
+        least = (
+            f"; this is a lower bound, as {unproved} of {len(rows)} are not proved: give more --seconds"
+            if unproved
+            else ""
+        )
         out().print(f"optimum over OASiS, sums: {ratio:.3f}{least}")
 
 

@@ -62,7 +62,9 @@ def run(asked: Asked, runner: Runner) -> bool:
 def _chosen(asked: Asked) -> list[Experiment]:
     if asked.everything == bool(asked.names):
         known = ", ".join(papers.experiments())
-        raise StudyError(f"NAME: name experiments or systems, or give --all; there are {known}")
+        raise StudyError(
+            f"NAME: give names of experiments or systems, or --all, and not both; the experiments are {known}"
+        )
     return list(papers.experiments().values()) if asked.everything else papers.named(asked.names)
 
 

@@ -64,7 +64,9 @@ def runner_of(workers: int | None, scheduler: str | None) -> Runner:
     if scheduler is None:
         return processes(workers)
     if workers is not None:
-        raise StudyError("--workers and --scheduler: give one of them; Dask's workers are started by Dask")
+        raise StudyError(
+            "--workers and --scheduler exclude each other: give one of them, as Dask starts its own workers"
+        )
     return dask(scheduler)
 
 
@@ -108,7 +110,9 @@ def dask(address: str) -> Runner:
     try:
         import distributed
     except ImportError:
-        raise StudyError("--scheduler needs Dask: install kohort[dask]") from None
+        raise StudyError(
+            "--scheduler needs Dask, which is not installed: install kohort[dask], or give --workers"
+        ) from None
     return partial(_on_dask, distributed, address)
 
 

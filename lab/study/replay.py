@@ -114,7 +114,7 @@ def beside(path: Path, other: Policy) -> Compared:
         except Exception as error:
             stopped = named(error)
             if stopped != recorded.error:
-                died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
+                died = f"{path}: line {recorded.line}: the policy {other.name} failed: {stopped}"
                 raise StudyError(f"{died}; choose another policy, and report this one") from error
             break
         departures += effects_of(beginning.known(effects)) != recorded.effects

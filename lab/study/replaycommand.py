@@ -21,7 +21,9 @@ def again(path: Path, most: int, told: files.Told) -> bool:
         to.print(f"line {departure.line}, at {departure.at:.3f}: recorded {departure.recorded}, now {departure.now}")
     if found.stopped:
         to.print(f"the recorded process ended with an error, and so did the replay: {found.stopped}")
-    verdict = f"{len(found.departures)} steps differ" if found.departures else "all as recorded, byte for byte"
+    verdict = (
+        f"{len(found.departures)} steps differ" if found.departures else "all decisions are as recorded, byte for byte"
+    )
     to.print(f"{found.steps} steps, {found.decisions} decisions: {verdict}")
     return not found.departures
 
@@ -48,8 +50,8 @@ def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
         to.print(f"the recorded process ended with an error, and so does the comparison: {found.stopped}")
     if found.departures:
         to.print(
-            f"{found.departures} steps are decided otherwise by this version than they were recorded, and - is what it "
-            f"decides: kohort replay {path} shows them"
+            f"this version decides differently from the record at {found.departures} steps, and lines with - are its "
+            f"decisions: kohort replay {path} shows these steps"
         )
     to.print(f"asked {found.decided} times: {policy} differs {len(found.differences)} times")
     for whose, verbs in found.counts.items():

@@ -47,14 +47,16 @@ def _mutants(to: Console, found: Outcome) -> None:
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
         why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
-        found_out = "caught" if one.caught else "told by no bar" if one.untold else "NOT CAUGHT"
+        found_out = "caught" if one.caught else "no bar depends on it" if one.untold else "NOT CAUGHT"
         to.print(f"  mutant {letter}, {one.mutant.name}: {found_out}{why}")
     rows = [
         (bar.claim, *(_cell(one, index) for one in found.mutants))
         for index, bar in enumerate(found.experiment.bars)
         if bar.bounded
     ]
-    to.print("  what they miss (*: named and missed; !: named and met; no mark: missed besides):")
+    to.print(
+        "  the bars that each mutant missed (*: named and missed; !: named and met; no mark: missed, but not named):"
+    )
     table(to, ("BAR", *letters), rows)
     named = {claim for one in found.mutants for claim in one.mutant.misses}
     for bar in found.experiment.bars:
@@ -89,7 +91,7 @@ def summary(found: Sequence[Outcome]) -> str:
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
-    untold = f"; told by no bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
+    untold = f"; without a bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
     return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{untold}"
 
 

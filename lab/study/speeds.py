@@ -40,7 +40,7 @@ def models_of(trace: Spec) -> frozenset[str] | None:
     if kind not in KINDS:
         raise refuse(where, kind, " or ".join(map(str, KINDS)))
     if STEP_TIMES in given:
-        raise refuse(where, kind, f"no {SPEEDS} beside {STEP_TIMES}, which are speeds of their own")
+        raise refuse(where, kind, f"no {SPEEDS} beside {STEP_TIMES}, which give the speeds too")
     return frozenset(TABLED[kind]) if kind in TABLED else None
 
 
@@ -57,7 +57,7 @@ def speeds_of(trace: Spec, read: Trace) -> Speeds | None:
     known = TABLED.get(given[SPEEDS])
     if known is not None and (other := sorted({job.model for job in read.jobs} - {*known})):
         if other == [""]:
-            raise StudyError(f"{what}: {SPEEDS}: the trace's jobs name no model; allowed: traces whose jobs do")
+            raise StudyError(f"{what}: {SPEEDS}: the trace's jobs name no model; use a trace whose jobs do")
         raise refuse(f"{what}: {SPEEDS}: model", other[-1], " or ".join(sorted(known)))
     return KINDS[given[SPEEDS]]()
 
@@ -76,7 +76,7 @@ def _read(folder: str, models: Iterable[str], what: str) -> Measured:
     tables = {}
     for model in sorted(set(models)):
         if not model:
-            raise StudyError(f"{what}: {STEP_TIMES}: the trace's jobs name no model; allowed: traces whose jobs do")
+            raise StudyError(f"{what}: {STEP_TIMES}: the trace's jobs name no model; use a trace whose jobs do")
         path = Path(folder) / f"{model}.csv"
         try:
             tables[model] = step_times(table(path))

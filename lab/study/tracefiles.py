@@ -63,7 +63,9 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     except (TypeError, ValueError) as error:
         raise StudyError(f"{spec.text or spec.name}: {_said(error)}; see docs/simulator.md") from None
     if parameters.get("load") is not None and not offered(found, GPU):
-        raise refuse(f"{path}: load", parameters["load"], "none: the jobs come at one moment, or ask for no GPU")
+        raise refuse(
+            f"{path}: load", parameters["load"], "no load, because all jobs arrive at one moment or none asks for a GPU"
+        )
     return found
 
 
@@ -142,7 +144,7 @@ def _format(path: Path, rows: Table) -> str:
     if len(found) != 1:
         has = ", ".join(map(str, rows[0][1]))
         known = "; ".join(f"{name}: {', '.join(sorted(marks))}" for name, marks in MARKS.items())
-        raise StudyError(f"{path}: its columns ({has}) are of no format; allowed: format=NAME, or columns of {known}")
+        raise StudyError(f"{path}: the columns ({has}) match no format; give format=NAME, or the columns of {known}")
     return found[0]
 
 
@@ -150,7 +152,7 @@ def table(path: Path) -> Table:
     """Return the rows of that file, at least one. Raises StudyError."""
     rows = _json_rows(path) if path.suffix == ".json" else _csv_rows(path)
     if not rows:
-        raise StudyError(f"{path}: there is no row; allowed: one or more")
+        raise StudyError(f"{path}: the file has no row; allowed: one row or more")
     return rows
 
 

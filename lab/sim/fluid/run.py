@@ -295,7 +295,7 @@ def _uids(trace: Trace) -> dict[str, str]:
     uids: dict[str, str] = {}
     for number, spec in enumerate(trace.jobs):
         if spec.name in uids:
-            raise ValueError(f"jobs: name is {spec.name!r} twice, must be unique")
+            raise ValueError(f"jobs: the name {spec.name!r} occurs twice, but must be unique")
         if spec.role(WORKER) is None:
             raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}")
         uids[spec.name] = f"job-{number:06d}"

@@ -23,7 +23,7 @@ def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
     """
     found = list(jobs)
     if not found:
-        raise TraceError(["there is no job; allowed: one row or more"])
+        raise TraceError(["there is no job; allowed: one job or more"])
     faults = [*_repeated([(where, job.name) for where, job in found], "name", "job"), *_too_large(nodes, found)]
     if faults:
         raise TraceError(faults)

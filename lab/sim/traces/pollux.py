@@ -49,7 +49,7 @@ def pollux(
     """
     known = {name: one for name, one in APPLICATIONS.items() if models is None or name in models}
     if not known:
-        raise TraceError([f"application: none of {', '.join(APPLICATIONS)} has a speed; allowed: speeds that know one"])
+        raise TraceError([f"application: the speeds have none of {', '.join(APPLICATIONS)}; use speeds that have one"])
     jobs = read(table, lambda line: (line.where, _job(line, known)))
     cluster = [node(f"node-{index:02d}", 48, 192, 4) for index in range(nodes)]
     return to_load(checked(cluster, jobs), load, GPU)

@@ -58,7 +58,7 @@ class Line:
         """Return the field, which must not be empty."""
         if name not in self.values:
             has = ", ".join(map(str, self.values))
-            raise ValueError(f"{self.where}: {name}: this column is missing; allowed: a row with it (it has {has})")
+            raise ValueError(f"{self.where}: {name}: this column is missing; add it (the row has {has})")
         if not self.has(name):
             raise FieldError(self.where, name, self.values[name], "a value")
         return str(self.values[name])

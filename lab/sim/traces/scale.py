@@ -24,7 +24,7 @@ def sampled(rows: Sequence[T], count: int | None, seed: int, name: str = "sample
     if count is None:
         return list(rows)
     if not 1 <= count <= len(rows):
-        raise ValueError(f"{name}: {count} is not allowed; allowed: 1 to {len(rows)}, the rows that there are")
+        raise ValueError(f"{name}: {count} is not allowed; allowed: 1 to {len(rows)}, the number of rows")
     chosen = sorted(random.Random(seed).sample(range(len(rows)), count))
     return [rows[index] for index in chosen]
 
