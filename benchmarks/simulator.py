@@ -24,7 +24,7 @@ from benchmarks.report import Report, progress
 from lab.sim.fluid.run import simulate
 from lab.sim.fluid.settings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.service import Step
+from lab.sim.pods.service import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from lab.sim.traces.philly import philly
 from lab.sim.traces.reading import numbered
@@ -94,7 +94,7 @@ def _job(name: str, arrival: float, size: int, work: float) -> JobSpec:
 def _run(report: Report, name: str, nodes: int, trace: Trace, source: str) -> None:
     steps, told, arrived = 0, time.monotonic(), 0
 
-    def count(step: Step) -> None:
+    def count(step: SimulatedStep) -> None:
         nonlocal steps, told, arrived
         steps += 1
         arrived += sum(1 for event in step.events if isinstance(event, JobSeen) and event.job.version == 1)

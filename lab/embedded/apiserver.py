@@ -1,6 +1,6 @@
-"""The write verbs of an API server over a `Store`: create, update, patch, bind, delete.
+"""The write verbs of an API server over a `ObjectStore`: create, update, patch, bind, delete.
 
-Each returns an object or raises `RefusedError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
+Each returns an object or raises `StatusError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
 it has the same parameter ConfigMap, with ``data.gate`` ``on`` or ``off``.
 """
 
@@ -16,8 +16,8 @@ from extender.clock import Clock
 from extender.kube.api import CONFIGMAPS, PODS, Json, Ref, Resource
 from extender.kube.jobkinds import GATE
 from lab.embedded import rules
-from lab.embedded.rules import RefusedError
-from lab.embedded.store import Store, key_of
+from lab.embedded.rules import StatusError
+from lab.embedded.store import ObjectStore, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ Admission = Callable[[Resource, Json, Json], str]
 class ApiServer:
     """The write verbs, each of which may raise RefusedError; reads go to ``store`` directly."""
 
-    def __init__(self, store: Store, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
         self.store = store
         self.clock = clock
         self.admission: Admission = lambda resource, before, after: ""
@@ -54,7 +54,7 @@ class ApiServer:
         if not meta.get("name"):
             meta["name"] = f"{meta.get('generateName', '')}{self._chance.getrandbits(32):08x}"
         if self.store.get(resource, namespace if resource.namespaced else "", meta["name"]) is not None:
-            raise RefusedError(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
+            raise StatusError(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
         uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         gate = GATE if resource == PODS and self._gates(item) else ""
         made = rules.created(resource, namespace, {**item, "metadata": meta}, uid, self.clock.now(), gate=gate)
@@ -104,7 +104,7 @@ class ApiServer:
         """Raise RefusedError if an admission policy refuses; 422 is the default of ValidatingAdmissionPolicy."""
         if message := self.admission(resource, before, after):
             name = before["metadata"]["name"]
-            raise RefusedError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')
+            raise StatusError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')
 
     def _have(self, ref: Ref) -> Json:
         item = self.store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)

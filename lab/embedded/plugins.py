@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from lab.embedded.cache import Cache, PodInfo
+from lab.embedded.cache import PodInfo, SchedulerCache
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
 from policy.placement.fit import accepts
@@ -27,7 +27,7 @@ SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind in kube-scheduler
 DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod without requests
 
 
-class Happening(Enum):
+class ClusterEvent(Enum):
     """An event that may make a refused pod schedulable (kube-scheduler's ClusterEvent)."""
 
     ASSIGNED_ADD = "AssignedPodAdd"
@@ -44,35 +44,35 @@ class Happening(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClusterChange:
     """A cluster event, with the node that it is about, if any."""
 
-    what: Happening
+    what: ClusterEvent
     node: Node | None = None
 
 
 HELPS: Final = {
-    UNSCHEDULABLE: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    TAINTS: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    AFFINITY: {Happening.NODE_ADD, Happening.NODE_LABEL},
-    RESOURCES: {Happening.NODE_ADD, Happening.NODE_ALLOCATABLE, Happening.ASSIGNED_DELETE},
-    VOLUMES: {Happening.NODE_ADD, Happening.VOLUME},
-    EXTENDER: set(Happening),
+    UNSCHEDULABLE: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    TAINTS: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    AFFINITY: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL},
+    RESOURCES: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_ALLOCATABLE, ClusterEvent.ASSIGNED_DELETE},
+    VOLUMES: {ClusterEvent.NODE_ADD, ClusterEvent.VOLUME},
+    EXTENDER: set(ClusterEvent),
 }
 
 
-def wakes(pod: PodInfo, rejectors: Iterable[str], change: Change) -> bool:
+def wakes(pod: PodInfo, rejectors: Iterable[str], change: ClusterChange) -> bool:
     """Tell whether the change may help a pod that these plugins refused (queueing hints)."""
     return any(change.what in HELPS[name] and _hint(pod, name, change) for name in rejectors)
 
 
-def _hint(pod: PodInfo, rejector: str, change: Change) -> bool:
+def _hint(pod: PodInfo, rejector: str, change: ClusterChange) -> bool:
     if rejector in (EXTENDER, VOLUMES) or change.node is None:
         return True
     return pod.requests.fits(change.node.allocatable) if rejector == RESOURCES else _refusal(pod, change.node) == ""
 
 
-def refuses(cache: Cache, pod: PodInfo, node: Node) -> tuple[str, str]:
+def refuses(cache: SchedulerCache, pod: PodInfo, node: Node) -> tuple[str, str]:
     """Return (plugin, reason) of the first plugin that refuses the node, or two empty texts."""
     if reason := _refusal(pod, node):
         return reason, TEXTS[reason]
@@ -105,7 +105,7 @@ def how_many_to_find(nodes: int, percentage: int) -> int:
     return max(SAMPLE_FROM, nodes * share // 100) if share < 100 else nodes
 
 
-def score(cache: Cache, pod: PodInfo, node: Node) -> int:
+def score(cache: SchedulerCache, pod: PodInfo, node: Node) -> int:
     """Return a score of 0-200: least allocated plus balanced allocation, over CPU and memory, each with weight 1."""
     taken = cache.used(node.name) + pod.requests
     shares = [_share(taken, pod, node, name) for name in DEFAULT_REQUEST if node.allocatable[name]]

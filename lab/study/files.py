@@ -35,7 +35,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportTarget:
     """How a command reports its result.
 
     ``file`` is a path for JSON besides (``-``: standard output instead); ``form`` is the output format of option -o.

@@ -24,8 +24,8 @@ from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.cluster import served
 from lab.embedded.config import read_config
-from lab.embedded.scheduler import Scheduler
-from lab.embedded.store import Store
+from lab.embedded.scheduler import EmbeddedScheduler
+from lab.embedded.store import ObjectStore
 from tests.controlplane import ControlPlane, NodeShape
 
 Json = dict[str, Any]
@@ -237,10 +237,10 @@ def embedded_side() -> Iterator[Side]:
 
 async def _embedded(url: str, found: dict[str, Any], started: threading.Event) -> None:
     clock, chance = Clock(), random.Random(0)
-    server = ApiServer(Store(), clock, chance)
+    server = ApiServer(ObjectStore(), clock, chance)
     for manifest in SHAPE.manifests("node"):
         server.create(NODES, "", manifest)
-    scheduler = Scheduler(read_config(scheduler_config(url)), EmbeddedApi(server, clock), clock, chance)
+    scheduler = EmbeddedScheduler(read_config(scheduler_config(url)), EmbeddedApi(server, clock), clock, chance)
     async with served(server) as kubeconfig:
         config = yaml.safe_load(Path(kubeconfig).read_text())  # noqa: ASYNC240 - a line of a test
         stop = asyncio.Event()

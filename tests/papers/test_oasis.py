@@ -14,7 +14,7 @@ from lab.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
 from lab.sim.papers.oasis_optimum import CASES, known
 from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.service import Step
+from lab.sim.pods.service import SimulatedStep
 from lab.study import papers
 from lab.study.rows import Row
 from policy.cluster.invariants import violations
@@ -71,7 +71,7 @@ def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: in
     """Who is admitted completes, in the slot that its admission promised; nothing is promised twice."""
     drawn, faults, promised = trace(Draw(60, 20, arrivals=20), seed), list[str](), dict[str, int]()
 
-    def look(step: Step) -> None:
+    def look(step: SimulatedStep) -> None:
         faults.extend(violations(step.snapshot))
         found = step.snapshot.memory.get("oasis")
         for uid, plan in getattr(found, "plans", {}).items():

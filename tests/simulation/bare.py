@@ -15,9 +15,9 @@ from extender.kube.api import Ref
 from extender.kube.groups import COSCHEDULING
 from extender.kube.jobkinds import PLAN
 from extender.kube.jobs import identity
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import PodObject, Refusal
-from lab.sim.pods.world import World
+from lab.embedded.rules import StatusError
+from lab.sim.objects import PodObject, WorldRefusal
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
@@ -140,8 +140,8 @@ class BarePods:
             if pod.deleted is None:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
 
-    def _write(self, write: Callable[[World], Refusal | None]) -> None:
-        with contextlib.suppress(RefusedError):  # the name may still be taken
+    def _write(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
+        with contextlib.suppress(StatusError):  # the name may still be taken
             self._sim.cluster.bridge.do(write)
 
     def _pods(self, bare: Bare) -> list[PodObject]:
@@ -189,7 +189,7 @@ class BarePods:
             self._write(lambda world: world.delete_pod(pod.namespace, pod.name))
             return
 
-        def write(world: World) -> None:
+        def write(world: SimulatedWorld) -> None:
             world._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=world.now))
 
         self._sim.cluster.bridge.do(write)

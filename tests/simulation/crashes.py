@@ -16,9 +16,9 @@ from typing import Final
 from extender.kube.api import Json
 from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import JobKind, JobSpec
-from lab.sim.pods.world import World
+from lab.embedded.rules import StatusError
+from lab.sim.objects import JobSpec, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from policy.systems.base import prices_of
@@ -31,7 +31,7 @@ WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
 # seconds from the start of a run, one second before each slot ends
 SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))
-Act = Callable[[World], object]
+Act = Callable[[SimulatedWorld], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,16 @@ def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 
     )  # fmt: skip
 
 
-def _own(kind: JobKind, job: JobSpec) -> JobSpec:
+def _own(kind: WorkloadKind, job: JobSpec) -> JobSpec:
     """Return the job as one of that kind, with its workers only."""
     return replace(job, kind=kind, roles=tuple(role for role in job.roles if role.name == WORKER))
 
 
-def _shrink(kind: JobKind) -> Plot:
+def _shrink(kind: WorkloadKind) -> Plot:
     return Plot((_own(kind, _job("a", 4, least=1, most=4, work=120.0)), _job("b", 2, at=8.0, utility=50.0)), nodes=1)
 
 
-def _grow(kind: JobKind) -> Plot:
+def _grow(kind: WorkloadKind) -> Plot:
     return Plot((_own(kind, _job("a", 1, least=1, most=5, cores=1)), _job("b", 2, work=5.0)), nodes=1)
 
 
@@ -88,12 +88,12 @@ PLOTS: Final[dict[str, Plot]] = {
     # The heavier job has room where the other keeps two of its workers.
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 2, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
-    "indexed-shrink": _shrink(JobKind.INDEXED_JOB),
-    "indexed-grow": _grow(JobKind.INDEXED_JOB),
-    "set-shrink": _shrink(JobKind.STATEFULSET),
-    "set-grow": _grow(JobKind.STATEFULSET),
-    "deployment-shrink": _shrink(JobKind.DEPLOYMENT),
-    "deployment-grow": _grow(JobKind.DEPLOYMENT),
+    "indexed-shrink": _shrink(WorkloadKind.INDEXED_JOB),
+    "indexed-grow": _grow(WorkloadKind.INDEXED_JOB),
+    "set-shrink": _shrink(WorkloadKind.STATEFULSET),
+    "set-grow": _grow(WorkloadKind.STATEFULSET),
+    "deployment-shrink": _shrink(WorkloadKind.DEPLOYMENT),
+    "deployment-grow": _grow(WorkloadKind.DEPLOYMENT),
     # One job is admitted, one is planned for later, and one is rejected; the next leader has to know all of it. The
     # jobs arrive early in a slot, so that a killed process is back within the same slot.
     "memory": Plot(
@@ -191,7 +191,7 @@ def _refuse(simulation: Simulation, plot: Plot) -> None:
 
     def refusing(namespace: str, name: str, binding: Json) -> Json:
         if name in plot.refused and loop_time() - began < plot.refusing:
-            raise RefusedError(403, "Forbidden", "refused by the plot")
+            raise StatusError(403, "Forbidden", "refused by the plot")
         return bind(namespace, name, binding)
 
     began = loop_time()

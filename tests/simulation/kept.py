@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from extender.config.settings import Settings
-from lab.sim.objects import CleanPods, JobKind, JobSpec
+from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
 from lab.sim.pods.ground import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import Node, Role
@@ -59,7 +59,7 @@ class KeptJob(Part):
     """A job; ``arrival`` is in seconds after the start."""
 
     name: str
-    kind: JobKind = JobKind.TFJOB
+    kind: WorkloadKind = WorkloadKind.TFJOB
     arrival: float
     roles: dict[str, KeptRole]
     min_workers: int

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from lab.sim.objects import JobKind
+from lab.sim.objects import WorkloadKind
 from tests.commands.fullstate import STATE
 from tests.simulation.enough import empty_cells, idle_policies
 from tests.simulation.faults import KINDS, may_befall
@@ -21,7 +21,7 @@ from tests.simulation.scenario import POLICIES, drawn
 
 GATE_SEEDS: Final = range(1, 121)  # that `make test` runs: 20 of each policy
 SEEDS_FOR_RESIZES: Final = 600  # of all policies
-RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
+RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in WorkloadKind for way in ("shrunk", "grown"))
 
 
 def run_seed(seed: int, mutant: str = "") -> Report:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.jobkinds import DELETION_COST, SLOT, deletion_cost
-from lab.sim.objects import JobKind, JobObject, PodObject
-from lab.sim.pods.world import World
+from lab.sim.objects import JobObject, PodObject, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import WORKER, Slot
 from tests.simulation.faults import CHEAPEST
 from tests.simulation.past import Past
@@ -22,7 +22,7 @@ KNOWN_NUMBERED: Final = 20.0  # seconds from when the leader's ledger knows that
 class Numbers:
     """Checks L8; ``idle`` tells whether a replica's controller cannot write now."""
 
-    def __init__(self, world: World, violated: Callable[[str], None]) -> None:
+    def __init__(self, world: SimulatedWorld, violated: Callable[[str], None]) -> None:
         self.idle: Callable[[str], bool] = lambda replica: False
         self._world = world
         self._violated = violated
@@ -65,7 +65,7 @@ class Numbers:
 
 def slot_of(pod: PodObject) -> Slot | None:
     """Return the slot by which the ledger knows the pod; for a Deployment's pod, the one written on it."""
-    return pod.slot if pod.kind is not JobKind.DEPLOYMENT else Slot(WORKER, number_on(pod))
+    return pod.slot if pod.kind is not WorkloadKind.DEPLOYMENT else Slot(WORKER, number_on(pod))
 
 
 def number_on(pod: PodObject) -> int:

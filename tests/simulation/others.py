@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from extender.kube.api import PODS, Json, Resource
 from lab.embedded.bridge import JOBS, replicas_of
 from lab.embedded.config import ProfileConfig, SchedulerConfig
-from lab.embedded.rules import RefusedError
+from lab.embedded.rules import StatusError
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.traces import pod_requests
 from policy.cluster.model import WORKER, Constraints, Requirement, Term
@@ -72,7 +72,7 @@ class Others:
         pod = PodObject("", NAMESPACE, name, asks, scheduler=PREEMPTING, priority=URGENT, constraints=_only(node))
         try:
             self._sim.cluster.bridge.do(lambda world: world.create_pod(pod))
-        except RefusedError:
+        except StatusError:
             return ""
         self._preemptors_end[pod.name] = loop_time() + fault.uniform("long", 3.0, 40.0)
         return f"{asks} of {node}"

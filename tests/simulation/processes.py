@@ -30,7 +30,7 @@ from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.extenderclient import ExtenderClient
-from lab.embedded.scheduler import Scheduler
+from lab.embedded.scheduler import EmbeddedScheduler
 from lab.embedded.volumes import Volumes
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
@@ -316,7 +316,7 @@ class ControllerProcess(Process):
         return bytes(told.body)
 
 
-class _Scheduler(Scheduler):
+class _Scheduler(EmbeddedScheduler):
     """The embedded scheduler with simulated connections."""
 
     def connect(self, wire: Wire) -> None:

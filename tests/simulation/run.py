@@ -24,9 +24,9 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of
 from lab.embedded.bridge import JOBS
-from lab.embedded.cluster import Cluster
-from lab.sim.objects import JobKind, JobObject
-from lab.sim.pods.world import World
+from lab.embedded.cluster import EmbeddedCluster
+from lab.sim.objects import JobObject, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
@@ -61,8 +61,8 @@ LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
 AFTER_THE_FIRST: Final = 3.0  # seconds; a replica that starts this late finds a leader
 STORY_SECONDS: Final = 40.0
-KINDS: Final = frozenset(kind.value for kind in JobKind)
-UNNUMBERED: Final = (JobKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
+KINDS: Final = frozenset(kind.value for kind in WorkloadKind)
+UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Simulation:
         self._impatient = impatient
         self._latest = loop_time() + longest
         self.clock = ProcessClock()
-        self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
+        self.cluster = EmbeddedCluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
         self.witness = Witness(self.world, self.story)
         self.witness.judge.stored = self._stored
@@ -159,7 +159,7 @@ class Simulation:
         self.storm = Storm(self)
         self.deleted = 0  # jobs deleted by their users
         # other events as (seconds, function of the world)
-        self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()
+        self.acts: tuple[tuple[float, Callable[[SimulatedWorld], object]], ...] = ()
         self._background: list[asyncio.Task[None]] = []
         self.did = Counter[str]()
         self._calls = random.Random(f"service {scenario.seed}")
@@ -335,8 +335,8 @@ class Simulation:
         """Run a coroutine that ends with the run."""
         self._background.append(asyncio.get_running_loop().create_task(part))
 
-    def _act(self, act: Callable[[World], object]) -> None:
-        def write(world: World) -> None:
+    def _act(self, act: Callable[[SimulatedWorld], object]) -> None:
+        def write(world: SimulatedWorld) -> None:
             act(world)
 
         self.cluster.bridge.do(write)
@@ -665,7 +665,7 @@ def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
     stays = pod.holds_room and not pod.terminating
     if kind == GROUP:
         return stays and pod.uid in written
-    return kind != JobKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
+    return kind != WorkloadKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
 
 
 def play(make: Callable[[], Simulation]) -> Report:

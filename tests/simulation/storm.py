@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import CONFIGMAPS, Ref
 from extender.kube.jobkinds import DELETION_COST, MIN_WORKERS
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
-from lab.sim.pods.world import World
+from lab.embedded.rules import StatusError
+from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind, WorldRefusal
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
@@ -48,10 +48,10 @@ class Storm:
         if what:
             self._sim.faults.note(fault, str(what))
 
-    def _write(self, write: Callable[[World], Refusal | None]) -> bool:
+    def _write(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> bool:
         try:
             self._sim.cluster.bridge.do(write)
-        except RefusedError:
+        except StatusError:
             return False
         return True
 
@@ -377,7 +377,7 @@ class Storm:
 
     def _worker_taken_out(self, fault: Strike) -> str:
         """Take a certain worker out of a Deployment as a user does, by deletion cost and replicas."""
-        own = [job for job in self._jobs() if job.spec.kind is JobKind.DEPLOYMENT]
+        own = [job for job in self._jobs() if job.spec.kind is WorkloadKind.DEPLOYMENT]
         shrinkable = (job for job in own if job.spec.workers > max(1, job.spec.min_workers))
         job = fault.pick("job", shrinkable, _key)
         pods = self._world.store.pods_of(job.uid) if job is not None else ()
@@ -390,7 +390,7 @@ class Storm:
 
     def _index_done(self, fault: Strike) -> str:
         """Let a worker of an Indexed Job finish before the others; half of these pods are deleted."""
-        own = {job.uid for job in self._jobs() if job.spec.kind is JobKind.INDEXED_JOB}
+        own = {job.uid for job in self._jobs() if job.spec.kind is WorkloadKind.INDEXED_JOB}
         pods = (pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
         pod = fault.pick("pod", pods, _key)
         if pod is None:
@@ -479,13 +479,13 @@ def _key(found: PodObject | JobObject) -> str:
     return plain(found.key)
 
 
-def stop(world: World, job: JobObject) -> Refusal | None:
+def stop(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
     """Stop the job as a user does: by suspension, or by no replicas where its kind cannot be suspended."""
     namespace, name = job.spec.namespace, job.spec.name
     return world.suspend(namespace, name) if job.spec.kind.ends else world.patch_workers(namespace, name, 0)
 
 
-def go_on(world: World, job: JobObject) -> Refusal | None:
+def go_on(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
     """Let the job go on; without suspension, it restarts with its minimum of workers."""
     namespace, name = job.spec.namespace, job.spec.name
     if job.spec.kind.ends:
@@ -493,7 +493,7 @@ def go_on(world: World, job: JobObject) -> Refusal | None:
     return world.patch_workers(namespace, name, job.spec.min_workers)
 
 
-def end_pod(world: World, pod: PodObject, phase: Phase) -> Refusal | None:
+def end_pod(world: SimulatedWorld, pod: PodObject, phase: Phase) -> WorldRefusal | None:
     """Let the pod's process end."""
     world._ground.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
 from tests.simulation.clocks import loop_time
 from tests.simulation.crashes import (
     CRASHING,
@@ -101,7 +101,7 @@ def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
     """Two of three are bound for that long, and then gone."""
     since, longest = -1.0, 0.0
 
-    def look(world: World) -> None:
+    def look(world: SimulatedWorld) -> None:
         nonlocal since, longest
         bound = sum(bool(pod.node) for pod in world.store.pods.values())
         since = (since if since >= 0 else loop_time()) if 0 < bound < 3 else -1.0

@@ -17,8 +17,8 @@ from extender.kube.jobkinds import (
 )
 from extender.kube.jobs import identity
 from lab.embedded.bridge import JOBS
-from lab.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
-from lab.sim.pods.world import World
+from lab.sim.objects import KOHORT, JobObject, PodObject, Verb, WorkloadKind, WorldChange
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.events import Event, PodGone
 from policy.cluster.model import Phase, Slot
 from policy.cluster.resources import total
@@ -49,7 +49,7 @@ OURS: Final = ("extender", "controller")
 class Witness(Watcher):
     """Collects violations; ``calm_since`` is the time since which there are no faults."""
 
-    def __init__(self, world: World, story: Story) -> None:
+    def __init__(self, world: SimulatedWorld, story: Story) -> None:
         self.world = world
         self.violations: list[str] = []
         self.calm_since: float | None = None
@@ -87,7 +87,7 @@ class Witness(Watcher):
 
     # -- changes of the state -----------------------------------------------------------------------
 
-    def see(self, now: float, changes: list[Change]) -> None:
+    def see(self, now: float, changes: list[WorldChange]) -> None:
         """Check the changes of one instant."""
         nodes: set[str] = set()
         jobs: set[str] = set()
@@ -173,7 +173,7 @@ class Witness(Watcher):
         if job is None or job.phase.ended or job.stopped or broken(job):
             past.partial_since = past.whole_since = past.unnumbered_since = None
             return
-        if job.spec.kind is JobKind.DEPLOYMENT:
+        if job.spec.kind is WorkloadKind.DEPLOYMENT:
             past.unnumbered_since = None if self.numbers.is_numbered(job) else past.unnumbered_since or now
         slots = self.bound(uid)
         reached = complete(job, slots, job.spec.min_workers)

@@ -5,7 +5,7 @@ import pytest
 from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
 from lab.sim.traces import Trace, kod2
 from lab.study.errors import StudyError
-from lab.study.named import NAMED, Scene
+from lab.study.named import NAMED, StudyScene
 from lab.study.scenes import scene, varies
 from lab.study.specs import spec
 from tests.unit.study.asking import answer
@@ -31,7 +31,7 @@ TRACES = {
 }
 
 
-def found(text: str, seed: int = SEED) -> Scene:
+def found(text: str, seed: int = SEED) -> StudyScene:
     return scene(spec(text, ""), seed)
 
 
