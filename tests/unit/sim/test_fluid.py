@@ -153,7 +153,7 @@ def test_a_fault_that_names_nothing_is_refused(wrong: faults.Fault) -> None:
 
 
 def test_two_jobs_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="'a' twice"):
+    with pytest.raises(ValueError, match="'a' occurs twice"):
         run(cluster(spec("a"), spec("a")))
 
 
