@@ -24,7 +24,7 @@ from policy.cluster.model import PS, WORKER, Role
 from policy.systems.base import prices_of
 from tests.simulation.clocks import loop_time
 from tests.simulation.memory import SLOT_SECONDS
-from tests.simulation.run import Report, Simulation, play
+from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settings_of, worth
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
@@ -119,7 +119,7 @@ def scenario(plot: Plot) -> Scenario:
     return Scenario(0, Trace(nodes, plot.jobs), settings, scheduler_of(settings), storm, storm)
 
 
-class Counting:
+class CrashAtWrite:
     """Counts writes, and kills the process at one of them."""
 
     def __init__(self, at: tuple[str, int] | None = None, way: str = "") -> None:
@@ -139,7 +139,7 @@ class Counting:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptByOasis:
     """What OASiS stores at the end of each slot until the first job has ended (after that, times differ).
 
     ``texts`` has the annotation of each job by name, ``prices`` those of the leader's ledger, if there is a leader.
@@ -159,7 +159,7 @@ class Kept:
             ledger = simulation.extender.live.ledger
             self.prices[slot] = prices_of(ledger.policy, ledger.snapshot, loop_time())
 
-    def departures(self, reference: Kept) -> Iterator[str]:
+    def departures(self, reference: KeptByOasis) -> Iterator[str]:
         """Yield the slots of both runs in which a text or a price differs."""
         for slot in sorted(self.texts.keys() & reference.texts.keys()):
             if self.texts[slot] != reference.texts[slot]:
@@ -169,9 +169,11 @@ class Kept:
                 yield f"slot {slot}: the prices are {self.prices[slot]}, and were {reference.prices[slot]}"
 
 
-def play_plot(name: str, counting: Counting, more: tuple[tuple[float, Act], ...] = ()) -> tuple[Report, Kept]:
+def play_plot(
+    name: str, counting: CrashAtWrite, more: tuple[tuple[float, Act], ...] = ()
+) -> tuple[SeedReport, KeptByOasis]:
     """Play the plot once; ``more`` are additional acts."""
-    plot, kept = PLOTS[name], Kept()
+    plot, kept = PLOTS[name], KeptByOasis()
 
     def make() -> Simulation:
         made = Simulation(replace(scenario(plot)), kinds=(), crash=counting)
@@ -199,14 +201,14 @@ def _refuse(simulation: Simulation, plot: Plot) -> None:
 
 
 @cache
-def reference(name: str) -> Kept:
+def reference(name: str) -> KeptByOasis:
     """Return what is kept without a crash."""
-    return play_plot(name, Counting())[1]
+    return play_plot(name, CrashAtWrite())[1]
 
 
 def points(name: str) -> Iterator[tuple[str, int]]:
     """Yield every write of the reference run as (process, number)."""
-    counting = Counting()
+    counting = CrashAtWrite()
     report, _ = play_plot(name, counting)
     assert not report.violations, report.violations
     for who in CRASHING:
@@ -216,7 +218,7 @@ def points(name: str) -> Iterator[tuple[str, int]]:
 def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
     """Play a plot with one crash; return its name and the violations."""
     name, who, number, way = point
-    counting = Counting((who, number), way)
+    counting = CrashAtWrite((who, number), way)
     report, kept = play_plot(name, counting)
     found = [*report.violations, *kept.departures(reference(name))]
     if not counting.struck:

@@ -13,7 +13,7 @@ from tests.simulation.faults import CHEAPEST
 from tests.simulation.past import Past
 
 if TYPE_CHECKING:
-    from tests.simulation.processes import Extender
+    from tests.simulation.processes import ExtenderProcess
 
 NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods have distinct numbers: the longest back-off
 KNOWN_NUMBERED: Final = 20.0  # seconds from when the leader's ledger knows that they have not
@@ -52,7 +52,7 @@ class Numbers:
             told = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
             self._violated(f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
 
-    def check_known(self, extenders: Sequence[Extender], calm_since: float | None, now: float) -> None:
+    def check_known(self, extenders: Sequence[ExtenderProcess], calm_since: float | None, now: float) -> None:
         """Check L8 for pods whose wrong number the leader knows and may correct."""
         leading = (one.live.ledger.snapshot for one in extenders if one.leads and not self.idle(one.replica))
         known = {pod.uid: pod for snapshot in leading for pod in snapshot.pods.values() if pod.misnumbered}

@@ -40,12 +40,19 @@ from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.decisions import Decisions
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
-from tests.simulation.faults import LEAST_FAULTS, Faults, Story
+from tests.simulation.faults import LEAST_FAULTS, FaultSource, RunLog
 from tests.simulation.leases import Leases
 from tests.simulation.network import Crash, nobody_dies
 from tests.simulation.others import Others
 from tests.simulation.past import broken, refused
-from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
+from tests.simulation.processes import (
+    ControllerProcess,
+    ExtenderProcess,
+    Replica,
+    SchedulerProcess,
+    SimulatedProcess,
+    Surroundings,
+)
 from tests.simulation.scenario import BYSTANDER, Scenario
 from tests.simulation.storm import Storm
 from tests.simulation.training import Reporting
@@ -66,7 +73,7 @@ UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds whose pods h
 
 
 @dataclass
-class Report:
+class SeedReport:
     """The outcome of a run."""
 
     seed: int
@@ -126,11 +133,11 @@ class Simulation:
 
     def __init__(
         self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash = nobody_dies,
-        faults: Callable[[Story], Faults] | None = None, impatient: bool = False, longest: float = math.inf,
+        faults: Callable[[RunLog], FaultSource] | None = None, impatient: bool = False, longest: float = math.inf,
     ) -> None:  # fmt: skip
         self.scenario = scenario
-        self.story = Story()
-        drawn = Faults(scenario.seed, self.story, kinds, scenario.settings.policy)
+        self.story = RunLog()
+        drawn = FaultSource(scenario.seed, self.story, kinds, scenario.settings.policy)
         self.faults = faults(self.story) if faults is not None else drawn
         self._impatient = impatient
         self._latest = loop_time() + longest
@@ -178,20 +185,20 @@ class Simulation:
             self._instrument(replica.extender)
 
     def _replica(self, name: str) -> Replica:
-        extender = Extender(name, self.around, self._stepped)
+        extender = ExtenderProcess(name, self.around, self._stepped)
         controller = ControllerProcess(self.around, extender)
         elects = self.scenario.settings.lease.elect
         service = self._service if elects else lambda: extender
         scheduler = SchedulerProcess(self.around, name, self.scenario.scheduler, service)
         return Replica(name, extender, controller, scheduler)
 
-    def _service(self) -> Extender:
+    def _service(self) -> ExtenderProcess:
         """Return the extender that a call to the Service reaches: a ready one (the leader), or any if there is none."""
         extenders = [replica.extender for replica in self.replicas]
         return self._calls.choice([extender for extender in extenders if extender.leads] or extenders)
 
     @property
-    def processes(self) -> tuple[Process, ...]:
+    def processes(self) -> tuple[SimulatedProcess, ...]:
         """Return all processes, replica by replica."""
         return tuple(process for replica in self.replicas for process in replica.processes)
 
@@ -201,14 +208,14 @@ class Simulation:
         return next((replica for replica in self.replicas if replica.extender.leads), self.replicas[0])
 
     @property
-    def extender(self) -> Extender:
+    def extender(self) -> ExtenderProcess:
         """Return the leader's extender."""
         return self.leader.extender
 
     def _stored(self, ref: Ref) -> Json | None:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
 
-    def _instrument(self, extender: Extender) -> None:
+    def _instrument(self, extender: ExtenderProcess) -> None:
         """Record the bind calls that the extender is answering, and its answers."""
         serve, witness = extender._answer, self.witness
 
@@ -248,7 +255,7 @@ class Simulation:
 
     # -- the ledger's steps ----------------------------------------------------------------------
 
-    def _stepped(self, extender: Extender, effects: tuple[Effect, ...]) -> None:
+    def _stepped(self, extender: ExtenderProcess, effects: tuple[Effect, ...]) -> None:
         if extender.line.dead:
             return
         snapshot, now = extender.live.ledger.snapshot, loop_time()
@@ -287,7 +294,7 @@ class Simulation:
 
     # -- the run ---------------------------------------------------------------------------------
 
-    async def play(self) -> Report:
+    async def play(self) -> SeedReport:
         """Run storm and calm; return the report."""
         began = loop_time()
         self.cluster.begin()
@@ -583,8 +590,8 @@ class Simulation:
 
     # -- the report ------------------------------------------------------------------------------
 
-    def _report(self, began: float, calm: float) -> Report:
-        report = Report(self.scenario.seed)
+    def _report(self, began: float, calm: float) -> SeedReport:
+        report = SeedReport(self.scenario.seed)
         # Steps of the ledger, calls of the verbs and of the controller, and writes.
         report.steps = (
             self._steps + self._asked + sum(r.controller.looks for r in self.replicas) + self.witness.writes.total()
@@ -668,7 +675,7 @@ def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
     return kind != WorkloadKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
 
 
-def play(make: Callable[[], Simulation]) -> Report:
+def play(make: Callable[[], Simulation]) -> SeedReport:
     """Run one simulation in a loop of its own."""
     gc.disable()  # collection would take a tenth of the time, and a run leaves little behind
     gc.freeze()  # so that earlier objects are not scanned
@@ -692,7 +699,7 @@ def _bury() -> None:
         sys.unraisablehook = told
 
 
-async def _play(make: Callable[[], Simulation]) -> Report:
+async def _play(make: Callable[[], Simulation]) -> SeedReport:
     simulation = make()
     with heard(simulation.witness):
         return await simulation.play()
