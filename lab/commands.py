@@ -49,7 +49,7 @@ def demo(
     """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
     with errors():
         from extender.http.server import AddressError
-        from lab.demo import run as shown
+        from lab.demo import sides as shown
 
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
@@ -297,7 +297,7 @@ def errors() -> Iterator[None]:
 
     The exit status is 2 where the command was called wrongly, and 1 where its work failed.
     """
-    from lab.study.errors import StudyError
+    from lab.study.studyerrors import StudyError
 
     with cli_errors():
         try:

@@ -14,9 +14,9 @@ from typing import Any, Final
 from extender.clock import Clock
 from extender.kube.api import CONFIGMAPS, NODES, PODS, Json, Resource
 from extender.kube.jobkinds import KINDS, MEMORY, RELEASED, REPORTS, TFJOB
+from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.render import KEY_OF_ROLE, RESOURCE_OF, job_json, node_json, pod_json
-from lab.embedded.rules import StatusError
 from lab.sim.objects import JobObject, ObjectKind, Verb, WorldChange, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import PS, WORKER, Node
@@ -69,7 +69,7 @@ class Bridge:
         self.world.advance(now)
 
     def do(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
-        """Write to the world now. Raises RefusedError if the world refuses."""
+        """Write to the world now. Raises StatusError if the world refuses."""
         self.advance()
         refusal = write(self.world)
         self.drain()

@@ -1,7 +1,7 @@
 """Serve the embedded API server over plain HTTP on loopback, and write a kubeconfig for it.
 
-A single catch-all route suffices, because an API server's paths are regular. Only the resources of `rules.KIND_OF` are
-served.
+A single catch-all route suffices, because an API server's paths are regular. Only the resources of `apirules.KIND_OF`
+are served.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from extender.kube.api import PODS, Json, Ref
-from lab.embedded.api import EXPIRED, follow
+from lab.embedded.apirules import KIND_OF, StatusError, not_found
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.rules import KIND_OF, StatusError, not_found
-from lab.embedded.store import ExpiredError
+from lab.embedded.embeddedapi import EXPIRED, follow
+from lab.embedded.objectstore import ExpiredError
 
 RESOURCES: Final = {(resource.root, resource.plural): resource for resource in KIND_OF}
 _ENCODER: Final = msgspec.json.Encoder()
@@ -51,7 +51,7 @@ def kubeconfig(url: str) -> str:
 def address(path: str) -> tuple[Ref, str]:
     """Return the object and the subresource that a URL path names; an empty name stands for the collection.
 
-    Raises RefusedError with status 404 for any other path.
+    Raises StatusError with status 404 for any other path.
     """
     parts = [part for part in path.split("/") if part]
     head = 2 if parts[:1] == ["api"] else 3

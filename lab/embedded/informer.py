@@ -15,7 +15,7 @@ from extender.kube.reflector import Batch, Reflector
 from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.plugins import ClusterChange, ClusterEvent
-from lab.embedded.queue import SchedulingQueue
+from lab.embedded.schedulingqueue import SchedulingQueue
 from policy.cluster.model import Node
 
 

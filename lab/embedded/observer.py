@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extender.clock import Clock
-from lab.embedded.cluster import EmbeddedCluster
+from lab.embedded.embeddedcluster import EmbeddedCluster
 from lab.sim.objects import JobObject, WorldChange
-from lab.sim.pods.meter import PodMeter
+from lab.sim.pods.podmeter import PodMeter
 from lab.sim.report import RunResult
 
 LOOK_SECONDS = 1.0

@@ -2,7 +2,7 @@
 
 Filters are NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit; scores are those of NodeResourcesFit
 (least allocated) and NodeResourcesBalancedAllocation. VolumeBinding is in `volumes.py`, DefaultPreemption in
-`preemption.py`. The other plugins of kube-scheduler are not imitated.
+`defaultpreemption.py`. The other plugins of kube-scheduler are not imitated.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from extender.kube.jobkinds import (
     TFJOB,
     UTILITY,
 )
-from lab.embedded.rules import condition, timestamp, typed
+from lab.embedded.apirules import condition, timestamp, typed
 from lab.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.apps import TEMPLATE_HASH
 from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role

@@ -6,22 +6,22 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.speeds import Saturating
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.speedmodels import Saturating
 from lab.sim.objects import KOHORT
-from lab.sim.pods.run import HORIZON
-from lab.sim.pods.run import simulate as simulate_pods
+from lab.sim.pods.podrun import HORIZON
+from lab.sim.pods.podrun import simulate as simulate_pods
 from lab.sim.report import RunResult
 from lab.sim.rivals import RIVALS
 from lab.sim.traces import rigid
-from lab.study.errors import StudyError, refuse
+from lab.study.commonslot import SLOT, has
+from lab.study.donerows import Row
 from lab.study.faultfiles import FAULTS
 from lab.study.named import StudyScene
-from lab.study.rows import Row
 from lab.study.scenes import SIM, scene
-from lab.study.slots import SLOT, has
 from lab.study.specs import SEED, NamedSpec, Value
-from lab.study.speeds import name_of
+from lab.study.studyerrors import StudyError, refuse
+from lab.study.tracespeeds import name_of
 from policy.systems import built, make_policy
 from policy.systems.base import Policy, draws
 

@@ -12,15 +12,15 @@ from rich.console import Console
 from extender.state.record import head, line_of
 from lab.study import files, plots, show
 from lab.study.cases import policy_of, result_of
-from lab.study.comparison import ComparisonLine, ComparisonPlan, compare
 from lab.study.consoles import err, out
-from lab.study.errors import StudyError, refuse
+from lab.study.donerows import DoneRows, Row
 from lab.study.hints import hints
+from lab.study.policycomparison import ComparisonLine, ComparisonPlan, compare
 from lab.study.pool import Runner
 from lab.study.pool import run as run_cases
-from lab.study.rows import DoneRows, Row
 from lab.study.scenes import SIM, scene, stamped
 from lab.study.specs import NamedSpec, Value, settings, spec
+from lab.study.studyerrors import StudyError, refuse
 from policy.cluster.snapshot import Snapshot
 
 

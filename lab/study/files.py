@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 
 SIZE = (9.0, 6.0)  # inches
 

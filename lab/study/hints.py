@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lab.study.comparison import ComparisonPlan
 from lab.study.named import StudyScene
+from lab.study.policycomparison import ComparisonPlan
 from lab.study.scenes import MIGRATABLE, SIM, scene
 from lab.study.specs import NamedSpec
 from policy.systems import REBALANCERS

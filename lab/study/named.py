@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial, wraps
 
 from lab.sim.fluid.faults import Fault
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from lab.sim.traces import Trace, kod2
-from lab.study.errors import StudyError, refuse
-from lab.study.parameters import check
 from lab.study.specs import NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
+from lab.study.traceparameters import check
 
 DEADLOCK_GPUS = 8  # GPUs of the cluster in the deadlock traces
 

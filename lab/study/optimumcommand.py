@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lab.study import files, show
 from lab.study.consoles import out
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.sim.papers.base import Experiment, Mutant
+from lab.sim.papers.experiment import Experiment, Mutant
 from lab.study import files, papers, show
 from lab.study.consoles import err, out
-from lab.study.errors import StudyError
+from lab.study.donerows import DoneRows, Row
 from lab.study.papers import ExperimentOutcome, MutantOutcome
 from lab.study.pool import Runner, StudyCase
 from lab.study.pool import run as run_cases
-from lab.study.rows import DoneRows, Row
+from lab.study.studyerrors import StudyError
 
 
 @dataclass(frozen=True, slots=True)

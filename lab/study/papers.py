@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import lab.sim.papers
-from lab.sim.papers.base import Bar, Experiment, Mutant, beside
-from lab.study.errors import refuse
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, beside
+from lab.study.donerows import Row
 from lab.study.pool import StudyCase
-from lab.study.rows import Row
+from lab.study.studyerrors import refuse
 
 
 @cache

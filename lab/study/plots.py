@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.study.comparison import ComparisonLine
-from lab.study.rows import Row
+from lab.study.donerows import Row
+from lab.study.policycomparison import ComparisonLine
 
 SHOWN = ("mean_jct_seconds", "mean_waiting_seconds", "makespan_seconds", "utilisation")
 

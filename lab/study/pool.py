@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lab.study.errors import StudyError
-from lab.study.rows import DoneRows, Row
+from lab.study.donerows import DoneRows, Row
+from lab.study.studyerrors import StudyError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from extender.state.record import Beginning, RecordError, Step, effects_of, named, read
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
 from policy.systems.base import Policy

@@ -8,15 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lab.sim.fluid.settings import NEVER, FluidSettings
+from lab.sim.fluid.fluidsettings import NEVER, FluidSettings
 from lab.sim.traces import Trace
-from lab.study.errors import StudyError, refuse
+from lab.study.donerows import hash_of
 from lab.study.faultfiles import FAULTS, read_faults
 from lab.study.named import NAMED, ONE, StudyScene, named
-from lab.study.rows import hash_of
 from lab.study.specs import NamedSpec, Value
-from lab.study.speeds import SPEEDS, STEP_TIMES, models_of, speeds_of
+from lab.study.studyerrors import StudyError, refuse
 from lab.study.tracefiles import files_of, read_trace, seeded
+from lab.study.tracespeeds import SPEEDS, STEP_TIMES, models_of, speeds_of
 
 SIM = "sim."
 MIGRATABLE = "migratable"
@@ -27,8 +27,8 @@ ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of every
 def scene(spec: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> StudyScene:
     """Return the trace of that name or in that file, for that seed, with its settings. Raises StudyError.
 
-    ``simulator`` has settings of the job-level simulator (lab/sim/fluid/settings.py) that are plain numbers; they win
-    over the trace's own settings, which are its parameters ``sim.NAME``. The parameter ``speeds`` names a speed model,
+    ``simulator`` has settings of the job-level simulator (see FluidSettings) that are plain numbers; they win over the
+    trace's own settings, which are its parameters ``sim.NAME``. The parameter ``speeds`` names a speed model,
     ``step_times`` a folder of measured step times, and ``faults`` a file of faults; ``migratable`` tells whether jobs
     may be moved, whatever the trace itself says.
     """

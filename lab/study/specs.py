@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lab.study.errors import refuse
+from lab.study.studyerrors import refuse
 
 LABEL = "label"
 SEED = "seed"  # if given, it replaces the study's seed

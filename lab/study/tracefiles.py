@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from lab.sim.traces import Trace, TraceError, node
-from lab.sim.traces.base import GPU
+from lab.sim.traces.kohortformat import nodes_of, trace_of
 from lab.sim.traces.openb import openb
 from lab.sim.traces.philly import philly
 from lab.sim.traces.pollux import pollux
 from lab.sim.traces.reading import FieldError, Table, TraceRow, numbered
 from lab.sim.traces.reading import read as read_lines
-from lab.sim.traces.rows import nodes_of, trace_of
 from lab.sim.traces.scale import offered
-from lab.study.errors import StudyError, refuse
-from lab.study.parameters import check
+from lab.sim.traces.trace import GPU
 from lab.study.specs import SEED, NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
+from lab.study.traceparameters import check
 from policy.cluster.model import Node
 
 # The columns that identify a format, because no other format has them.

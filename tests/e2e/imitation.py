@@ -20,12 +20,12 @@ import yaml
 
 from extender.clock import Clock
 from extender.kube.api import NODES
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.cluster import served
 from lab.embedded.config import read_config
-from lab.embedded.scheduler import EmbeddedScheduler
-from lab.embedded.store import ObjectStore
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.embeddedcluster import served
+from lab.embedded.embeddedscheduler import EmbeddedScheduler
+from lab.embedded.objectstore import ObjectStore
 from tests.controlplane import ControlPlane, NodeShape
 
 Json = dict[str, Any]

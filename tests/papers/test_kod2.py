@@ -6,15 +6,15 @@ from functools import cache
 
 import pytest
 
-from lab.sim.papers.base import Experiment
+from lab.sim.papers.experiment import Experiment
 from lab.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
 from lab.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
-from lab.sim.pods.run import simulate
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.podrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import kod2
 from lab.study import papers
-from lab.study.rows import Row
+from lab.study.donerows import Row
 from policy.cluster.invariants import violations
 from policy.systems.kod2 import Kod2
 

@@ -6,17 +6,17 @@ from functools import cache
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
-from lab.sim.papers.base import Experiment
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
+from lab.sim.papers.experiment import Experiment
 from lab.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
 from lab.sim.papers.oasis_optimum import CASES, known
 from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.study import papers
-from lab.study.rows import Row
+from lab.study.donerows import Row
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
 from policy.systems.drf import Drf

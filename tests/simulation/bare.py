@@ -15,7 +15,7 @@ from extender.kube.api import Ref
 from extender.kube.groups import COSCHEDULING
 from extender.kube.jobkinds import PLAN
 from extender.kube.jobs import identity
-from lab.embedded.rules import StatusError
+from lab.embedded.apirules import StatusError
 from lab.sim.objects import PodObject, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests

@@ -16,7 +16,7 @@ from typing import Final
 from extender.kube.api import Json
 from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
-from lab.embedded.rules import StatusError
+from lab.embedded.apirules import StatusError
 from lab.sim.objects import JobSpec, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from extender.config.settings import Settings
 from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
-from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import Node, Role
 from policy.cluster.resources import Resources

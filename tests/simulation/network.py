@@ -31,9 +31,9 @@ from extender.kube.api import (
     Unknown,
 )
 from extender.kube.jobkinds import LEADER
-from lab.embedded.api import EmbeddedApi, require
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.store import ExpiredError
+from lab.embedded.embeddedapi import EmbeddedApi, require
+from lab.embedded.objectstore import ExpiredError
 from policy.cluster.events import Event
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.faults import ANY, AT_WRITES, DrawnFault, FaultSource, plain

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import PODS, Json, Resource
+from lab.embedded.apirules import StatusError
 from lab.embedded.bridge import JOBS, replicas_of
 from lab.embedded.config import ProfileConfig, SchedulerConfig
-from lab.embedded.rules import StatusError
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.traces import pod_requests
 from policy.cluster.model import WORKER, Constraints, Requirement, Term

@@ -26,11 +26,11 @@ from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.embeddedscheduler import EmbeddedScheduler
 from lab.embedded.extenderclient import ExtenderClient
-from lab.embedded.scheduler import EmbeddedScheduler
 from lab.embedded.volumes import Volumes
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector

@@ -24,7 +24,7 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of
 from lab.embedded.bridge import JOBS
-from lab.embedded.cluster import EmbeddedCluster
+from lab.embedded.embeddedcluster import EmbeddedCluster
 from lab.sim.objects import JobObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize

@@ -10,10 +10,10 @@ from typing import Any
 from extender.config.settings import Settings
 from extender.kube.jobkinds import ELASTIC_PS, MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
-from lab.demo.run import scheduler_config
+from lab.demo.sides import scheduler_config
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
-from lab.sim.pods.ground import WorldSettings
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import CONFIGMAPS, Ref
 from extender.kube.jobkinds import DELETION_COST, MIN_WORKERS
-from lab.embedded.rules import StatusError
+from lab.embedded.apirules import StatusError
 from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests

@@ -20,7 +20,7 @@ from extender.kube.jobkinds import (
     WAKE,
     deletion_cost,
 )
-from lab.embedded.rules import HAS_SCALE
+from lab.embedded.apirules import HAS_SCALE
 from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from tests.simulation.clocks import loop_time

@@ -13,8 +13,8 @@ from extender.state.codec import CodecError
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder, RecordError, effects_of, head, line_of, read
-from lab.sim.pods.run import simulate
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.podrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import kod2
 from lab.study import replay

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lab.sim.fluid.faults import Fault, JobDeleted, NodeBack, NodeCordoned, NodeLost, PodEvicted
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import Trace
 from lab.sim.traces.reading import FieldError, Table, TraceRow, read
+from lab.sim.traces.trace import Trace
 from policy.cluster.model import WORKER, Slot
 
 WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"

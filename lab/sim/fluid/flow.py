@@ -9,8 +9,8 @@ from enum import Enum
 from functools import partial
 
 from lab.sim.engine import Engine
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import RunningGang
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.objects import JobSpec
 from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report

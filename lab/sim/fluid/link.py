@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lab.sim.fluid.speeds import RunningGang
+from lab.sim.fluid.speedmodels import RunningGang
 from policy.cluster.model import Node
 
 GIGABIT_ETHERNET = 117e6  # bytes per second and direction of payload on 1 Gb/s

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lab.sim.fluid.speeds import RunningGang
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.objects import JobObject, JobSpec, job_fact
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
 from policy.cluster.frozen import replace

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from lab.sim.fluid.speeds import RunningGang
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
 from policy.cluster.model import Node
 

@@ -6,13 +6,13 @@ import math
 import random
 from dataclasses import replace
 
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.link import SharedLinks
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
-from lab.sim.traces.base import Trace, node, pod_requests
+from lab.sim.traces.trace import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.systems.base import Policy
 

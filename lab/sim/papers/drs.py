@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.sim.objects import JobSpec
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, share
 from lab.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, steps_in, table_1
 from lab.sim.papers.drsfigures import draw_classes
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, share
 from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
-from lab.sim.traces.base import Trace
+from lab.sim.traces.trace import Trace
 from policy.cluster.actions import Decision
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where

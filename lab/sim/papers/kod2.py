@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from lab.sim.objects import KOHORT
 from lab.sim.papers import kod2cells
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, best, mean, quantile, share, worst
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, best, mean, quantile, share, worst
 from lab.sim.papers.kod2figures import draw_ten_jobs
 from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
-from lab.sim.pods.run import pod_by_pod, simulate
+from lab.sim.pods.podrun import pod_by_pod, simulate
 from lab.sim.report import RunResult, reduction
 from lab.sim.traces import Trace, kod2, rigid
 from policy.systems.baselines import FifoPod, Retry

@@ -20,9 +20,9 @@ from statistics import fmean
 
 from lab.sim.objects import KOHORT
 from lab.sim.papers import kod2figures
-from lab.sim.papers.base import Bar, Experiment, Mutant, OverAllSeeds, Row
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.run import pod_by_pod, simulate
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row
+from lab.sim.pods.podrun import pod_by_pod, simulate
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.report import RunResult, reduction
 from lab.sim.speed import training_rate
 from lab.sim.traces import Trace, kod2, rigid

@@ -9,11 +9,11 @@ from functools import cache
 
 from lab.sim.objects import JobObject, job_fact
 from lab.sim.optimum import Optimum, optimum
-from lab.sim.papers.base import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
 from lab.sim.papers.oasis_figures import draw_optimum
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, blind, tiny, trace
 from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.run import START
+from lab.sim.pods.podrun import START
 from lab.sim.traces import Trace
 from policy.cluster.model import PS, WORKER
 from policy.systems.oasis.planner import Window, seen_of

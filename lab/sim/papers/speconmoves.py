@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lab.sim.fluid.run import simulate
-from lab.sim.papers.base import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
 from lab.sim.papers.speconfigures import draw_costs, draw_guests
 from lab.sim.papers.speconworld import (
     AS_RUN,

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 
 from lab.sim.objects import JobObject, PodObject, WorkloadKind
-from lab.sim.pods.ground import Do, WorldCore
 from lab.sim.pods.reconciler import Reconciler
+from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
 POD_INDEX = "apps.kubernetes.io/pod-index"

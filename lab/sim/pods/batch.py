@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from lab.sim.objects import JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.apps import safe
-from lab.sim.pods.ground import Do, WorldCore
 from lab.sim.pods.reconciler import Reconciler
+from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

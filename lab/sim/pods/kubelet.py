@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from lab.sim.objects import PodObject
-from lab.sim.pods.ground import GONE, STARTED, WorldCore
+from lab.sim.pods.worldcore import GONE, STARTED, WorldCore
 from policy.cluster.model import Node, Phase
 
 

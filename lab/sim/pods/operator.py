@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lab.sim.objects import CleanPods, JobObject, JobPhase, PodObject, WorkloadKind
-from lab.sim.pods.ground import Do, WorldCore
 from lab.sim.pods.reconciler import Reconciler
+from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
 REQUESTS_PER_POD = 2.0  # one for the pod and one for its service

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from lab.sim.engine import Engine
 from lab.sim.objects import PodObject
-from lab.sim.pods.scheduler import KubeScheduler, NodeChoice
+from lab.sim.pods.simulatedscheduler import KubeScheduler, NodeChoice
 from lab.sim.pods.world import SimulatedWorld
 from policy.systems.baselines import Retry
 

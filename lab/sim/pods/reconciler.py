@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lab.sim.objects import JobObject, ObjectKind, PodObject
-from lab.sim.pods.ground import OPERATOR, Do, WorldCore
+from lab.sim.pods.worldcore import OPERATOR, Do, WorldCore
 from policy.cluster.model import Role, Slot
 
 QUOTA_RETRY_SECONDS = 2.0  # until a pod refused by a quota is retried; client-go starts far lower, and doubles

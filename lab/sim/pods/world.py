@@ -24,12 +24,12 @@ from lab.sim.objects import (
 )
 from lab.sim.pods.apps import Apps
 from lab.sim.pods.batch import IndexedJobController
-from lab.sim.pods.ground import WorldCore, WorldSettings
 from lab.sim.pods.kubelet import Kubelets
 from lab.sim.pods.operator import Operator
-from lab.sim.pods.refusals import conflict, not_found, precondition
-from lab.sim.pods.store import WorldStore
-from lab.sim.pods.training import TrainingProgress, WorldTraining
+from lab.sim.pods.worldcore import WorldCore, WorldSettings
+from lab.sim.pods.worldrefusals import conflict, not_found, precondition
+from lab.sim.pods.worldstore import WorldStore
+from lab.sim.pods.worldtraining import TrainingProgress, WorldTraining
 from policy.cluster.model import PS, WORKER, Node
 from policy.cluster.resources import total
 

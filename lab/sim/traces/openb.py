@@ -8,10 +8,10 @@ a pod that was never scheduled, its whole life counts as work, and a life below 
 from __future__ import annotations
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import GPU, PODS_PER_NODE, Trace
-from lab.sim.traces.checks import checked, checked_nodes
 from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.scale import sampled, to_load
+from lab.sim.traces.trace import GPU, PODS_PER_NODE, Trace
+from lab.sim.traces.tracechecks import checked, checked_nodes
 from policy.cluster.model import WORKER, Constraints, Node, Requirement, Role, Term
 from policy.cluster.resources import Resources
 

@@ -7,10 +7,10 @@ nodes of 8 GPUs, 64 cores and 512 GiB. ``duration`` is what the job took with th
 from __future__ import annotations
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import GPU, Trace, node, pod_requests
-from lab.sim.traces.checks import checked
 from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.scale import elastic, sampled, to_load, work
+from lab.sim.traces.trace import GPU, Trace, node, pod_requests
+from lab.sim.traces.tracechecks import checked
 from policy.cluster.model import WORKER, Role
 
 NODES = 1000

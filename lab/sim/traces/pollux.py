@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import GPU, Trace, node, pod_requests
-from lab.sim.traces.checks import checked
 from lab.sim.traces.reading import Table, TraceError, TraceRow, read
 from lab.sim.traces.scale import elastic, to_load
+from lab.sim.traces.trace import GPU, Trace, node, pod_requests
+from lab.sim.traces.tracechecks import checked
 from policy.cluster.model import WORKER, Role
 
 NODES = 16

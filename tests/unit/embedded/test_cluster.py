@@ -23,13 +23,13 @@ from extender.kube.api import (
     Resource,
 )
 from extender.kube.translate import Translator
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.bridge import Bridge, resource_of
-from lab.embedded.store import ObjectStore
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.objectstore import ObjectStore
 from lab.sim.objects import JobSpec, WorkloadKind, WorldChange, facts
-from lab.sim.pods.ground import WorldSettings
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import kod2
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
 from policy.cluster.model import WORKER, Job, Pod, Role

@@ -19,14 +19,14 @@ from typer.testing import CliRunner
 
 from extender.cli import commands
 from extender.clock import Clock
-from lab.demo import run as demo
+from lab.demo import sides as demo
 from lab.demo import view as demo_view
 from lab.demo.view import DemoSide
-from lab.embedded.cluster import LOOPBACK
+from lab.embedded.embeddedcluster import LOOPBACK
 from lab.embedded.observer import RunEnding
 from lab.embedded.paced import LoopCaller, paced
 from lab.sim.objects import WorldChange
-from lab.sim.pods.run import simulate
+from lab.sim.pods.podrun import simulate
 from lab.sim.report import JobOutcome, RunResult
 from lab.sim.traces import kod2
 from policy.systems import make_policy

@@ -15,11 +15,11 @@ from extender.kube.client import PAGE, KubeApi
 from extender.kube.connection.given import Given
 from extender.kube.connection.resolve import resolve
 from extender.kube.reflector import Batch, Reflector, Times
+from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.cluster import served
+from lab.embedded.embeddedcluster import served
 from lab.embedded.http import address
-from lab.embedded.rules import StatusError
-from lab.embedded.store import ObjectStore
+from lab.embedded.objectstore import ObjectStore
 
 
 @dataclass

@@ -12,18 +12,18 @@ import pytest
 
 from extender.kube.api import PODS, TFJOBS, Ref, Refused
 from extender.kube.translate import Translator
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.bridge import Bridge
 from lab.embedded.cache import SchedulerCache
 from lab.embedded.config import ProfileConfig, SchedulerConfig
+from lab.embedded.defaultpreemption import best_victims, may_preempt
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.objectstore import ObjectStore
 from lab.embedded.plugins import refuses
-from lab.embedded.preemption import best_victims, may_preempt
-from lab.embedded.store import ObjectStore
 from lab.embedded.volumes import Volumes
 from lab.sim.objects import PodObject, pod_fact
-from lab.sim.pods.ground import WorldSettings
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
 from policy.cluster.events import PodSeen
 from policy.cluster.model import Pod

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from extender.kube.api import CONFIGMAPS, PODS, Json
-from lab.embedded.store import ExpiredError, ObjectStore
+from lab.embedded.objectstore import ExpiredError, ObjectStore
 
 
 def item(name: str) -> Json:

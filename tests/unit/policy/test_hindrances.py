@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lab.sim.pods.run import simulate
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.podrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.traces import kod2
 from policy.answers.hindrances import grows
 from policy.answers.operated import without

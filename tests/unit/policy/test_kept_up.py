@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.capacity import Capacity
 from policy.cluster.damping import MINUTE

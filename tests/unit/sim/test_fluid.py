@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lab.sim.fluid import faults
-from lab.sim.fluid.run import RestlessError, simulate
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidrun import RestlessError, simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import KOHORT, JobSpec
-from lab.sim.pods.run import START
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.podrun import START
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import JobOutcome, RunResult
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
@@ -222,7 +222,7 @@ def test_the_horizon_ends_a_run() -> None:
 
 
 TELL = """
-from lab.sim.fluid.run import simulate
+from lab.sim.fluid.fluidrun import simulate
 from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lab.sim.fluid.check import Checker
-from lab.sim.fluid.run import simulate
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
 from policy.cluster.actions import Migrate
 from policy.placement.gang import ask_of

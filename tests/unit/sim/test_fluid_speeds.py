@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lab.sim.fluid.link import DRAGON, GIGABIT_ETHERNET, SharedLinks
-from lab.sim.fluid.speeds import Linear, RunningGang, Saturating, SharedCpu, Speeds
+from lab.sim.fluid.speedmodels import Linear, RunningGang, Saturating, SharedCpu, Speeds
 from tests.unit.sim.worlds import spec
 
 

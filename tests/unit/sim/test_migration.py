@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from lab.sim.pods.run import START, simulate
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.podrun import START, simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.report import RunResult
 from lab.sim.traces import Trace, node

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.sim.objects import WorldChange
-from lab.sim.pods.meter import PodMeter
+from lab.sim.pods.podmeter import PodMeter
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.report import JobOutcome, RunResult, reduction
 from tests.unit.sim.worlds import bind_all, job, spec, submitted, world

@@ -9,10 +9,10 @@ from statistics import fmean
 import pytest
 
 from lab.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.run import START, Fault, pod_by_pod, simulate
-from lab.sim.pods.service import Gating, ServiceSettings, SimulatedStep
+from lab.sim.pods.podrun import START, Fault, pod_by_pod, simulate
+from lab.sim.pods.simulatedservice import Gating, ServiceSettings, SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.report import RunResult
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Bind, RefuseBind
@@ -203,7 +203,7 @@ def test_the_same_run_twice_is_the_same_to_the_last_digit() -> None:
 
 
 TELL = """
-from lab.sim.pods.run import pod_by_pod, simulate
+from lab.sim.pods.podrun import pod_by_pod, simulate
 from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []

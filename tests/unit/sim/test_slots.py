@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from lab.sim.fluid import run as fluid
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid import fluidrun as fluid
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.objects import JobSpec
-from lab.sim.pods import run as pods
-from lab.sim.pods.run import START
-from lab.sim.pods.service import Delays, ServiceSettings, SimulatedStep
+from lab.sim.pods import podrun as pods
+from lab.sim.pods.podrun import START
+from lab.sim.pods.simulatedservice import Delays, ServiceSettings, SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from policy.cluster.training import Training, Utility

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.fluid.speeds import RunningGang
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.fluid.step_times import Measured, StepTimes, step_times
 from lab.sim.traces.reading import TraceError, numbered
 from tests.unit.sim.worlds import spec

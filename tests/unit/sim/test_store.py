@@ -1,7 +1,7 @@
 """Revisions and the watch history."""
 
 from lab.sim.objects import JobObject, ObjectKind, PodObject, Verb
-from lab.sim.pods.store import WorldStore
+from lab.sim.pods.worldstore import WorldStore
 from lab.sim.traces import node
 from tests.unit.sim.worlds import spec, words
 

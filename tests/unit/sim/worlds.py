@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from lab.sim.objects import JobObject, JobSpec, PodObject, WorldChange
-from lab.sim.pods.ground import WorldSettings
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
 from policy.cluster.model import PS, WORKER, Phase, Role, Slot
 

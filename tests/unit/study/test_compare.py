@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from lab.sim.fluid.run import simulate as simulate_fluid
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidrun import simulate as simulate_fluid
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.papers import dragonworld
-from lab.sim.pods.run import simulate as simulate_pods
+from lab.sim.pods.podrun import simulate as simulate_pods
 from lab.sim.traces import kod2
 from lab.study import cases, comparecommand, scenes
-from lab.study.comparison import ComparisonLine
+from lab.study.donerows import code_version
 from lab.study.files import ReportTarget
 from lab.study.named import StudyScene
 from lab.study.plots import SHOWN, draw_comparison
-from lab.study.rows import code_version
+from lab.study.policycomparison import ComparisonLine
 from lab.study.specs import NamedSpec, spec
 from lab.study.stats import Spread
 from policy.systems import make_policy

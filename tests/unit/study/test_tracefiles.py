@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.papers import oasis_jobs
 from lab.sim.traces import Trace, kod2, node
-from lab.sim.traces.base import GPU
-from lab.sim.traces.rows import rows
-from lab.study.errors import StudyError
+from lab.sim.traces.kohortformat import rows
+from lab.sim.traces.trace import GPU
 from lab.study.specs import NamedSpec, spec
+from lab.study.studyerrors import StudyError
 from lab.study.tracefiles import read_trace, seeded
 from policy.cluster.resources import BANDWIDTH
 from policy.systems.oasis import Oasis

@@ -12,16 +12,16 @@ from functools import partial
 
 from lab.sim.engine import Engine
 from lab.sim.fluid import faults as befalls
-from lab.sim.fluid.cluster import FluidCluster
 from lab.sim.fluid.flow import Activity, Do, Flow
-from lab.sim.fluid.meter import FluidMeter
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidcluster import FluidCluster
+from lab.sim.fluid.fluidmeter import FluidMeter
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.run import START
-from lab.sim.pods.service import SimulatedStep
+from lab.sim.pods.podrun import START
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
-from lab.sim.slots import slot_of
 from lab.sim.traces import Trace
+from lab.sim.utilityslots import slot_of
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, NodeSeen, Reported, Synced, Tick
 from policy.cluster.gang import Gang

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab.sim.traces.reading import TraceRow
-from lab.study.errors import StudyError, refuse
 from lab.study.specs import SEED, NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
 
 OURS = frozenset({"models"})  # passed by the study itself, so not a parameter on the command line
 LEAST = {SEED: 0}  # the least value of a whole number; 1 for the others

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from extender.clock import Clock
 from extender.kube.api import PODS, Api, Ref, Refused
 from lab.embedded import plugins
+from lab.embedded.apirules import condition, with_condition
 from lab.embedded.cache import PodInfo, SchedulerCache
-from lab.embedded.rules import condition, with_condition
 from policy.cluster.model import Node
 from policy.cluster.resources import total
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from lab.sim.objects import CleanPods, JobSpec
-from lab.sim.traces.base import GPU, PODS_PER_NODE, Trace
-from lab.sim.traces.checks import checked, checked_nodes
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
+from lab.sim.traces.trace import GPU, PODS_PER_NODE, Trace
+from lab.sim.traces.tracechecks import checked, checked_nodes
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Node, Role
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Goal, Training, Utility

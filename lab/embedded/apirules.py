@@ -129,7 +129,7 @@ def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
 
 
 def patched(resource: Resource, item: Json, patch: Any, content_type: str, subresource: str) -> Json:
-    """Return the object after a patch of it, its status or its scale. Raises RefusedError if a rule is broken."""
+    """Return the object after a patch of it, its status or its scale. Raises StatusError if a rule is broken."""
     name = item["metadata"]["name"]
     shown = scale_of(resource, item) if subresource == "scale" else item
     if content_type == "application/json-patch+json":
@@ -184,7 +184,7 @@ def _check_preconditions(resource: Resource, item: Json, patch: Any) -> None:
 def updated(resource: Resource, item: Json, changed: Json, subresource: str = "") -> Json:
     """Return the object to store after a change.
 
-    Status changes only through its subresource, and immutable fields stay. Raises RefusedError if a rule is broken.
+    Status changes only through its subresource, and immutable fields stay. Raises StatusError if a rule is broken.
     """
     before, meta = item["metadata"], dict(changed.get("metadata", {}))
     if meta.get("resourceVersion") not in (None, "", before["resourceVersion"]):
@@ -205,7 +205,7 @@ def updated(resource: Resource, item: Json, changed: Json, subresource: str = ""
 
 
 def _check_pod_spec(before: Json, after: Json) -> None:
-    """Raise RefusedError if more of a pod's spec changes than scheduling gates that are removed."""
+    """Raise StatusError if more of a pod's spec changes than scheduling gates that are removed."""
     name, old, new = before["metadata"]["name"], before["spec"], after.get("spec", {})
     gates = [gate for gate in new.get("schedulingGates") or () if gate not in (old.get("schedulingGates") or ())]
     if gates:
@@ -217,7 +217,7 @@ def _check_pod_spec(before: Json, after: Json) -> None:
 
 
 def _check_completions(before: Json, after: Json) -> None:
-    """Raise RefusedError if an Indexed Job's completions change without its parallelism.
+    """Raise StatusError if an Indexed Job's completions change without its parallelism.
 
     The source is validateCompletions in pkg/apis/batch/validation.
     """
@@ -228,7 +228,7 @@ def _check_completions(before: Json, after: Json) -> None:
 
 
 def bound(pod: Json, binding: Json, now: float) -> Json:
-    """Return the pod after its Binding (assignPod in pkg/registry/core/pod/storage). Raises RefusedError."""
+    """Return the pod after its Binding (assignPod in pkg/registry/core/pod/storage). Raises StatusError."""
     resource, meta, spec = Resource("", "v1", "pods/binding"), pod["metadata"], pod["spec"]
     wanted, name = binding.get("metadata") or {}, meta["name"]
     if wanted.get("uid") not in (None, "", meta["uid"]):

@@ -35,8 +35,8 @@ from extender.kube.connection.resolve import resolve
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.lease import EVERYBODY
 from lab.demo import view
-from lab.embedded.cluster import LOOPBACK, EmbeddedCluster, served
 from lab.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
+from lab.embedded.embeddedcluster import LOOPBACK, EmbeddedCluster, served
 from lab.embedded.observer import RunObserver
 from lab.embedded.paced import paced
 from lab.sim.report import RunResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lab.sim.engine import Engine
 from lab.sim.objects import GATE, KOHORT, SCHEDULING_GATED, Condition, JobObject, PodObject
-from lab.sim.pods.store import WorldStore
+from lab.sim.pods.worldstore import WorldStore
 from lab.sim.speed import REMOTE
 from policy.cluster.model import ENDED, Node
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.sim.objects import JobObject, PodObject
-from lab.sim.pods.ground import DONE, WorldCore
+from lab.sim.pods.worldcore import DONE, WorldCore
 from lab.sim.speed import training_rate
 from policy.cluster.model import PS, WORKER, Node, Phase
 

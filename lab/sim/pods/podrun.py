@@ -12,12 +12,12 @@ from typing import Protocol
 
 from lab.sim.engine import Engine
 from lab.sim.objects import KOHORT, JobSpec, WorldChange
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.meter import PodMeter
 from lab.sim.pods.plain import PlainChooser
-from lab.sim.pods.scheduler import KubeScheduler, SchedulerSettings
-from lab.sim.pods.service import Delays, ServiceSettings, SimulatedService, SimulatedStep
+from lab.sim.pods.podmeter import PodMeter
+from lab.sim.pods.simulatedscheduler import KubeScheduler, SchedulerSettings
+from lab.sim.pods.simulatedservice import Delays, ServiceSettings, SimulatedService, SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.report import RunResult
 from lab.sim.traces import DEFAULT_SCHEDULER, Trace, rigid
 from policy.systems.base import Policy

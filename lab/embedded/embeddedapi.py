@@ -21,9 +21,9 @@ from extender.kube.api import (
     Refused,
     Resource,
 )
+from lab.embedded.apirules import KIND_OF, StatusError, typed
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.rules import KIND_OF, StatusError, typed
-from lab.embedded.store import ExpiredError, StoreChange
+from lab.embedded.objectstore import ExpiredError, StoreChange
 
 PAGE: Final = 500
 BOOKMARK_BEFORE_END: Final = 2.0  # seconds before a watch ends; the API server uses the same

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lab.sim.fluid.flow import Activity, JobWork
-from lab.sim.fluid.speeds import RunningGang, Speeds
+from lab.sim.fluid.speedmodels import RunningGang, Speeds
 from lab.sim.objects import JobSpec
 from lab.sim.report import JobOutcome, ResourceUse, RunResult
-from lab.sim.slots import delay
 from lab.sim.traces import Trace
+from lab.sim.utilityslots import delay
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import PS, WORKER, Node, Pod
 from policy.cluster.resources import NOTHING, Resources

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.study.cases import StudyRun, check_pods, follows_seed, measures_of, policy_of, run_one
-from lab.study.errors import refuse
+from lab.study.commonslot import SLOT, slot_on
+from lab.study.donerows import Row
 from lab.study.pool import StudyCase
-from lab.study.rows import Row
 from lab.study.scenes import scene, varies
-from lab.study.slots import SLOT, slot_on
 from lab.study.specs import NamedSpec, Value
 from lab.study.stats import PairedDifference, Spread, paired, spread
+from lab.study.studyerrors import refuse
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ import aiohttp
 
 from extender.clock import Clock
 from extender.kube.api import PODS, Api, Json, Ref, Refused, Unknown
-from lab.embedded import informer, plugins, preemption
+from lab.embedded import defaultpreemption, informer, plugins
+from lab.embedded.apirules import condition, with_condition
 from lab.embedded.cache import PodInfo, SchedulerCache
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.embedded.diagnosis import Diagnosis
 from lab.embedded.extenderclient import ExtenderClient, ExtenderError
 from lab.embedded.plugins import ClusterChange, ClusterEvent
-from lab.embedded.queue import QueuedPod, SchedulingQueue
-from lab.embedded.rules import condition, with_condition
+from lab.embedded.schedulingqueue import QueuedPod, SchedulingQueue
 from lab.embedded.volumes import Volumes
 from policy.cluster.model import Node
 
@@ -104,11 +104,11 @@ class EmbeddedScheduler:
 
         Return the node that it is nominated for, "" if there is none, or None if its nomination stays as it is.
         """
-        if not self._profile(pod).preemption or not preemption.may_preempt(self.cache, pod):
+        if not self._profile(pod).preemption or not defaultpreemption.may_preempt(self.cache, pod):
             return None
-        node, victims = preemption.best_victims(self.cache, pod)
+        node, victims = defaultpreemption.best_victims(self.cache, pod)
         if victims:
-            self._aside(preemption.evict(self._api, self._clock, victims, pod.scheduler))
+            self._aside(defaultpreemption.evict(self._api, self._clock, victims, pod.scheduler))
         return node
 
     # -- one node for one pod --------------------------------------------------------------------

@@ -12,16 +12,16 @@ from pathlib import Path
 from extender.clock import Clock
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.bridge import Bridge
 from lab.embedded.config import SchedulerConfig
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.embeddedscheduler import EmbeddedScheduler
 from lab.embedded.http import http_app, kubeconfig
-from lab.embedded.scheduler import EmbeddedScheduler
-from lab.embedded.store import ObjectStore
+from lab.embedded.objectstore import ObjectStore
 from lab.sim.objects import JobObject, JobSpec
-from lab.sim.pods.ground import WorldSettings
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace
 
 LOOPBACK = "127.0.0.1"

@@ -12,7 +12,7 @@ from enum import Enum
 
 from lab.sim.engine import Engine
 from lab.sim.objects import PLAN, SLOT, WAKE, PodObject, WorldChange, WorldRefusal, facts
-from lab.sim.pods.scheduler import KubeScheduler, NodeChoice
+from lab.sim.pods.simulatedscheduler import KubeScheduler, NodeChoice
 from lab.sim.pods.world import SimulatedWorld
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Bind, Effect, RefuseBind

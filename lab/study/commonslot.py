@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import lru_cache
 
-from lab.study.errors import refuse
 from lab.study.scenes import scene
 from lab.study.specs import NamedSpec, Value
+from lab.study.studyerrors import refuse
 from policy.cluster.training import SLOT_SECONDS
 from policy.systems import SYSTEMS
 
