@@ -56,7 +56,7 @@ class Imagined:
         return next(pod for pod in self.active() if self.number(pod) == number)
 
     def end(self, number: int, phase: Phase) -> None:
-        self.world._ground.write_pod(replace(self.pod(number), phase=phase, ended=self.world.now))
+        self.world._core.write_pod(replace(self.pod(number), phase=phase, ended=self.world.now))
 
     def delete(self, number: int) -> None:
         self.world.delete_pod("default", self.pod(number).name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.study.replay import again
+from lab.study.replay import replay_journal
 from tests.controlplane import ControlPlane
 from tests.controlplane.definitions import COSCHEDULING, JOBSET, VOLCANO, definition, group_definition
 from tests.controlplane.kohort import Kohort
@@ -146,6 +146,6 @@ def why(kohort: Kohort, space: str, job: Arrival) -> str:
 
 def replays_as_recorded(folder: Path) -> None:
     files = sorted(folder.glob("journal-*.jsonl"))
-    replayed = [again(file) for file in files]
+    replayed = [replay_journal(file) for file in files]
     assert sum(found.decisions for found in replayed) > 0
     assert [found.departures for found in replayed] == [()] * len(files)

@@ -8,7 +8,7 @@ import pytest
 
 from lab.sim.papers.dragon import HUNDRED, TABLE_1
 from lab.sim.papers.dragondeadlock import DEADLOCK
-from lab.sim.papers.experiment import Experiment, Row, beside
+from lab.sim.papers.experiment import Experiment, Row, with_own_rows
 
 FIRST, FEW = 1000, 8
 # The default scheduler's mean over so few seeds swings by 5 points; these hold whatever it is.
@@ -50,5 +50,5 @@ def test_every_bar_is_met_and_every_mutant_caught(experiment: Experiment) -> Non
     own = [experiment.measure(seed) for seed in seeds]
     assert missed(experiment, own) == []
     for mutant in experiment.mutants:
-        rows = beside(own, [mutant.measure(seed) for seed in seeds])
+        rows = with_own_rows(own, [mutant.measure(seed) for seed in seeds])
         assert [bar.claim for bar in experiment.bars if bar.claim in mutant.misses and bar.met(rows)] == [], mutant.name

@@ -10,7 +10,7 @@ import pytest
 
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.papers import specon, speconmoves
-from lab.sim.papers.experiment import Experiment, Row, beside
+from lab.sim.papers.experiment import Experiment, Row, with_own_rows
 from lab.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, RunTimes, compare, run, trace_of
 from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.invariants import promised_beyond, violations
@@ -143,5 +143,5 @@ def test_every_bar_and_every_mutant(experiment: Experiment) -> None:
     assert [bar.claim for bar in experiment.bars if not bar.met(found) and not bar.reason] == []
     bars = {bar.claim: bar for bar in experiment.bars}
     for mutant in experiment.mutants:
-        broken = beside(found, [mutant.measure(seed) for seed in seeds])
+        broken = with_own_rows(found, [mutant.measure(seed) for seed in seeds])
         assert [claim for claim in mutant.misses if bars[claim].met(broken)] == [], mutant.name
