@@ -1,4 +1,4 @@
-"""DRAGON: Table 1 and the deadlock on a few seeds here, every bar and mutant on all of them in the soak."""
+"""Tests of DRAGON's experiments: Table 1 and the deadlock on a few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.sim.papers.dragondeadlock import DEADLOCK
 from lab.sim.papers.experiment import Experiment, Row, with_own_rows
 
 FIRST, FEW = 1000, 8
-# The default scheduler's mean over so few seeds swings by 5 points; these hold whatever it is.
+# The default scheduler's mean over so few seeds varies by 5 points; these bars hold regardless.
 SURE = (
     "elapsed, DRAGON below locality-only",
     "running, DRAGON below locality-only",

@@ -1,4 +1,4 @@
-"""DRS: E1 to E3 on a few seeds here, every bar and mutant on all of them in the soak."""
+"""Tests of DRS's experiments: E1 to E3 on a few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
