@@ -35,8 +35,8 @@ from tests.e2e.waiting import at_rest, never, until
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.full
-REPAIR = Barrier().repair_seconds  # the shipped value
-SLACK = 5.0  # seconds, because a crash is followed by a start
+REPAIR = Barrier().repair_seconds  # as shipped
+SLACK = 5.0  # a crash is followed by a start
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_secon
 
 @dataclass
 class Restless:
-    """A system that also moves a running gang to nodes without its members on request."""
+    """A system, and on request one of the running gangs is moved to nodes where it has no member."""
 
     base: Policy
     name: str = "restless"
@@ -89,7 +89,7 @@ class Restless:
 
 @dataclass
 class Pausing:
-    """The same system, but some jobs get no room: what they have is taken from them."""
+    """That one, but these jobs get no room: what they have is taken from them, and it may not touch them."""
 
     inner: Restless
     paused: frozenset[str] = frozenset()
