@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -180,10 +182,41 @@ async def failing(clock: Clock) -> AsyncIterator[None]:
         yield
 
 
+def not_handled(number: int, _: object) -> None:
+    raise AssertionError(f"nobody but this test handles signal {number}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_demo_in_good_order(number: signal.Signals) -> None:
+    async def shown() -> None:
+        demo._end_on_signals()
+        signal.raise_signal(number)
+        for _ in range(10):  # turns of the loop
+            await asyncio.sleep(0)
+
+    before = signal.signal(number, not_handled)
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(shown())
+    finally:
+        signal.signal(number, before)
+
+
 async def test_a_thread_beside_a_paced_loop_may_ask_for_its_time() -> None:
     async with paced(SPEED, asked_beside) as (times, _):
         before, beside, after = times
     assert before <= beside <= after < before + 60
+
+
+async def test_the_thread_of_a_paced_loop_does_not_keep_an_ended_process_alive() -> None:
+    async with paced(SPEED, its_thread) as (thread, _):
+        assert thread is not threading.current_thread()
+        assert thread.daemon
+
+
+@asynccontextmanager
+async def its_thread(_: Clock) -> AsyncIterator[threading.Thread]:
+    yield threading.current_thread()
 
 
 @asynccontextmanager
