@@ -1,4 +1,4 @@
-"""Clusters for the benchmarks without a control plane, as snapshots of the real ``step``."""
+"""Clusters for benchmarks without a control plane, as snapshots made by the real ``step``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ WIDE = Rules(gangs_at_once=10_000)
 
 
 def name_of(number: int) -> str:
-    """A node's name, as long as those of real clusters."""
+    """Return a node's name, as long as those of real clusters."""
     return f"worker-node-{number:05d}"
 
 
 def running_gang(number: int) -> JobBuilder:
-    """One ps and four workers (at least two): nine of a node's ten cores."""
+    """Return a job of one ps and four workers (at least two), which takes nine of a node's ten cores."""
     return job(f"run-{number}").ps(1).workers(2, 4, asked=4).arrived(number / 1000)
 
 
 def waiting_gang(number: int) -> JobBuilder:
-    """One of fifty shapes; too large for the room that is left, and lighter than what runs."""
+    """Return a job of one of fifty shapes, too large for the room left and lighter than the running ones."""
     cpu, memory = 2 + number % 10 / 10, 4 + number // 10 % 5
     return (
         job(f"wait-{number}").ps(1).workers(4, cpu=cpu, memory=memory).with_(utility=0.01).arrived(50 + number / 1000)
@@ -36,7 +36,10 @@ def waiting_gang(number: int) -> JobBuilder:
 
 
 def full_cluster(nodes: int, waiting: int, foreign: int = 0) -> Snapshot:
-    """Every node full of one running gang; so many gangs of fifty shapes wait; ``foreign`` pods did not opt in."""
+    """Return a cluster in which a gang fills each node, and ``waiting`` gangs of fifty shapes wait.
+
+    ``foreign`` is the number of pods that did not opt in.
+    """
     events: list[Event] = [NodeSeen(node(name_of(number))) for number in range(nodes)]
     for number in range(nodes):
         events += _bound(running_gang(number).done(), name_of(number))
@@ -48,7 +51,7 @@ def full_cluster(nodes: int, waiting: int, foreign: int = 0) -> Snapshot:
 
 
 def planned_cluster(nodes: int, gangs: int) -> Snapshot:
-    """An empty cluster in which so many gangs have just been given their plans."""
+    """Return an empty cluster in which so many gangs have just been planned."""
     events: list[Event] = [NodeSeen(node(name_of(number))) for number in range(nodes)]
     for number in range(gangs):
         made = job(f"plan-{number}").ps(1, cpu=0.1, memory=0.1).workers(4, cpu=0.1, memory=0.1).done()
@@ -63,6 +66,6 @@ def _bound(made: Job, where: str) -> Iterator[Event]:
 
 
 def _settled(events: Iterable[Event]) -> Snapshot:
-    """After these, and after a step that has found out what the first one left to the next."""
+    """Return the snapshot after these events, and after another step for what the first one left to do."""
     snapshot = step(Snapshot(rules=WIDE), [*events, Synced()], Kod2(), NOW)[0]
     return step(snapshot, [Tick()], Kod2(), NOW)[0]

@@ -1,6 +1,6 @@
-"""Feeds the scheduler's cache and queue from its own watches, as late as its configuration says.
+"""Feed the scheduler's cache and queue from its own watches, as late as its configuration says.
 
-What a change of an object means for waiting pods is decided here, as in kube-scheduler's eventhandlers.go.
+This module also decides what a change of an object means for waiting pods, as kube-scheduler's eventhandlers.go does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policy.cluster.model import Node
 
 
 class Informer:
-    """Watches of nodes and pods."""
+    """The watches of nodes and pods."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Informer:
         self._reflectors = [Reflector(api, resource, clock, chance) for resource in (NODES, PODS)]
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the watches until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run(self._deliver))
@@ -49,11 +49,11 @@ class Informer:
 
     @property
     def ready(self) -> bool:
-        """Whether both lists have been taken in."""
+        """Tell whether both initial lists have arrived."""
         return self._ready.is_set()
 
     async def synced(self) -> None:
-        """Return once both lists have been taken in."""
+        """Wait until both initial lists have arrived."""
         await self._ready.wait()
 
     def _deliver(self, batch: Batch) -> None:
@@ -63,7 +63,7 @@ class Informer:
             self._take(batch)
 
     async def _hand_on(self) -> None:
-        """Hand batches on, each when its time has come, in their order."""
+        """Deliver the delayed batches in their order, each at its due time."""
         while True:
             due, batch = await self._late.get()
             await self._clock.sleep(due - self._clock.monotonic())
@@ -115,7 +115,7 @@ class Informer:
             self._nomination_ends(before)
 
     def _nomination_ends(self, before: PodInfo) -> None:
-        """Whoever may not take a nominated pod's room is woken as if it had been there."""
+        """Wake pods up to this priority, as if the nominated pod had freed room on its node."""
         if before.nominated:
             self._queue.move_all([Change(Happening.ASSIGNED_DELETE)], before.priority)
 
@@ -126,7 +126,7 @@ class Informer:
         self._queue.move_all([Change(Happening.ASSIGNED_ADD if first else Happening.ASSIGNED_UPDATE)])
 
     def _pod_waits(self, pod: PodInfo, before: PodInfo | None) -> None:
-        """A pod of ours goes to the queue; while it is assumed its changes are not looked at."""
+        """Queue an unbound pod of one of our profiles; changes of an assumed pod are ignored."""
         self._cache.set_pod(pod)
         if pod.scheduler not in self._config.profiles or self._cache.assumed(pod.uid):
             return
@@ -136,7 +136,7 @@ class Informer:
 
 
 def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[Change]:
-    """Yield what changed in a node; a heartbeat, which moves only time stamps, is nothing."""
+    """Yield the changes of a node that matter for waiting pods; a heartbeat changes timestamps only."""
     if before is None or old is None:
         yield Change(Happening.NODE_ADD, node)
         return

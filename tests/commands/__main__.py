@@ -17,13 +17,13 @@ from tests.commands.steps import run, steps_of
 
 
 def main() -> int:
-    """Run one command; return the exit code of the first step that failed, 2 where the run could not begin."""
+    """Run one command; return the exit code of the first failed step, or 2 if the run could not begin."""
     given, pytest_arguments = _parser().parse_known_args()
     if given.command == "runs":
         print(table(noted(given.log)))
         return 0
     try:
-        check_space()  # first: the lock is a file, too
+        check_space()  # before the lock, which is a file too
         with only_run(f"make {given.command}"):
             for _ in range(given.times):
                 if code := _logged(given.command, given.busy, given.log, pytest_arguments):
@@ -53,7 +53,7 @@ def _logged(command: str, busy: int, log: Path, pytest_arguments: Sequence[str])
     tree, began = tree_key(), time.time()
     with busy_loops(busy):
         code = _steps(command, tree, pytest_arguments)
-    if not pytest_arguments:  # a part of the tests says nothing about the whole
+    if not pytest_arguments:  # a run of selected tests says nothing about the whole
         note(Run(command, tree, began, time.time() - began, busy, code, retries_since(began)), log)
     return code
 
@@ -71,7 +71,7 @@ def _steps(command: str, tree: str, pytest_arguments: Sequence[str]) -> int:
         if state is not None and step.name != "tests":
             state.finish(step.name)
     if state is not None:
-        state.delete()  # all is green: the next run is a new one
+        state.delete()  # all steps passed, so the next run starts from the beginning
     return 0
 
 

@@ -1,6 +1,6 @@
-"""Seeded defects, most of them from other schedulers' trackers, each switched on by replacing a few functions.
+"""Seeded defects, most of them from other schedulers' issue trackers, each made by replacing a few functions.
 
-The numbers are those of the project's list of defects that were found in peers.
+The numbers are those of the list of defects found in other schedulers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _put(owner: object, name: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def switched_on(name: str) -> Iterator[None]:
-    """Have the defect of that name for as long as the context lasts."""
+    """Apply the defect of that name for as long as the context lasts."""
     with ExitStack() as stack:
         for owner, attribute, value in MUTANTS[name]():
             stack.enter_context(_put(owner, attribute, value))
@@ -145,7 +145,7 @@ class _Newest:
         self._api = api
 
     async def patch(self, ref: Any, patch: Any, *, resource_version: str = "", **others: Any) -> Any:
-        with suppress(ClusterError):  # which is not the defect
+        with suppress(ClusterError):  # failing reads are not the defect
             if (found := await self._api.get(ref)) is not None:
                 resource_version = found["metadata"]["resourceVersion"]
         return await self._api.patch(ref, patch, resource_version=resource_version, **others)

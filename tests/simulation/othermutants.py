@@ -1,4 +1,4 @@
-"""Seeded defects about what others do: preemption, volumes, admission, quotas."""
+"""Seeded defects about what others do in the cluster: preemption, volumes, admission, quotas."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_what_never_finished_is_told_and_figures_are_marked_as_bounds() -> None:
     ]
     assert "fifo-pod: never finished: lost" in lines
     assert "fifo-pod: lost is stuck half-placed: 3 of 7 pods hold room, none computes" in lines
-    assert "fifo-pod: nothing moved any more from 1:40 on at the latest" in lines
+    assert "fifo-pod: nothing moved after 1:40 at the latest" in lines
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
         port = str(taken.getsockname()[1])
         told = CliRunner().invoke(commands.app, ["demo", "--port", port])
     assert told.exit_code == 1
-    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; name one that is free, or 0 for any"
+    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; choose a free port, or 0"
     assert wanted in told.stderr
 
 
@@ -142,7 +142,7 @@ def test_where_nobody_asks_for_a_port_and_the_usual_one_is_taken_another_will_do
             held.enter_context(socket.create_server((LOOPBACK, 8900)))
         assert demo._usual_port() == 0
     assert (
-        "port 8900 of 127.0.0.1 is taken by another process: Kohort answers at another one" in capsys.readouterr().out
+        "port 8900 of 127.0.0.1 is taken by another process: Kohort uses another free port" in capsys.readouterr().out
     )
 
 

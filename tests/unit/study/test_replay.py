@@ -31,7 +31,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_simulation_runs_again_to_the_same_decisions(journal: Path) -> None:
     result = kohort("replay", str(journal))
     assert result.exit_code == 0
-    assert result.output.endswith("decisions: all as recorded, byte for byte\n")
+    assert result.output.endswith("decisions: all decisions are as recorded, byte for byte\n")
     found = json.loads(kohort("replay", str(journal), "--json", "-").output)
     assert (found["same"], found["departures"], found["stopped"]) == (True, [], "")
     assert found["steps"] == len(journal.read_text().splitlines()) - 1
@@ -65,7 +65,7 @@ def test_a_decision_that_is_not_the_recorded_one_is_shown_with_its_line(journal:
     found = json.loads(kohort("replay", str(tmp_path / "changed.jsonl"), "--json", "-").output)
     assert line + 1 in [departure["line"] for departure in found["departures"]]
     beside = kohort("replay", str(tmp_path / "changed.jsonl"), "--policy", "dragon")
-    assert " steps are decided otherwise by this version than they were recorded" in beside.output
+    assert "this version decides differently from the record at " in beside.output
     told = json.loads(kohort("replay", str(tmp_path / "changed.jsonl"), "--policy", "dragon", "--json", "-").output)
     assert told["departures"] == len(found["departures"])
 
@@ -143,7 +143,7 @@ def test_another_policy_that_fails_is_named(journal: Path, monkeypatch: pytest.M
     monkeypatch.setattr("policy.systems.baselines.KubeflowSpread.decide", fails)
     result = kohort("replay", str(journal), "--policy", "kubeflow-spread")
     assert result.exit_code == 2
-    assert "line 2: kubeflow-spread cannot go on: ValueError: boom" in result.output
+    assert "line 2: the policy kubeflow-spread failed: ValueError: boom" in result.output
 
 
 @pytest.mark.parametrize(
