@@ -1,7 +1,8 @@
-"""Pods that name their job, by its object's name: which of the job's places each has, and the gang that a group is.
+"""Pods that name their owner (a job or a pod group) by its object's name: which slot each pod has, and each group's
+gang.
 
-It remembers what it has seen, because such a pod may come before its job, and has no number of its own. Everything that
-it says is found again from the API after a restart: a bound pod's place stands in its annotation.
+The index remembers what it has seen, because such a pod may come before its owner and has no number of its own. After a
+restart everything in it is found again from the API: a bound pod's slot is written in its annotation.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from policy.cluster.model import WORKER, Job, Pod, Slot
 
 
 class Families:
-    """All of them, by what their pods name."""
+    """The pods of all owners, by the owner that they name."""
 
     def __init__(self) -> None:
         self._families: dict[Claim, Family] = {}
         self._claims: dict[str, Claim] = {}
 
     def see_job(self, claim: Claim, job: Job, *, least: int | None = None, allots: bool = False) -> list[Event]:
-        """The job or group was added or changed; ``least`` is a group's minimum of pods."""
+        """Return the events of a job or group that was added or changed; ``least`` is a group's minimum of pods."""
         family = self._families.setdefault(claim, Family())
         family.job, family.least, family.allots = job, least, allots
         return list(_tell(family))
 
     def lose_job(self, claim: Claim) -> list[Event]:
-        """It was deleted: its pods are nobody's until another one of that name comes."""
+        """Return the events of an owner that was deleted: its pods have no job until another owner of that name
+        comes.
+        """
         family = self._families.get(claim)
         if family is None or family.job is None:
             return []
@@ -43,21 +46,24 @@ class Families:
         return events
 
     def see_pod(self, claim: Claim, kin: Kin) -> list[Event]:
-        """A pod was added or changed; it is told of in any case, others where their place is another one now."""
+        """Return the events of a pod that was added or changed: one for the pod itself, and for others whose slot has
+        changed.
+        """
         uid = kin.pod.uid
         family = self._families.setdefault(claim, Family())
         self._claims[uid] = claim
         if (family.allots or family.least) and _is_bound_by_now(family.kin.get(uid), kin):
-            family.places.pop(uid, None)  # whoever has bound it has numbered it; where we follow, perhaps otherwise
+            # the leader that has bound the pod has numbered it, and a follower may have numbered it otherwise
+            family.places.pop(uid, None)
         family.kin[uid] = kin
         return list(_tell(family, news=uid))
 
     def leave(self, uid: str, claim: Claim | None) -> list[Event]:
-        """The pod names that job now, or none: what changes where it was until now."""
+        """Return the events of a pod that now names another owner than before, or none."""
         return self.lose_pod(uid) if self._claims.get(uid, claim) != claim else []
 
     def lose_pod(self, uid: str) -> list[Event]:
-        """A pod is gone; what that changes for the others."""
+        """Return the events for the other pods of its owner after a pod is gone."""
         claim = self._claims.pop(uid, None)
         if claim is None:
             return []
@@ -75,15 +81,15 @@ class Families:
 
 
 def _is_bound_by_now(before: Kin | None, kin: Kin) -> bool:
-    """Whether the number that its binding wrote is seen for the first time."""
+    """Tell whether the slot that the pod's binding wrote is seen for the first time."""
     return kin.wish is not None and bool(kin.pod.node) and (before is None or not before.pod.node)
 
 
 def _tell(family: Family, news: str = "") -> Iterator[Event]:
-    """What has changed: the gang, then its pods; of ``news`` in any case."""
+    """Yield what has changed: the gang, then its pods; the pod ``news`` is yielded also where nothing has changed."""
     job = family.job
     if job is not None and family.least is not None:
-        # All pods of a malformed group are its members: none is bound by itself.
+        # All pods of a malformed group are its members, so that none is bound by itself.
         least = max(1, len(family.live())) if job.invalid else family.least
         if least:
             allot_group(family, least)
@@ -102,7 +108,9 @@ def _tell(family: Family, news: str = "") -> Iterator[Event]:
 
 
 def _tell_gang(family: Family, gang: Job | None) -> Iterator[Event]:
-    """A group that had finished, and has pods again, is a new gang of the same name."""
+    """Yield the events of a group's gang; a group that had finished and has pods again is a new gang of the same
+    name.
+    """
     before = family.gang
     if gang == before:
         return
@@ -114,7 +122,7 @@ def _tell_gang(family: Family, gang: Job | None) -> Iterator[Event]:
 
 
 def _tell_pod(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Event]:
-    """A pod as it is now, and the gang of one that it is or was."""
+    """Yield the events of a pod as it is now, and of the gang of one pod that it is or was."""
     if lone is not None and pod.job_uid == lone.uid:
         yield JobSeen(lone)
     elif lone is not None and before is not None and before.job_uid == lone.uid:
@@ -123,14 +131,15 @@ def _tell_pod(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Event]
 
 
 def _is_of_a_former_one(family: Family, kin: Kin, job: Job) -> bool:
-    """Whether the pod is older than the JobSet that it names: one of that name was deleted, and its pods not yet.
+    """Tell whether the pod belongs to a deleted JobSet of the same name: it is older than the JobSet that it names.
 
-    A Deployment may have been given pods that are older (``--cascade=orphan``), and a group's pods come before it.
+    A Deployment may have been given older pods (``--cascade=orphan``), and a group's pods come before the group.
     """
     return family.least is None and not family.allots and kin.pod.since < job.arrival
 
 
 def _as_member(family: Family, uid: str, kin: Kin, job: Job | None, waiting: Mapping[str, Slot]) -> Pod:
+    """Return the pod with its job and slot, or without a job where its owner is not known."""
     if job is None or _is_of_a_former_one(family, kin, job):
         return kin.pod
     slot = family.places.get(uid) or kin.slot

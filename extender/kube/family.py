@@ -1,4 +1,4 @@
-"""The pods that name one job or group by its object's name, as they are known now."""
+"""The known pods that name one owner (a job or a pod group) by its object's name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """One pod: ``slot`` as it tells it itself; ``role``: what it asks for, and the role that it says it has.
+    """A pod that names its owner. ``slot``: as its labels state it; ``role``: its requests under the role that it
+    names.
 
-    ``wish``: the slot in which it was bound. ``lone``: the gang of one that it is where its group needs no more.
+    ``wish``: the slot in which it was bound. ``lone``: the gang of one pod that it forms where its group does not need
+    it. ``invalid``: why its spec cannot be planned, if so. ``replaced``: whether a controller makes a new pod in its
+    place.
     """
 
     pod: Pod
@@ -24,18 +27,23 @@ class Kin:
 
     @property
     def stays(self) -> bool:
-        """Whether it is there to take a place: a failed or deleted one leaves it to its successor."""
+        """Tell whether the pod keeps its slot: a failed or deleted pod leaves its slot to its successor."""
         return self.pod.phase is not Phase.FAILED and not self.pod.terminating
 
     @property
     def named(self) -> str:
-        """Its role: as it says, else a worker."""
+        """Return the name of its role: the one that it states, else worker."""
         return self.role.name if self.role is not None else WORKER
 
 
 @dataclass(slots=True)
 class Family:
-    """The pods that name one job. ``job``: as its object states it; ``least``: of a group, the pods that it needs."""
+    """The pods of one owner.
+
+    ``job``: the owner as its object states it; ``least``: the number of pods that a group needs, None for a job.
+    ``allots``: the pods have no index, so that slots are assigned here. ``kin`` and ``told`` are by pod uid: the pod as
+    it was read, and as the last event stated it. ``gang``: a group's gang as the last event stated it.
+    """
 
     job: Job | None = None
     least: int | None = None
@@ -46,10 +54,10 @@ class Family:
     gang: Job | None = None
 
     def live(self) -> list[str]:
-        """Pods that can have a place, the bound ones first, then by age."""
+        """Return the uids of the pods that can have a slot, bound ones first, then by age."""
         pods = [kin.pod for kin in self.kin.values() if kin.stays]
         return [pod.uid for pod in sorted(pods, key=lambda pod: (not pod.node, pod.since, pod.name))]
 
     def members(self) -> list[Kin]:
-        """Who has a place and stays, by place."""
+        """Return the pods that have a slot and keep it, by slot."""
         return [self.kin[uid] for uid in sorted(self.places, key=self.places.__getitem__) if self.kin[uid].stays]

@@ -1,4 +1,4 @@
-"""A group of pods as one gang: who its members are, what they ask for, and who waits until they run."""
+"""Makes one gang of a pod group: which pods are its members, what they request, and which pods wait until they run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from policy.cluster.resources import NOTHING
 
 
 def allot_group(family: Family, least: int) -> None:
-    """Who was bound as a member is one. Others are as long as the minimum needs more: who holds room, then who waits.
+    """Assign slots to a group's members.
 
-    It is what a restart finds, but that of those who wait a member stays one. The rest are gangs of one, once the
-    members run.
+    Pods that were bound as members are members. Others become members as long as the minimum needs more of them: first
+    those that hold room on a node, then those that wait. A restart finds the same members again, except that among
+    waiting pods a member stays a member. All other pods are gangs of one pod, once the members run.
     """
     live = family.live()
     sure = {uid for uid in live if _was_member(family.kin[uid])}
@@ -34,23 +35,24 @@ def allot_group(family: Family, least: int) -> None:
 
 
 def _was_member(kin: Kin) -> bool:
-    """Whether it was bound as one: a gang of one has no slot written down."""
+    """Tell whether the pod was bound as a member: a gang of one pod has no slot written on it."""
     return bool(kin.pod.node) and kin.wish is not None
 
 
 def _comes_first(family: Family, uid: str) -> tuple[bool, bool]:
-    """Of the bound ones those that another scheduler has bound: of ours it is known that they were no members.
+    """Return the sort key of pods that may become members.
 
-    Of the others those that are members.
+    Among bound pods those of another scheduler come first, because ours are known not to be members. Among the others
+    the present members come first.
     """
     pod = family.kin[uid].pod
     return not pod.node, bool(pod.plan) if pod.node else uid not in family.places
 
 
 def waiting_of(family: Family) -> dict[str, Slot]:
-    """Pods beyond a group's minimum that may not go by themselves yet, with slots behind those of the members.
+    """Return slots behind those of the members for pods beyond a group's minimum that may not be scheduled alone yet.
 
-    Before the members run they would hold room that these may need, for a job that has not started.
+    Before the members run, such pods would hold room that the members may need, for a job that has not started.
     """
     if (family.least or 0) < 2 or _has_started(members := family.members()):
         return {}
@@ -68,8 +70,10 @@ def _has_started(members: list[Kin]) -> bool:
 
 
 def gang_of(family: Family, group: Job, least: int) -> Job:
-    """The members' roles as a rigid gang. Pods that are not there are missing workers, but of a gang that has started:
-    the minimum counts when it starts, and nobody says that another pod will come.
+    """Return the members' roles as a rigid gang.
+
+    Pods that do not exist yet are counted as missing workers until the gang has started. After that they are not: the
+    minimum counts at the start, and nothing says that another pod will come.
     """
     members = family.members()
     started = _has_started(members)
@@ -86,13 +90,15 @@ def gang_of(family: Family, group: Job, least: int) -> Job:
         invalid=group.invalid or next((kin.invalid for kin in members if kin.invalid), invalid),
         finished=over and (bool(family.kin) or (had is not None and had.finished)),
         replaced=all(kin.replaced for kin in members),
-        # Never less than was told, though the newest pod is gone: the ledger would take it for old news.
+        # The version never decreases, even when the newest pod is gone: the ledger ignores a lower version as outdated.
         version=max([group.version, had.version if had else 0, *(kin.pod.version for kin in family.kin.values())]),
     )
 
 
 def _roles(members: list[Kin], missing: int) -> tuple[tuple[Role, ...], str]:
-    """One role for all that say the same: each of its places is large enough for any of them."""
+    """Return one role for all members of the same role name, sized so that each slot fits any of them; and why that
+    fails.
+    """
     found: dict[str, Role] = {}
     for kin in members:
         role = kin.role or Role(WORKER, 1, NOTHING)

@@ -1,6 +1,7 @@
-"""Groups of pods that others' schedulers bind together, as one table: how a pod names its group, and its minimum.
+"""The kinds of pod groups that other schedulers bind together, as one table: how a pod names its group, and its
+minimum.
 
-A group is a rigid gang: nobody adds or removes its pods for us. Adding a kind of group is adding a row.
+A group is a rigid gang: nobody adds or removes pods at Kohort's request. To support another kind of group, add a row.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from extender.kube.api import Resource
 from extender.kube.fields import part, text
 
 GROUP: Final = "PodGroup"
-"""The kind of all of them; their API groups differ."""
+"""The ``kind`` of all of them; only their API groups differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKind:
-    """``named_at``: the fields of a pod that hold the group's name. ``least_at``: the field of its spec that holds the
-    number of pods without which none is bound. ``role_at``: fields of a pod that tell its role, if it has one.
+    """One kind of pod group.
+
+    ``named_at``: the fields of a pod that may hold the group's name. ``least_at``: the field of the group's spec that
+    holds the number of pods without which none is bound. ``role_at``: the fields of a pod that may hold its role.
     """
 
     resource: Resource
@@ -44,7 +47,7 @@ VOLCANO: Final = GroupKind(
     role_at=((*ANNOTATIONS, "volcano.sh/task-spec"), ROLE),
 )
 
-# Kubernetes' own (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2, which says the same.
+# Kubernetes's own (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2 with the same fields.
 NATIVE_NAME: Final = ("spec", "schedulingGroup", "podGroupName")
 NATIVE: Final = GroupKind(
     Resource("scheduling.k8s.io", "v1beta1", "podgroups"),
@@ -57,7 +60,7 @@ GROUPS: Final = (NATIVE, NATIVE_ALPHA, COSCHEDULING, VOLCANO)
 
 
 def group_named(pod: Mapping[str, Any]) -> tuple[GroupKind, str] | None:
-    """The group that a pod, or a template of pods, names."""
+    """Return the kind and name of the group that a pod, or a template of pods, names; None where it names none."""
     for kind in GROUPS:
         for path in kind.named_at:
             if name := _at(pod, path):
@@ -66,7 +69,7 @@ def group_named(pod: Mapping[str, Any]) -> tuple[GroupKind, str] | None:
 
 
 def role_in(pod: Mapping[str, Any], kind: GroupKind) -> str:
-    """The role that the pod says it has; empty where it says none."""
+    """Return the role that the pod states, in lower case; empty where it states none."""
     return next((role for path in kind.role_at if (role := _at(pod, path))), "").lower()
 
 

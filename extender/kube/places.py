@@ -1,4 +1,6 @@
-"""Places for pods that have no number of their own: each its own, none twice, and the one in which it was bound."""
+"""Assigns slots to pods that have no index of their own: one slot a pod, and the same slot that its binding
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from policy.cluster.model import WORKER, Slot
 
 
 def allot(family: Family, count: int) -> None:
-    """A number for each pod of a job whose pods have none: 0 to ``count`` - 1 as soon as there are no more of them."""
+    """Assign a slot to each pod of a job whose pods have no index: 0 to ``count`` - 1 once there are at most ``count``
+    pods.
+    """
     live = family.live()
     settle(family, live, dict.fromkeys(live, WORKER), {WORKER: count})
     if len(live) <= count:
@@ -18,10 +22,10 @@ def allot(family: Family, count: int) -> None:
 
 
 def settle(family: Family, uids: list[str], roles: Mapping[str, str], counts: Mapping[str, int]) -> None:
-    """A place for each that has none: the one in which it was bound, else the first that is free.
+    """Assign a slot to each pod that has none: the slot in which it was bound, else the first that is free.
 
-    Whoever is there without having been bound in it gives way, as it would after a restart; so does who has been moved
-    from one of the first ``counts`` places of its role, for others that were there and are gone.
+    A pod that holds a slot in which another was bound gives it up, as it would after a restart. A pod that was moved
+    out of one of the first ``counts`` slots of its role gets that slot back where the pod that had taken it is gone.
     """
     wanted = {uid: wish for uid in uids if (wish := _bears(family, uid)) is not None and wish.role == roles[uid]}
     taken = {slot: uid for uid in uids if (slot := family.places.get(uid)) is not None}
@@ -49,12 +53,12 @@ def settle(family: Family, uids: list[str], roles: Mapping[str, str], counts: Ma
 
 
 def _bears(family: Family, uid: str) -> Slot | None:
-    """The place that its binding has written on it."""
+    """Return the slot that the pod's binding has written on it."""
     return family.kin[uid].wish if family.kin[uid].pod.node else None
 
 
 def close_gaps(family: Family, uids: list[str], role: str, count: int) -> None:
-    """Where a pod in the middle went for good, the last one takes its place; the controller writes it on the pod."""
+    """Move the last pods into slots of pods that are gone for good; the controller writes the new slot on the pod."""
     taken = {family.places[uid]: uid for uid in uids}
     for slot in sorted((slot for slot in taken if slot.index >= count), reverse=True):
         uid, free = taken.pop(slot), _first_free(role, taken)
