@@ -1,4 +1,4 @@
-"""Reads --request-timeout as kubectl does: seconds, or a duration as Go writes it."""
+"""Reads --request-timeout as kubectl does: seconds, or a duration in Go's syntax."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PART: Final = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 
 
 def seconds_of(text: str) -> float | None:
-    """None where nothing is given, 0 for no limit. Raises OptionError."""
+    """Return seconds: None where nothing is given, 0 for no limit. Raises OptionError."""
     if not text:
         return None
     if re.fullmatch(r"\+?\d+", text, re.ASCII):

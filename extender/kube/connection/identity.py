@@ -1,7 +1,7 @@
-"""As whom a server is asked: the credentials of a user, and whom it acts as.
+"""Reads the credentials of a user of the kubeconfig, and the user that it impersonates.
 
-Nobody goes on as nobody where kubectl would not: a user without credentials, and a kind of credentials that is not
-supported, are refused by name.
+No request is sent anonymously where kubectl would not do so: a user without credentials, or with an unsupported kind of
+credentials, raises an error that names the field.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from extender.kube.connection.checks import PLUGIN_VERSIONS
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
 from extender.kube.connection.target import NO_PEM, Connection, Pem, Plugin, unusable
 
-IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # beside letters, digits and `-._~`
+IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # allowed besides letters, digits and `-._~`
 UNSPEAKABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def with_credentials(bare: Connection, context: Context, cluster: Cluster, user: User) -> Connection:
-    """The connection to a server with TLS, with all that the user has to show. Raises ClusterError."""
+    """Return the connection to a TLS server with all credentials of the user. Raises ClusterError."""
     where = f"user {context.user!r}"
     if user.auth_provider is not None:
         raise unusable(
@@ -45,7 +45,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
             f"cluster {context.cluster!r}: insecure-skip-tls-verify and a certificate-authority are both given; keep "
             "one of them"
         )
-    # As in kubectl a plugin is not run for a user who has something else to show.
+    # As in kubectl a plugin is not run for a user who has other credentials.
     is_asked = not (token or user.username or certificate)
     return replace(
         bare,
@@ -63,7 +63,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
 
 
 def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
-    """The headers by which the server takes the request as somebody else's."""
+    """Return the headers that make the server treat the request as another user's."""
     if not user.as_user:
         return ()
     headers = [("Impersonate-User", user.as_user)]
@@ -76,7 +76,9 @@ def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
 
 
 def token_of(where: str, user: User) -> str:
-    """The token in force: that of the file, where it can be read or none stands beside it. Raises ClusterError."""
+    """Return the token in force: that of the file, or the user's own where the file cannot be read. Raises
+    ClusterError.
+    """
     try:
         return token_in(where, user.token_file) or user.token
     except ClusterError:
@@ -86,7 +88,7 @@ def token_of(where: str, user: User) -> str:
 
 
 def token_in(where: str, file: str) -> str:
-    """The token in a file; `transport` reads it again now and then. Raises ClusterError."""
+    """Return the token in a file, which `transport` reads again now and then. Raises ClusterError."""
     if not file:
         return ""
     try:
@@ -100,7 +102,7 @@ def token_in(where: str, file: str) -> str:
 
 
 def _speakable(field: str, value: str) -> str:
-    """What can stand in a header."""
+    """Return a value that can stand in an HTTP header. Raises ClusterError for one that cannot."""
     if UNSPEAKABLE.search(value):
         raise unusable(f"{field} has a line break or another control character in it; take it out")
     return value
@@ -129,7 +131,7 @@ def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> Plugin:
 
 
 def _told(cluster: Cluster) -> dict[str, Any]:
-    """What a plugin is told of the cluster, in the words of client.authentication.k8s.io."""
+    """Return what a plugin learns about the cluster, in the fields of client.authentication.k8s.io."""
     authority = cluster.certificate_authority_data
     if cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
