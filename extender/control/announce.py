@@ -1,7 +1,7 @@
-"""Writes Events: what was decided, as it is decided, and why a job waits, now and then.
+"""Writes Events: decisions as they are made, and from time to time why a job waits.
 
-Best effort. Nothing is written unless this replica leads at that moment; what could not be read is asked for again,
-and what could not be written is lost.
+This is best effort. Nothing is written unless this replica leads at that moment. A read that failed is repeated; an
+Event that could not be written is lost.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ from extender.present.views.decisions import DecisionsView
 from extender.present.views.explain import ChangeView, ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 
-LOOK_SECONDS: Final = 10.0  # between two looks at the queue
-SHORT_QUEUE: Final = 20  # with a longer one nobody is: the answers would take the extender too long
-MISSED_SECONDS: Final = 60.0  # before our first look: what was decided while a controller was down or not up yet
-MISSED: Final = 100  # decisions of those at most: their Events go before real writes
-HELPED: Final = 5  # of the queue are told what would admit them, which takes dozens of decisions
+LOOK_SECONDS: Final = 10.0  # between two reads of the queue
+SHORT_QUEUE: Final = 20  # in a longer queue nobody gets suggestions: to compute them would take the extender too long
+# decisions of the last minute before the first read are told: a controller may have been down, or not up yet
+MISSED_SECONDS: Final = 60.0
+MISSED: Final = 100  # of these decisions at most: their Events go before real writes
+HELPED: Final = 5  # jobs of the queue that get suggestions of what would admit them; each takes dozens of decisions
 
 Event = dict[str, Any]
 
 
 class Announcer:
-    """Tells people on their job objects; shares the controller's pace, so that it never outruns the real writes."""
+    """Writes Events on job objects; shares the controller's rate limit, so that it never delays real writes for
+    long.
+    """
 
     def __init__(
         self,
@@ -59,13 +62,16 @@ class Announcer:
         self._quota = Quota()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write Events until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._decisions())
             tasks.create_task(self._queue())
 
     async def _decisions(self) -> None:
-        """What was decided since shortly before our first look; told twice, an Event is refused for its name."""
+        """Write Events for the decisions since shortly before the first read.
+
+        An Event that is written twice is refused, because its name exists.
+        """
         instance, since = await self._first_look()
         story = DecisionStory(instance, self._host, self._quota)
         while True:
@@ -76,7 +82,8 @@ class Announcer:
                 found = read(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
             except SourceError:
                 continue
-            if instance != found.instance:  # its numbers begin anew, and all of them came after our start
+            # its sequence numbers restart at 0, and all of its decisions are newer than our start
+            if instance != found.instance:
                 instance, since = found.instance, 0
                 story = DecisionStory(instance, self._host, self._quota)
                 continue
@@ -84,9 +91,10 @@ class Announcer:
             await self._write(story.tell(found.decisions))
 
     async def _first_look(self) -> tuple[str, int]:
-        """Which extender there is, and its last decision that is too old to be told, by its own clock.
+        """Return the extender's instance, and the sequence number of its last decision that is too old for an Event.
 
-        Also while we follow: a new leader decides at once.
+        The age is measured by the extender's clock. This is also read while another replica leads, because a new leader
+        decides at once.
         """
         while True:
             try:
@@ -98,7 +106,7 @@ class Announcer:
                 return found.instance, min(missed) - 1 if missed else found.latest
 
     async def _queue(self) -> None:
-        """Why each job waits."""
+        """Write Events that say why each job waits."""
         story = WaitingStory(self._host, self._quota)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
@@ -116,7 +124,7 @@ class Announcer:
                 await self._write([story.queued(job, changes, now)])
 
     async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
-        """What would admit the job now; nothing where that is not told in time."""
+        """Return what would admit the job now; nothing where the extender does not answer in time."""
         try:
             path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])
             return read(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()

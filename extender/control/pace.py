@@ -1,4 +1,4 @@
-"""A rate limit: so many turns a second, and at most a second's worth at once."""
+"""A rate limit: a number of turns per second, and at most one second's worth at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from extender.clock import Clock
 
 
 class Pace:
-    """Turns are given in the order in which they are asked for."""
+    """Gives turns in the order in which they are requested."""
 
     def __init__(self, per_second: float, clock: Clock) -> None:
-        """Start with a second's worth in hand."""
+        """Start with one second's worth of turns available."""
         self._per_second = per_second
         self._clock = clock
         self._burst = max(1.0, per_second)
@@ -17,7 +17,7 @@ class Pace:
         self._counted = clock.monotonic()
 
     async def turn(self) -> None:
-        """Wait for a turn; the debt of those before is waited for as well."""
+        """Wait for a turn, behind all that were requested before."""
         now = self._clock.monotonic()
         self._in_hand = min(self._burst, self._in_hand + (now - self._counted) * self._per_second)
         self._counted = now

@@ -1,7 +1,7 @@
-"""Writes of ours that the API server refuses again and again: told to the extender, which tells whoever asks why.
+"""Reports to the extender the writes that the API server keeps refusing, so that it can say why a job waits.
 
-What is refused once may be of a moment, and is only tried again. The whole list is told whenever it changes, so a list
-that is lost, or a restart of either process, leaves nothing behind.
+A single refusal may be temporary, and the write is only repeated. The whole list is sent whenever it changes, so that a
+lost message, or a restart of either process, leaves nothing outdated behind.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from policy.cluster.refusedwrite import shortened
 
 REFUSED: Final = 2
 PASSING: Final = 5
-"""So many times in a row before it is told: what is refused for good, and what may pass (a conflict, a lost answer)."""
+"""Refusals in a row before a write is reported: `REFUSED` for one that is refused for good, `PASSING` for one that may
+succeed later (a conflict, a lost answer).
+"""
 PATH: Final = "/v1/refused-writes"
 RETRY_SECONDS: Final = 1.0
-OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")  # told first, where there are more than are taken
+OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")  # reported first, where there are more than the extender takes
 
 
 class Refusals:
-    """Counts refusals in a row by what is written, and tells the extender of those that go on."""
+    """Counts refusals in a row of each write, and reports to the extender those that go on."""
 
     def __init__(self, tell: Tell, seconds: float, clock: Clock, lease: Leads) -> None:
-        """Prepare only; `run` starts. seconds: to wait for the extender."""
+        """Prepare only; `run` starts. ``seconds``: how long to wait for the extender."""
         self._tell = tell
         self._seconds = seconds
         self._clock = clock
@@ -42,7 +44,7 @@ class Refusals:
         self._stir = asyncio.Event()
 
     def note(self, call: Call, outcome: Outcome) -> None:
-        """Take in what came of a write."""
+        """Take in the outcome of a write."""
         written = key(call)
         if isinstance(outcome, Done):
             self._forget(written)
@@ -58,7 +60,7 @@ class Refusals:
             self._stir.set()
 
     def keep(self, wanted: Collection[Key], instance: str) -> None:
-        """Forget what is not wanted any more. instance: of the extender; a new one has been told nothing yet."""
+        """Forget writes that are no longer wanted. ``instance``: of the extender; a new one gets the whole list."""
         for written in [one for one in self._counts if one not in wanted]:
             self._forget(written)
         if instance != self._instance:
@@ -66,7 +68,7 @@ class Refusals:
             self._stir.set()
 
     def anew(self) -> None:
-        """Tell all of it again: this replica leads now, and what was told before it did has not been taken in."""
+        """Send the whole list again, because this replica leads now: the extender ignored what it got before."""
         self._last = None
         self._stir.set()
 
@@ -76,7 +78,7 @@ class Refusals:
             self._stir.set()
 
     async def run(self) -> None:
-        """Until cancelled: tell the list whenever it is another one."""
+        """Send the list whenever it has changed, until cancelled."""
         while True:
             await self._stir.wait()
             self._stir.clear()
@@ -96,7 +98,9 @@ class Refusals:
 
 
 def _is_lasting(call: Call, outcome: Refused | Unknown) -> bool:
-    """Whether the same write will be refused again: not for a conflict, a budget, a credential or a lost answer."""
+    """Tell whether the same write would be refused again; a conflict, a budget, a credential or a lost answer may
+    pass.
+    """
     if not isinstance(outcome, Refused) or (outcome.outdated and not isinstance(call, SetGate)):
         return False
     return 400 <= outcome.status < 500 and outcome.status not in (401, 429)

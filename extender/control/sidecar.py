@@ -25,7 +25,7 @@ from extender.observe.health import probes
 
 
 def http_fetch(client: httpx.AsyncClient) -> Fetch:
-    """Ask the extender's REST; whatever goes wrong is a `SourceError`."""
+    """Return a function that reads from the extender's REST interface and raises `SourceError` on any failure."""
 
     async def fetch(path: str, query: Mapping[str, str], seconds: float) -> bytes:
         try:
@@ -40,7 +40,7 @@ def http_fetch(client: httpx.AsyncClient) -> Fetch:
 
 
 def http_tell(client: httpx.AsyncClient) -> Tell:
-    """Tell the extender's REST something; whatever goes wrong is a `SourceError`."""
+    """Return a function that posts to the extender's REST interface and raises `SourceError` on any failure."""
     headers = {CLIENT_HEADER: CONTROLLER, "Content-Type": "application/json"}
 
     async def tell(path: str, body: bytes, seconds: float) -> None:
@@ -58,7 +58,9 @@ LIMITS: Final = of_probes(Limits())
 
 
 async def serve(settings: Settings) -> None:
-    """Control until SIGTERM. Raises OSError where the port of health is taken, or what ended a part."""
+    """Run the controller until SIGTERM. Raises OSError where the health port is taken, or the error that ended a part
+    of it.
+    """
     clock, chance = Clock(), random.Random()
     connection = resolve(Given(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds

@@ -1,4 +1,4 @@
-"""The extender as the controller asks and tells it, over loopback."""
+"""How the controller reads from the extender and posts to it, over loopback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ View = TypeVar("View", bound=BaseModel)
 
 
 class SourceError(Exception):
-    """The extender did not answer, or not in a way that can be understood."""
+    """The extender did not answer, or its answer cannot be used."""
 
 
 Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
@@ -23,7 +23,7 @@ Tell = Callable[[str, bytes, float], Awaitable[None]]
 
 
 def read(kind: type[View], body: bytes) -> View:
-    """The answer as a view. Raises SourceError."""
+    """Return the answer as a view. Raises SourceError where it is none."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

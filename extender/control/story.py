@@ -1,7 +1,7 @@
-"""What people are told on the job object, as Kubernetes Events: what was decided about it, and why it waits.
+"""Composes Kubernetes Events on job objects for people: what was decided about a job, and why it waits.
 
-Events are a courtesy: one that cannot be written is lost, and nobody waits for it. No condition is set on a job: of the
-kinds that are supported no operator reads one that a scheduler writes, and each writes its status anew.
+Events are optional: one that cannot be written is lost, and nothing waits for it. Kohort sets no condition on a job: no
+operator of a supported kind reads a condition that a scheduler writes, and each operator overwrites the status.
 """
 
 from __future__ import annotations
@@ -24,23 +24,28 @@ from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
 FIRST_SECONDS: Final = 20.0  # a job that starts sooner has hardly waited
-CHANGED_SECONDS: Final = 600.0  # at least, between two that tell different reasons: no more than 7 an hour
-REPEAT_SECONDS: Final = 3000.0  # the API server forgets an Event after an hour
+# shortest time between two Events of a job with different reasons: no more than 7 an hour
+CHANGED_SECONDS: Final = 600.0
+REPEAT_SECONDS: Final = 3000.0  # the API server deletes an Event after an hour
 NAMED_CHANGES: Final = 2
 
 
 class DecisionStory:
-    """Events for decisions, and for what the API shows as done. A write that is refused is told once a step and job."""
+    """Composes Events for decisions, and for what the API shows as done. A refused write gets one Event a step
+    and job.
+    """
 
     def __init__(self, instance: str, host: str, quota: Quota) -> None:
-        """``instance``: of the process that decides; with the sequence it makes a name that a repetition fails by."""
+        """``instance``: of the deciding process; with the sequence number it makes an Event name that is refused when
+        repeated.
+        """
         self._instance = instance
         self._host = host
         self._quota = quota
-        self._refused: tuple[int, str] = (0, "")  # the step and the job of the last one told
+        self._refused: tuple[int, str] = (0, "")  # the step and the job of the last Event of a refused write
 
     def tell(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
-        """Events for what was decided, oldest first; nothing of a job that is gone."""
+        """Yield Events for decisions, oldest first; none for a job that is gone."""
         for decision in decisions:
             job = decision.job
             if job is None:
@@ -50,7 +55,9 @@ class DecisionStory:
                 yield self._event(decision, job, word, decision.text)
 
     def _is_repeated(self, word: Word, decision: DecisionView, job: JobName) -> bool:
-        """Whether another member of the gang was told of in that step: the API server refuses each in like words."""
+        """Tell whether a refused write of another member had an Event in that step: all members are refused for the
+        same reason.
+        """
         if word is not words.WRITE_REFUSED:
             return False
         this = decision.generation, job.uid
@@ -58,7 +65,9 @@ class DecisionStory:
         return repeated
 
     def _may(self, word: Word, job: JobName, at: float) -> bool:
-        """A gang that is given room and gives it up, over and over, waits: that is told now and then."""
+        """Tell whether the job's quota allows the Event: a gang that repeatedly gets room and gives it up counts as
+        waiting.
+        """
         return word not in words.OF_WAITING or self._quota.take(job.uid, at)
 
     def _event(self, decision: DecisionView, job: JobName, word: Word, note: str) -> dict[str, Any]:
@@ -81,10 +90,11 @@ def _word(decision: DecisionView) -> Word | None:
 
 
 class WaitingStory:
-    """Why each job waits: once it has waited for a moment, when the reason has changed for good, and once an hour."""
+    """Composes Events that say why a job waits: after the first seconds, when the reason has changed, and once an
+    hour.
+    """
 
     def __init__(self, host: str, quota: Quota) -> None:
-        """Nobody has been told anything yet."""
         self._host = host
         self._quota = quota
         self._told: dict[str, tuple[str, float]] = {}
@@ -93,7 +103,7 @@ class WaitingStory:
         self._in_turn: Counter[str] = Counter()
 
     def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
-        """The jobs to tell about now; ``now``: seconds since the epoch."""
+        """Return the jobs that need an Event now; ``now``: seconds since the epoch."""
         waiting = {job.uid for job in queue.jobs}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
         self._starving &= waiting
@@ -103,7 +113,7 @@ class WaitingStory:
         return found
 
     def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
-        """The Event of a job that waits; ``changes``: what would admit it now, where that was asked for."""
+        """Return the Event of a waiting job; ``changes``: what would admit it now, where that was computed."""
         turn = int(now // CHANGED_SECONDS)
         if turn != self._turn:
             self._turn, self._in_turn = turn, Counter()
@@ -112,7 +122,7 @@ class WaitingStory:
         return _event(job, name, now, self._host, "Wait", words.QUEUED, _note(job, changes))
 
     def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
-        """Events of jobs that starve since the last look."""
+        """Yield Events of jobs that have begun to starve since the last call."""
         for job in queue.jobs:
             if job.starving and job.uid not in self._starving:
                 self._starving.add(job.uid)
@@ -130,9 +140,10 @@ class WaitingStory:
 
 
 def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
-    """The place in the queue, the reason with its figures, and what helps.
+    """Return the position in the queue, the reason with its figures, and what helps.
 
-    That is what the policy has proved, what somebody can do at once before what only waits; else what the reason says.
+    What helps is what the policy has proved, changes that somebody can make at once before those that only wait; else
+    the general advice for the reason.
     """
     waits = job.waits
     mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
@@ -145,7 +156,9 @@ def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
 
 
 def _once(job: JobName, what: str) -> str:
-    """A name that is refused the second time: a controller that starts anew, or leads now, tells nothing twice."""
+    """Return an Event name that is refused the second time, so that a restarted controller or new leader repeats
+    nothing.
+    """
     return f"{job.name[:180]}.{job.uid[:36]}.{what}"
 
 

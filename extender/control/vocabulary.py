@@ -1,4 +1,4 @@
-"""The words of our Kubernetes Events: the one table from which they are written, documented and tested."""
+"""The reasons of Kohort's Kubernetes Events: the one table from which they are written, documented and tested."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ OF_ACTIONS: Final = {
     "Migrate": MIGRATING, "Moved": MOVED, "Released": RELEASED, "Reject": REJECTED, "Edited": EDITED,
     "Stalled": STALLED, "ShrinkStalled": SHRINK_STALLED, "Preempted": PREEMPTED, "WriteRefused": WRITE_REFUSED,
 }  # fmt: skip
-"""By the action of a decision; a resize has its word by its direction."""
+"""The reason by the action of a decision; the reason of a resize depends on its direction."""
 WORDS: Final = (
     QUEUED, STARVING, PLANNED, BOUND, SHRINKING, SHRUNK, GROWING, GROWN, STALLED, SHRINK_STALLED, PREEMPTED, REPAIRING,
     REPAIRED, PAUSING, PAUSED, MIGRATING, MOVED, EDITED, WRITE_REFUSED, RELEASED, REJECTED,

@@ -1,4 +1,6 @@
-"""What in Kohort's own entry under ``extenders`` would break the gang: verbs, address, TLS, time-out, its calls."""
+"""Checks Kohort's own entry under ``extenders`` for what would break a gang: verbs, address, TLS, time-out, other
+fields.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from extender.kubescheduler.wire import VERBS_PATH
 
 
 def check_extenders(config: Configuration, settings: Settings) -> Iterator[Finding]:
-    """Say what is wrong with Kohort's entry, or that there is none."""
+    """Yield what is wrong with Kohort's entry, or that there is none."""
     at = _position_of_ours(config.extenders)
     if at is None:
         yield Finding(
@@ -46,7 +48,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
 
 
 def _position_of_ours(extenders: Sequence[Extender]) -> int | None:
-    """Find Kohort's entry: the one with our path, else the first that decides."""
+    """Return the position of Kohort's entry: the one with our path, else the first that takes part in placing pods."""
     deciding = [i for i, one in enumerate(extenders) if one.decides]
     by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
     return next(iter(by_path or deciding), None)
