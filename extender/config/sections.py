@@ -1,6 +1,6 @@
-"""The sections of the settings: every knob of a part once, with its default, unit and bounds.
+"""The sections of the settings: every setting of a part once, with its default, unit and bounds.
 
-This room must not know what the knobs do. A setting's unit is the end of its name.
+This module must not know what the settings do. A setting's unit is the end of its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 
 def _keep_truth_from_numbers(value: object) -> object:
-    """Refuse `yes` where a number is meant; pydantic would read it as 1."""
+    """Refuse `yes` where a number is meant; pydantic would take it for 1."""
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
@@ -30,7 +30,7 @@ KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[
 
 
 class Section(BaseModel):
-    """A part of the settings: closed (an unknown key is an error) and frozen."""
+    """A part of the settings: an unknown key is an error, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -75,7 +75,7 @@ class Kod2(Section):
 
 
 class Barrier(Section):
-    """How long binds of a gang are held for one another, and what has to fit around that."""
+    """How long binds of a gang are held for one another, and the deadlines that depend on it."""
 
     window_seconds: Seconds = Field(
         default=8, description="Binds of a gang are held until no further member has come for this long."
@@ -111,12 +111,14 @@ class Barrier(Section):
 
     @property
     def hold_seconds(self) -> float:
-        """The longest that a bind is held: what httpTimeout leaves, when it is made then and the last call hangs."""
+        """Return the longest time for which a bind is held: httpTimeout less the time to make the binding, its last
+        call hanging.
+        """
         return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
 
 
 class Scheduler(Section):
-    """What we rely on in kube-scheduler's own configuration; `kohort check-config` compares."""
+    """What Kohort assumes about kube-scheduler's own configuration; `kohort check-config` compares."""
 
     pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
     pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
@@ -124,7 +126,7 @@ class Scheduler(Section):
 
 
 class Release(Section):
-    """Back-off of a gang whose plan was released because its window passed."""
+    """Back-off of a gang whose plan was given up because its window passed."""
 
     backoff_initial_seconds: Seconds = Field(default=5, description="Wait after a gang's first release.")
     backoff_max_seconds: Seconds = Field(
@@ -133,9 +135,11 @@ class Release(Section):
 
 
 class Tls(Section):
-    """The verbs over mutual TLS, for a kube-scheduler that is not in our pod; certificates are re-read on change.
+    """The verbs over mutual TLS, for a kube-scheduler outside Kohort's pod; certificates are read again when they
+    change.
 
-    With ``peers`` it is on: the verbs are on this listener only, and the plain ones serve REST, probes and metrics.
+    With ``peers`` it is on: the verbs are on this listener only, and the plain listeners serve REST, probes and
+    metrics.
     """
 
     peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
@@ -151,7 +155,7 @@ class Tls(Section):
 
     @property
     def on(self) -> bool:
-        """Whether the verbs are behind TLS."""
+        """Tell whether the verbs are served over TLS."""
         return bool(self.peers)
 
 
@@ -191,7 +195,7 @@ class Server(Section):
 class ForPeople(Section):
     """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
 
-    Answers hold what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
+    Answers hold only what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
@@ -214,7 +218,7 @@ class ForPeople(Section):
 
 
 class Progress(Section):
-    """The listener on which training code reports how far it is; off unless it is switched on."""
+    """The listener on which training code reports its progress; off by default."""
 
     enabled: bool = Field(default=False, description="Whether to listen for reports of training code.")
     host: str = Field(default="0.0.0.0", min_length=1, description="Address for reports.")
@@ -250,7 +254,7 @@ class Controller(Section):
 
 
 class Lease(Section):
-    """The Lease by which a replica leads: kube-scheduler's own, or one that the extenders hold among themselves."""
+    """The Lease that decides which replica leads: kube-scheduler's own, or one for which the extenders compete."""
 
     namespace: KubeName = Field(default="kohort-system", description="Namespace of the Lease.")
     name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
@@ -287,7 +291,7 @@ class Journal(Section):
 
 
 class Usage(Section):
-    """What nodes use, by the metrics API, for metrics and for SpeCon's ties."""
+    """What nodes use, from the metrics API; for metrics, and for SpeCon to decide between equal nodes."""
 
     interval_seconds: SecondsOrNone = Field(
         default=30, description="How often metrics.k8s.io is asked, where it is served; 0: never."

@@ -1,8 +1,8 @@
-"""Every knob once, with its default, unit and bounds (sections.py), and the relations between knobs (relations.py).
+"""Every setting once, with its default, unit and bounds (sections.py), and the relations between them (relations.py).
 
-This room must not know what the knobs do, nor where their values come from (settingsfile.py).
-A setting's unit is the end of its name. Whatever is out of bounds or impossible in combination is refused with the
-field's name, the value, what is allowed and what to change; nothing is silently corrected.
+This module must not know what the settings do, nor where their values come from (settingsfile.py). A setting's unit is
+the end of its name. A value that is out of bounds or impossible in combination is refused with the field's name, the
+value, what is allowed and what to change; nothing is silently corrected.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values as given; `load_settings` alone reads the environment, so that a test is not steered by it."""
+        """Use only the given values: `load_settings` alone reads the environment, so that it cannot affect tests."""
         return (init_settings,)
 
     @model_validator(mode="after")
@@ -133,22 +133,24 @@ class Settings(BaseSettings):
 
     @property
     def system(self) -> str:
-        """The policy with who moves jobs above it, as ``make_policy`` takes them."""
+        """Return the policy with the policy that moves jobs above it, as ``make_policy`` accepts them."""
         return f"{self.policy}+{self.rebalance}" if self.rebalance else self.policy
 
     @property
     def base(self) -> str:
-        """The policy that has the queue, without who moves jobs above it."""
+        """Return the policy that orders the queue, without the one that moves jobs above it."""
         return self.policy.partition("+")[0]
 
     @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
-        """What the policy is made with."""
+        """Return the parameters with which the policy is made."""
         return self.kod2.model_dump() | self.parameters if self.base == "kod2" else self.parameters
 
     @property
     def largest_gang(self) -> int:
-        """The most members a gang may have: let go and scheduled while binds are held, and held in our connections."""
+        """Return the most members that a gang may have: so many can be scheduled while binds are held, and held at
+        once.
+        """
         rate = min(self.scheduler.pods_per_second, self.controller.patches_per_second)
         by_time = math.floor(self.barrier.hold_seconds * rate)
         return min(by_time, self.server.connections - self.server.reserved_connections)
