@@ -1,7 +1,7 @@
-"""Comparisons for whoever asks: one process at a time, and its answer kept while the ledger is the same.
+"""Runs comparisons on request: one process at a time, and its answer is kept while the ledger does not change.
 
-A cluster that decides all the time makes a new revision with every step: an answer is also kept for a while after it
-was found, the longer the more it took.
+A busy cluster changes the ledger with every step, so that an answer is also kept for a while after it was found: the
+longer, the more time it took.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
-KEPT: Final = 16  # answers
-LEAST_REST: Final = 30.0  # seconds that an answer is good for
-SHARE: Final = 0.25  # of the time that comparing may take, where somebody asks again and again
-GRACE_SECONDS: Final = 10.0  # for the process to start, and to tell what it has; beyond it is ended
+KEPT: Final = 16  # answers that are kept
+LEAST_REST: Final = 30.0  # seconds for which an answer is good at least
+SHARE: Final = 0.25  # share of the time that comparing may take, where somebody asks again and again
+GRACE_SECONDS: Final = 10.0  # time to start the process and to write its answer; after it the process is ended
 _log = logging.getLogger(__name__)
 
 
 class HindsightError(Exception):
-    """There is no comparison: why, and what to do."""
+    """No comparison is possible; the text says why and what to do."""
 
 
 class UnknownPolicyError(HindsightError):
-    """No policy has that name."""
+    """There is no policy of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ class Hindsight:
     """The comparisons of one service."""
 
     def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
-        """Compare nothing yet."""
         self._ledger = ledger
         self._settings = settings
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -54,11 +53,11 @@ class Hindsight:
 
     @property
     def records(self) -> bool:
-        """Whether there is a journal on disk to ask about."""
+        """Tell whether there is a journal on disk."""
         return bool(self._settings().journal.folder)
 
     def known(self, policy: str) -> ComparisonView | None:
-        """The answer that is still good."""
+        """Return the kept answer that is still good; None without one."""
         kept, ledger = self._kept.get(policy), self._ledger
         if kept is None:
             return None
@@ -66,7 +65,7 @@ class Hindsight:
         return kept.found if good else None
 
     async def compare(self, policy: str) -> ComparisonView:
-        """What that policy would have made of the recorded journal. Raises HindsightError."""
+        """Return how that policy would have decided on the recorded journal. Raises HindsightError."""
         self.check(policy)
         if (found := self.known(policy)) is not None:
             return found
@@ -81,7 +80,7 @@ class Hindsight:
             return found
 
     def check(self, policy: str) -> None:
-        """Raises HindsightError where there cannot be an answer."""
+        """Raise HindsightError where no comparison is possible."""
         if not self.records:
             raise HindsightError(
                 "no journal is kept: set journal.folder to a folder that the service can write, and restart it"
@@ -116,7 +115,7 @@ class Hindsight:
 
 
 async def _process(question: Question) -> Answer:
-    """Ask a process of its own; nothing of it outlives the call. Raises HindsightError."""
+    """Return the answer of a process of its own, which never outlives the call. Raises HindsightError."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "extender.hindsight.worker", stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The comparison itself: once along the record, and then the same hours anew under each of the two policies."""
+"""Compares two policies: once along the record, and then the same hours again under each of them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from policy.answers.rerun import Rerun, Works, finishes
 from policy.step import step
 from policy.systems.base import Policy
 
-MOMENTS: Final = 240  # at which each course is looked at; more would not be seen in a chart
+MOMENTS: Final = 240  # times at which each course is sampled; more would not be visible in a chart
 MOST_DIFFERENCES: Final = 200
-LOOK_SECONDS: Final = 1.0  # what jobs ran for is counted so often
-SHARES: Final = (0.2, 0.5)  # of the time: when reading, and the way along the record, are over
+LOOK_SECONDS: Final = 1.0  # seconds between two counts of the time for which jobs ran
+# shares of the time: after the first reading ends, after the second the replay of the record
+SHARES: Final = (0.2, 0.5)
 
 In = Callable[[float], bool]
-"""Whether that share of the time has not passed yet."""
+"""Whether that share of the allowed time has not passed yet."""
 Hours = Sequence[tuple[float, Sequence[Step]]]
-"""Moments (seconds since the epoch), each with the steps since the one before."""
+"""Times (seconds since the epoch), each with the recorded steps since the one before."""
 
 
 class NothingRecordedError(Exception):
-    """The journal has no decision yet."""
+    """The journal has no step yet."""
 
 
 def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
-    """The record beside ``other``; of as many hours as there is time for, and all courses of the same hours.
+    """Return the record beside the policy ``other``, over as many hours as there is time for.
 
-    Raises NothingRecordedError, RecordError, OSError.
+    All courses cover the same hours. Raises NothingRecordedError, RecordError, OSError.
     """
     reading, walking = SHARES
     steps = list(takewhile(lambda _: in_time(reading), tape.steps()))
@@ -66,7 +67,7 @@ def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
 
 
 class _Look(NamedTuple):
-    """A course at one moment; ``started`` and ``ended``: jobs, from its beginning on."""
+    """A course at one time; ``started`` and ``ended``: jobs since its beginning."""
 
     load: LoadView
     started: int
@@ -83,7 +84,7 @@ def _hours(steps: Sequence[Step]) -> Hours:
 
 
 class _Along:
-    """The way along the record: the other policy is asked at every step, and what the jobs ran for is counted."""
+    """Replays the record: the other policy is asked at every step, and the time for which jobs ran is counted."""
 
     def __init__(self, tape: Tape, other: Policy, begin: float) -> None:
         self._begun, self._begin = tape.beginning, begin
@@ -96,7 +97,7 @@ class _Along:
         self._started = 0
 
     def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
-        """Along all of them, or as far as there is time; what was gone along."""
+        """Replay as many hours as there is time for; return those hours."""
         for number, (moment, batch) in enumerate(hours, 1):
             for recorded in batch:
                 self._take(recorded)
@@ -118,7 +119,7 @@ class _Along:
         self.differences.extend(found)
 
     def anew(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
-        """The same hours once more under each of these policies, side by side, as far as there is time."""
+        """Run the same hours again under each of these policies, side by side, as far as there is time."""
         reruns = [self._rerun(policy) for policy in policies]
         looks = [list[_Look]() for _ in reruns]
         for moment, batch in hours:

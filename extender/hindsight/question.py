@@ -1,4 +1,4 @@
-"""What the service and the comparing process say to one another."""
+"""The messages between the service and the comparing process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from extender.present.views.comparison import ComparisonView
 
 
 class Question(BaseModel):
-    """folder: of the journal. seconds, bytes: what it may take."""
+    """A request to compare. ``folder``: of the journal; ``seconds`` and ``bytes``: how much time and memory it may
+    take.
+    """
 
     folder: str
     policy: str
@@ -20,7 +22,7 @@ class Question(BaseModel):
 
 
 class Answer(BaseModel):
-    """found, or the reason why there is none."""
+    """The comparison, or the reason why there is none."""
 
     found: ComparisonView | None = None
     error: str = ""

@@ -1,4 +1,4 @@
-"""The newest stretch of a journal on disk that hangs together: files of one policy without a gap between them."""
+"""Finds the newest part of a journal on disk that has no gap: files of one policy, each of which continues the last."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Final
 
 from extender.state.record import Beginning, Step, beginning, journals, read
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # of files before the newest one
+MOST_BYTES: Final = 16 * 1024 * 1024  # bytes of files before the newest one
 
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """What it begins with, and its files in order."""
+    """The state at the beginning, and the journal's files in order."""
 
     beginning: Beginning
     files: tuple[Path, ...]
 
     def steps(self) -> Iterator[Step]:
-        """Every step. Raises RecordError, OSError."""
+        """Yield every recorded step. Raises RecordError, OSError."""
         for file in self.files:
             yield from read(file)[1]
 
 
 def newest(folder: Path) -> Tape | None:
-    """The tape that ends now; None where nothing is recorded yet. Raises RecordError, OSError."""
+    """Return the tape that ends with the newest file; None where nothing is recorded yet. Raises RecordError,
+    OSError.
+    """
     files = journals(folder)
     if not files:
         return None
@@ -43,6 +45,6 @@ def newest(folder: Path) -> Tape | None:
 
 
 def _steps(file: Path) -> int:
-    """Each makes the state one generation older; the first line is the beginning."""
+    """Return the number of steps in a file; each adds one to the generation, and the first line is the beginning."""
     with file.open("rb") as lines:
         return sum(1 for line in lines if line.endswith(b"\n")) - 1

@@ -1,6 +1,6 @@
-"""The process that compares: a question on standard input, the answer on standard output, both JSON.
+"""The comparing process: reads a question from standard input and writes the answer to standard output, both as JSON.
 
-It is the first to go where the machine lacks CPU or memory: the service beside it answers kube-scheduler.
+It is the first to lose CPU and memory where the machine lacks them: the service beside it answers kube-scheduler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NICEST = 19
 
 
 def answer(question: Question, clock: Clock) -> Answer:
-    """The comparison, or why there is none."""
+    """Return the comparison, or why there is none."""
     began = clock.monotonic()
 
     def in_time(share: float) -> bool:
@@ -43,7 +43,7 @@ def answer(question: Question, clock: Clock) -> Answer:
 
 def _yield_to_the_service(question: Question) -> None:
     os.nice(NICEST)
-    with suppress(OSError):  # not Linux
+    with suppress(OSError):  # not on Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (question.bytes, question.bytes))

@@ -1,8 +1,8 @@
-"""What can be read off a snapshot when Prometheus asks: gangs, the queue, room, traffic and prices.
+"""Metrics that are computed from a snapshot at each scrape: gangs, the queue, room, traffic and prices.
 
-They cost some 20 ms at 1,000 nodes, on a thread beside the event loop and at most once a second however often anybody
-asks (`health.Exposition`): a step and a verb wait only for the interpreter. Nothing here names a job, a pod or a node:
-labels come from closed sets, or are resources that the nodes offer, the first ten.
+They take some 20 ms at 1,000 nodes, on a thread beside the event loop and at most once a second however often they are
+requested (`health.Exposition`): a step and a verb wait only for the interpreter. Nothing here names a job, a pod or a
+node: labels come from closed sets, or are the first ten resources that the nodes offer.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from policy.cluster.snapshot import Snapshot, reason_of
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy, prices_of
 
-RESOURCES: Final = 10  # an administrator may define any number of them
-UNPRICED: Final = ("pods", "ephemeral-storage")  # bounds on counts and on scratch space, of no interest here
-USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper ends of the buckets of nodes
+RESOURCES: Final = 10  # at most so many resources get metrics, because an administrator may define any number of them
+UNPRICED: Final = ("pods", "ephemeral-storage")  # these limit counts and scratch space, which are of no interest here
+USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the histogram of nodes
 
 
 class Unit(NamedTuple):
-    """A resource's unit as the metrics have it, and how many of the ledger's own make one."""
+    """A resource's unit in the metrics, and how many of the ledger's units make one."""
 
     name: str
     size: float
 
 
 def unit_of(resource: str) -> Unit:
-    """Cores, bytes, or pieces of anything else."""
+    """Return the unit of a resource: cores, bytes, or pieces of anything else."""
     return {"cpu": Unit("core", 1000.0), "memory": Unit("byte", 1.0)}.get(resource, Unit("piece", 1.0))
 
 
 def gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    """A gauge without labels."""
+    """Return a gauge without labels."""
     return GaugeMetricFamily(name, text, value=float(value))
 
 
 def figures(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
-    """Every figure. ``now``: seconds since the epoch."""
+    """Yield every metric of the snapshot. ``now``: seconds since the epoch."""
     yield _gangs(snapshot)
     yield _queue(snapshot)
     yield _refused(snapshot)
@@ -67,7 +67,7 @@ def figures(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
 
 def _gangs(snapshot: Snapshot) -> Metric:
     counts = Counter(told_state(job, snapshot.gang(uid)) for uid, job in snapshot.jobs.items())
-    states = (*(state.value for state in State), SUSPENDED)  # the malformed have a figure of their own
+    states = (*(state.value for state in State), SUSPENDED)  # malformed jobs have a metric of their own
     return _labelled("kohort_gangs", "Gangs by state.", "state", {state: counts[state] for state in states})
 
 
@@ -99,7 +99,9 @@ def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> 
 
 
 def _room(snapshot: Snapshot) -> Iterator[Metric]:
-    """Of the usable nodes: what there is, what is promised, and how the rest is scattered."""
+    """Yield metrics of the usable nodes: their resources, what is requested and planned, and how scattered the
+    rest is.
+    """
     nodes, charged = snapshot.index.room.nodes, snapshot.charged
     whole = total(node.allocatable for node in nodes.values())
     by = {
@@ -132,14 +134,14 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _measured(snapshot: Snapshot, resource: str) -> list[float]:
-    """Shares in use of the usable nodes of which somebody measures this resource."""
+    """Return the used shares of this resource on the usable nodes where it is measured."""
     nodes, usage = snapshot.index.room.nodes, snapshot.usage
     known = ((nodes[name].allocatable[resource], use) for name, use in usage.items() if name in nodes)
     return [use[resource] / whole for whole, use in known if whole > 0 and resource in use.amounts]
 
 
 def _told(whole: Resources) -> list[str]:
-    """CPU, memory and devices, in the order of their names."""
+    """Return the resources that get metrics, CPU, memory and devices, by name."""
     names = (n for n in whole if whole[n] > 0 and n not in UNPRICED and not n.startswith((HOST_PORT, "hugepages-")))
     return list(names)[:RESOURCES]
 
@@ -150,7 +152,9 @@ def _buckets(shares: list[float]) -> tuple[list[tuple[str, float]], float]:
 
 
 def _fragmentation(shares: list[tuple[int, int]]) -> float:
-    """0: all that is free is on empty nodes (or nothing is free). 1: no node is empty."""
+    """Return the share of free resources on partly used nodes: 0 where all is on empty nodes or nothing is free, 1 at
+    most.
+    """
     free = sum(max(0, has - took) for has, took in shares)
     partly = sum(max(0, has - took) for has, took in shares if took > 0)
     return partly / free if free else 0.0

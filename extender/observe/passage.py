@@ -1,6 +1,7 @@
-"""Follows jobs from step to step: how long they waited, took to be bound and to complete, and how moves ended.
+"""Follows jobs from step to step: how long they waited, took to be bound and to complete, and how migrations ended.
 
-It looks at a step's own events and effects, and at the few gangs that are on their way, never at every job.
+It looks at a step's own events and effects, and at the few gangs that are planned, binding or migrating, never at every
+job.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ ON_ITS_WAY = (State.PLANNED, State.BINDING)
 
 
 class Observed(Protocol):
-    """Who is told; all times in seconds."""
+    """Receives the results; all times are in seconds."""
 
     def waited(self, seconds: float) -> None:
-        """A job was admitted for the first time, so long after it was created."""
+        """Take in that a job was admitted for the first time, and the time since it was created."""
         ...
 
     def bound(self, seconds: float) -> None:
-        """A gang runs, so long after it was given its plan."""
+        """Take in that a gang runs, and the time since it got its plan."""
         ...
 
     def completed(self, seconds: float) -> None:
-        """A job has ended, so long after it was created."""
+        """Take in that a job has ended, and the time since it was created."""
         ...
 
     def moved(self, arrived: bool) -> None:
-        """A migration has ended: the gang is where it was to go, or not."""
+        """Take in that a migration has ended, and whether the gang runs on the new nodes."""
         ...
 
 
 class Passage:
-    """What is remembered of jobs, until they are gone."""
+    """Remembers jobs and gangs from their first event to their last."""
 
     def __init__(self, tell: Observed) -> None:
-        """Know nothing yet: a job that has ended before our start is not counted."""
+        """Start without jobs: a job that had ended before our start is not counted."""
         self._tell = tell
-        self._open: dict[str, bool] = {}  # job uid, not finished -> whether it was admitted before
-        self._planned: dict[str, float] = {}  # job uid -> when it was given its plan
+        self._open: dict[str, bool] = {}  # uid of an unfinished job -> whether it was admitted before
+        self._planned: dict[str, float] = {}  # job uid -> when it got its plan
         self._moving: dict[str, Mapping[Slot, str]] = {}
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What only asking tells: whether the event loop comes round in time, and whether the ledger has lost objects.
+"""Measures what no event shows: whether the event loop wakes up in time, and whether the ledger has lost objects.
 
 Both run beside the service (``kohort serve``), not in it: nothing waits for them.
 """
@@ -24,34 +24,33 @@ COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
 
 
 class Counts(Protocol):
-    """The API server, as far as counting goes."""
+    """The part of the API client that counting needs."""
 
     async def count(self, resource: Resource) -> int:
-        """How many objects there are; ClusterError where it does not say."""
+        """Return how many objects there are. Raises ClusterError where the API server does not say."""
         ...
 
 
 class Pulse:
-    """The two figures."""
+    """The metrics of the event loop's lag and of the ledger's drift."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Make both series."""
         text = "How late the event loop woke a timer of half a second."
         self.lag = Histogram("kohort_event_loop_lag_seconds", text, buckets=LAG_SECONDS, registry=registry)
         text = "Objects of the API server minus those of the ledger, at the last count; changes on their way count."
         self.drift = Gauge("kohort_ledger_drift_objects", text, ["resource"], registry=registry)
 
     async def beat(self, clock: Clock) -> None:
-        """Measure the lag for ever, by the clock's own seconds."""
+        """Measure the lag for ever, in the clock's own seconds."""
         while True:
             due = clock.monotonic() + BEAT_SECONDS
             await clock.sleep(BEAT_SECONDS)
             self.lag.observe(max(0.0, clock.monotonic() - due))
 
     async def count(self, api: Counts, look: Callable[[], Snapshot], clock: Clock) -> None:
-        """Compare for ever: a list of one object tells how many more there are, whatever their number.
+        """Compare for ever: a list with limit 1 says how many more objects there are, whatever their number.
 
-        An API server that cannot be asked leaves the figure as it was; the age of the watches tells of that.
+        Where the API server cannot be asked, the metric keeps its value; the age of the watches shows that.
         """
         while True:
             await clock.sleep(COUNT_SECONDS)
