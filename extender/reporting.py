@@ -1,9 +1,9 @@
 """The functions that training code calls, shipped as the module ``kohort``; it imports only the standard library.
 
-   import kohort
-   if kohort.report(metric=loss, step=step, steps=total).checkpoint:  # the job is about to be moved
-       save_checkpoint()
-       kohort.saved()
+    import kohort
+    if kohort.report(metric=loss, step=step, steps=total).checkpoint:  # the job is about to be moved
+        save_checkpoint()
+        kohort.saved()
 
 The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/how-to/report-progress.md). Numbers
 may be of any type that ``float`` or ``int`` accepts (numpy's, a tensor's). A report that cannot be delivered is
