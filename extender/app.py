@@ -34,8 +34,8 @@ from extender.kube.client import KubeApi
 from extender.kube.connection.given import Given
 from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
-from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
+from extender.kube.podgroupkinds import GROUPS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll

@@ -229,8 +229,10 @@ class Barrier:
         return pod is not None and bind.uid in snapshot.gang(pod.job_uid).in_flight
 
     def _notes(self, bind: Bind) -> dict[str, str]:
-        """Its slot, by which a restart knows the members of a group from its other pods; its cost, by which its
-        controller goes if it has no order of its own; and who says so.
+        """Return the annotations that are written with a binding: the pod's slot, its deletion cost, and who leads.
+
+        After a restart the slot distinguishes a group's members from its other pods. The deletion cost makes the
+        controller remove the highest slot first where it has no order of its own.
         """
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)

@@ -26,7 +26,6 @@ from extender.kube.fields import (
     whole,
     whole_number,
 )
-from extender.kube.groups import GROUP, GroupKind, group_named
 from extender.kube.jobkinds import (
     ELASTIC_PS,
     MEMORY,
@@ -39,6 +38,7 @@ from extender.kube.jobkinds import (
     JobKind,
 )
 from extender.kube.membership import controller, kind_of
+from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.progress import noted
 from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.kube.family import Kin
 from extender.kube.fields import ObjectError, condition, listed, part, seconds, text, whole
-from extender.kube.groups import GroupKind, role_in
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
 from extender.kube.membership import NOBODY, Membership, controller
+from extender.kube.ownedpods import OwnedPod
+from extender.kube.podgroupkinds import GroupKind, role_in
 from extender.kube.podspec import places_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
@@ -87,14 +87,16 @@ def lone_job(item: dict[str, Any], pod: Pod) -> Job:
     )  # fmt: skip
 
 
-def read_kin(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> Kin:
+def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> OwnedPod:
     """Return a pod that names its job or its group."""
-    wish = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
+    bound_slot = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
     if group is None:
-        return Kin(pod, of.slot, wish=wish)
+        return OwnedPod(pod, of.slot, bound_slot=bound_slot)
     role, invalid = _role(item, pod, role_in(item, group) or WORKER)
     replaced = bool(controller(part(item, "metadata")))
-    return Kin(pod, None, role, wish, lone_job(item, pod), f"pod {pod.name}: {invalid}" if invalid else "", replaced)
+    return OwnedPod(
+        pod, None, role, bound_slot, lone_job(item, pod), f"pod {pod.name}: {invalid}" if invalid else "", replaced
+    )
 
 
 # Fields that an existing pod may have: its node, once it is bound, and its group, which is read.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
-from extender.kube.families import Families
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
-from extender.kube.groups import GROUPS, GroupKind
 from extender.kube.jobkinds import KINDS, JobKind
 from extender.kube.jobs import identity, read_group, read_job, told_of
 from extender.kube.membership import NOBODY, Claim, membership
-from extender.kube.pods import is_lone, lone_job, read_kin, read_pod
+from extender.kube.ownerindex import OwnerIndex
+from extender.kube.podgroupkinds import GROUPS, GroupKind
+from extender.kube.pods import is_lone, lone_job, read_owned_pod, read_pod
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
 from policy.cluster.model import Node, Taint
 from policy.cluster.resources import BANDWIDTH, Resources
@@ -34,7 +34,7 @@ class Translator:
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
-        self._families = Families()
+        self._owners = OwnerIndex()
         self._lone: set[str] = set()  # uids of pods that are gangs of one pod, and so jobs
         # jobs with an event JobSeen and none JobGone yet: most objects of Kubernetes's own kinds are not ours
         self._jobs: set[str] = set()
@@ -70,7 +70,7 @@ class Translator:
         if gone:
             return self.pod_gone(uid, namespace)
         was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
-        left = self._families.leave(uid, of.claim)
+        left = self._owners.leave(uid, of.claim)
         if is_lone(pod):
             self._lone.add(uid)
             return [*left, JobSeen(lone_job(item, pod)), PodSeen(pod)]
@@ -78,13 +78,13 @@ class Translator:
         if of.claim is None:
             return [*was_lone, *left, PodSeen(pod)]
         group = GROUP_NAMED.get(of.claim.resource)
-        return [*was_lone, *left, *self._families.see_pod(of.claim, read_kin(item, pod, of, group))]
+        return [*was_lone, *left, *self._owners.add_pod(of.claim, read_owned_pod(item, pod, of, group))]
 
     def pod_gone(self, uid: str, namespace: str) -> list[Event]:
         """Return the events of a pod that no longer exists, and what changes for the other pods of its job."""
         was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         self._lone.discard(uid)
-        return [PodGone(uid), *was_lone, *self._families.lose_pod(uid)]
+        return [PodGone(uid), *was_lone, *self._owners.remove_pod(uid)]
 
     def _job_events(self, item: Json, kind: JobKind, gone: bool) -> list[Event]:
         meta = part(item, "metadata")
@@ -97,7 +97,9 @@ class Translator:
         if job is None:
             return self._job_gone(identity(namespace, uid), claim if kind.slots in NAMED else None)
         self._jobs.add(job.uid)
-        members = self._families.see_job(claim, job, allots=kind.slots == "allotted") if kind.slots in NAMED else []
+        members = (
+            self._owners.add_owner(claim, job, assigns_slots=kind.slots == "allotted") if kind.slots in NAMED else []
+        )
         # The ledger ignores reports that are not newer than its newest.
         return [JobSeen(job), *(Reported(job.uid, report) for report in told_of(item)), *members]
 
@@ -105,7 +107,7 @@ class Translator:
         if uid not in self._jobs:
             return []
         self._jobs.discard(uid)
-        return [JobGone(uid), *(self._families.lose_job(claim) if claim else [])]
+        return [JobGone(uid), *(self._owners.remove_owner(claim) if claim else [])]
 
     def _group_events(self, item: Json, kind: GroupKind, gone: bool) -> list[Event]:
         meta = part(item, "metadata")
@@ -114,9 +116,9 @@ class Translator:
             return []
         claim = Claim(str(kind.resource), namespace, name)
         if gone:
-            return self._families.lose_job(claim)
+            return self._owners.remove_owner(claim)
         group, least = read_group(item, kind)
-        return self._families.see_job(claim, group, least=least)
+        return self._owners.add_owner(claim, group, least=least)
 
 
 def _node_events(item: Json, gone: bool) -> list[Event]:

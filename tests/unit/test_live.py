@@ -14,7 +14,7 @@ from extender.app import Live, resources
 from extender.config.sections import Journal
 from extender.config.settings import Settings
 from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
-from extender.kube.groups import COSCHEDULING
+from extender.kube.podgroupkinds import COSCHEDULING
 from extender.kube.reflector import Batch
 from tests.stage import FakeApi, LoopClock, virtual
 from tests.unit.test_own_kinds import deployment, group, in_group, replica

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, JOBSETS, PODS, STATEFULSETS, Resource
-from extender.kube.groups import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
 from extender.kube.jobkinds import INDEXED_JOB, KINDS, SLOT, STATEFULSET
+from extender.kube.podgroupkinds import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen
 from policy.cluster.model import Job, Pod, Slot
