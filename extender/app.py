@@ -20,9 +20,9 @@ from extender.access.guard import Access, Guard
 from extender.access.reviews import Reviewer, Rights, Tokens
 from extender.barrier import Barrier
 from extender.clock import Clock
+from extender.comparison.comparisons import Comparisons
 from extender.config.reload import Reload
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight
 from extender.http.asgi import App
 from extender.http.handshakes import MOST as MOST_HANDSHAKES
 from extender.http.limits import HeldBinds, Limits, of_people, of_probes, of_reports
@@ -96,9 +96,9 @@ class Live:
         (pods,) = (one for one in self.reflectors if one.resource == PODS)
         jobs = [one for one in self.reflectors if one.resource in job_kinds]
         self.term = Term(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
-        hindsight = Hindsight(self.ledger, lambda: self.settings)
-        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, hindsight)
-        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), hindsight)
+        comparisons = Comparisons(self.ledger, lambda: self.settings)
+        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, comparisons)
+        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), comparisons)
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger,

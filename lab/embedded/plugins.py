@@ -27,8 +27,8 @@ SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind
 DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod that asks for nothing
 
 
-class Happening(Enum):
-    """What the watch shows that may wake a refused pod."""
+class ClusterEvent(Enum):
+    """A change in the watch that may make a refused pod schedulable, as in kube-scheduler's framework."""
 
     ASSIGNED_ADD = "AssignedPodAdd"
     ASSIGNED_UPDATE = "AssignedPodUpdate"
@@ -45,19 +45,19 @@ class Happening(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A happening, with the node it is about where it is about one."""
+    """A cluster event, with the node that has changed where it is one about a node."""
 
-    what: Happening
+    what: ClusterEvent
     node: Node | None = None
 
 
 HELPS: Final = {
-    UNSCHEDULABLE: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    TAINTS: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    AFFINITY: {Happening.NODE_ADD, Happening.NODE_LABEL},
-    RESOURCES: {Happening.NODE_ADD, Happening.NODE_ALLOCATABLE, Happening.ASSIGNED_DELETE},
-    VOLUMES: {Happening.NODE_ADD, Happening.VOLUME},
-    EXTENDER: set(Happening),
+    UNSCHEDULABLE: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    TAINTS: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    AFFINITY: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL},
+    RESOURCES: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_ALLOCATABLE, ClusterEvent.ASSIGNED_DELETE},
+    VOLUMES: {ClusterEvent.NODE_ADD, ClusterEvent.VOLUME},
+    EXTENDER: set(ClusterEvent),
 }
 
 

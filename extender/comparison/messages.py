@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from extender.present.views.comparison import ComparisonView
 
 
-class Question(BaseModel):
+class ComparisonRequest(BaseModel):
     """A request to compare. ``folder``: of the journal; ``seconds`` and ``bytes``: how much time and memory it may
     take.
     """
@@ -21,7 +21,7 @@ class Question(BaseModel):
     bytes: int
 
 
-class Answer(BaseModel):
+class ComparisonAnswer(BaseModel):
     """The comparison, or the reason why there is none."""
 
     found: ComparisonView | None = None

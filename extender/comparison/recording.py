@@ -13,7 +13,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024  # bytes of files before the newest one
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class Recording:
     """The state at the beginning, and the journal's files in order."""
 
     beginning: Beginning
@@ -25,8 +25,8 @@ class Tape:
             yield from read(file)[1]
 
 
-def newest(folder: Path) -> Tape | None:
-    """Return the tape that ends with the newest file; None where nothing is recorded yet. Raises RecordError,
+def newest_recording(folder: Path) -> Recording | None:
+    """Return the recording that ends with the newest file; None where nothing is recorded yet. Raises RecordError,
     OSError.
     """
     files = journals(folder)
@@ -41,7 +41,7 @@ def newest(folder: Path) -> Tape | None:
         if before.policy != begun.policy or before.snapshot.generation + _steps(file) != begun.snapshot.generation:
             break
         begun, chosen = before, [file, *chosen]
-    return Tape(begun, tuple(chosen))
+    return Recording(begun, tuple(chosen))
 
 
 def _steps(file: Path) -> int:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from extender.hindsight.tape import Tape
+from extender.comparison.recording import Recording
 from extender.present.views.comparison import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
 from extender.state.record import Step
 from policy.answers.load import Load, load
@@ -23,7 +23,7 @@ LOOK_SECONDS: Final = 1.0  # seconds between two counts of the time for which jo
 # shares of the time: after the first reading ends, after the second the replay of the record
 SHARES: Final = (0.2, 0.5)
 
-In = Callable[[float], bool]
+InTime = Callable[[float], bool]
 """Whether that share of the allowed time has not passed yet."""
 Hours = Sequence[tuple[float, Sequence[Step]]]
 """Times (seconds since the epoch), each with the recorded steps since the one before."""
@@ -33,20 +33,20 @@ class NothingRecordedError(Exception):
     """The journal has no step yet."""
 
 
-def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
+def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonView:
     """Return the record beside the policy ``other``, over as many hours as there is time for.
 
     All courses cover the same hours. Raises NothingRecordedError, RecordError, OSError.
     """
     reading, walking = SHARES
-    steps = list(takewhile(lambda _: in_time(reading), tape.steps()))
+    steps = list(takewhile(lambda _: in_time(reading), recording.steps()))
     if not steps:
         raise NothingRecordedError("nothing is recorded yet")
     read_whole = in_time(reading)
-    along = _Along(tape, other, steps[0].at)
-    hours = along.go(_hours(steps), lambda: in_time(walking))
-    mine = tape.beginning.policy
-    again, otherwise = along.anew((mine, other), hours, lambda: in_time(1.0))
+    replay = _Replay(recording, other, steps[0].at)
+    hours = replay.go(_hours(steps), lambda: in_time(walking))
+    mine = recording.beginning.policy
+    again, otherwise = replay.anew((mine, other), hours, lambda: in_time(1.0))
     return ComparisonView(
         recorded=mine.name,
         other=other.name,
@@ -54,12 +54,12 @@ def compare(tape: Tape, other: Policy, in_time: In) -> ComparisonView:
         end=hours[-1][0],
         whole=read_whole and len(again) == MOMENTS,
         steps=sum(len(batch) for _, batch in hours),
-        asked=along.beside.asked,
-        differing=along.differing,
-        counts={whose: dict(sorted(verbs.items())) for whose, verbs in along.beside.counts.items()},
-        differences=tuple(_difference(one) for one in reversed(along.differences)),
+        asked=replay.beside.asked,
+        differing=replay.differing,
+        counts={whose: dict(sorted(verbs.items())) for whose, verbs in replay.beside.counts.items()},
+        differences=tuple(_difference(one) for one in reversed(replay.differences)),
         courses={
-            "as_recorded": _course(mine.name, along.looks[: len(again)]),
+            "as_recorded": _course(mine.name, replay.looks[: len(again)]),
             "recorded": _course(mine.name, again),
             "other": _course(other.name, otherwise),
         },
@@ -83,13 +83,13 @@ def _hours(steps: Sequence[Step]) -> Hours:
     return [(begin + length * (number + 1), batch) for number, batch in enumerate(batches)]
 
 
-class _Along:
+class _Replay:
     """Replays the record: the other policy is asked at every step, and the time for which jobs ran is counted."""
 
-    def __init__(self, tape: Tape, other: Policy, begin: float) -> None:
-        self._begun, self._begin = tape.beginning, begin
-        self._snapshot = tape.beginning.snapshot
-        self.beside = Beside(tape.beginning.policy, other)
+    def __init__(self, recording: Recording, other: Policy, begin: float) -> None:
+        self._begun, self._begin = recording.beginning, begin
+        self._snapshot = recording.beginning.snapshot
+        self.beside = Beside(recording.beginning.policy, other)
         self.differing = 0
         self.differences: deque[Difference] = deque(maxlen=MOST_DIFFERENCES)
         self._works, self._looked = Works(begin), begin

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.hindsight.compare import MOMENTS, NothingRecordedError, compare
-from extender.hindsight.tape import Tape, newest
+from extender.comparison.comparepolicies import MOMENTS, NothingRecordedError, compare
+from extender.comparison.recording import Recording, newest_recording
 from extender.state.record import NAME, head, line_of
 from policy.answers.load import load
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced, Tick
@@ -53,8 +53,8 @@ def scene() -> list[list[Event]]:
     ]
 
 
-def tape(folder: Path) -> Tape:
-    found = newest(folder)
+def recording(folder: Path) -> Recording:
+    found = newest_recording(folder)
     assert found is not None
     return found
 
@@ -65,7 +65,7 @@ def always(_: float) -> bool:
 
 def test_it_tells_what_would_have_differed_and_what_came_of_it(tmp_path: Path) -> None:
     end = recorded(tmp_path, *scene())
-    found = compare(tape(tmp_path), Fifo(), always)
+    found = compare(recording(tmp_path), Fifo(), always)
     assert (found.recorded, found.other, found.whole, found.steps) == ("kod2", "fifo", True, 5)
     assert found.counts["recorded"] == {"start": 2, "resize": 2}
     assert found.counts["other"] == {"start": 1}
@@ -84,7 +84,7 @@ def test_it_tells_what_would_have_differed_and_what_came_of_it(tmp_path: Path) -
 
 def test_the_recorded_policy_differs_nowhere_from_itself(tmp_path: Path) -> None:
     recorded(tmp_path, *scene())
-    found = compare(tape(tmp_path), Kod2(), always)
+    found = compare(recording(tmp_path), Kod2(), always)
     assert (found.differing, found.differences) == (0, ())
     assert found.courses["recorded"] == found.courses["other"]
 
@@ -92,7 +92,7 @@ def test_the_recorded_policy_differs_nowhere_from_itself(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["oasis", "specon", "kod2+specon"])
 def test_a_policy_that_keeps_what_it_decided_is_followed_along_its_own_record(tmp_path: Path, name: str) -> None:
     end = recorded(tmp_path, *scene(), policy=make_policy(name))
-    found = compare(tape(tmp_path), make_policy(name), always)
+    found = compare(recording(tmp_path), make_policy(name), always)
     assert found.differing == 0
     assert found.courses["as_recorded"].moments[-1].running == load(end).running
 
@@ -111,7 +111,7 @@ def until(calls: int) -> Callable[[float], bool]:
 @pytest.mark.parametrize("calls", [1, 3, 8, 100, 300, 400])
 def test_whenever_time_runs_out_what_there_is_is_told(tmp_path: Path, calls: int) -> None:
     recorded(tmp_path, *scene())
-    found = compare(tape(tmp_path), Fifo(), until(calls))
+    found = compare(recording(tmp_path), Fifo(), until(calls))
     assert not found.whole
     times = [[moment.at for moment in one.moments] for one in found.courses.values()]
     assert times[0]
@@ -121,16 +121,16 @@ def test_whenever_time_runs_out_what_there_is_is_told(tmp_path: Path, calls: int
 
 
 def test_nothing_recorded_is_said(tmp_path: Path) -> None:
-    assert newest(tmp_path) is None
+    assert newest_recording(tmp_path) is None
     recorded(tmp_path)
     with pytest.raises(NothingRecordedError, match="nothing is recorded yet"):
-        compare(tape(tmp_path), Fifo(), always)
+        compare(recording(tmp_path), Fifo(), always)
 
 
-def test_files_that_hang_together_are_one_tape(tmp_path: Path) -> None:
+def test_files_that_hang_together_are_one_recording(tmp_path: Path) -> None:
     recorded(tmp_path, *scene(), files=3)
-    assert len(tape(tmp_path).files) == 3
-    assert compare(tape(tmp_path), Fifo(), always).steps == 5
+    assert len(recording(tmp_path).files) == 3
+    assert compare(recording(tmp_path), Fifo(), always).steps == 5
 
 
 def test_what_lies_before_a_gap_or_was_decided_by_another_policy_is_left_out(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_what_lies_before_a_gap_or_was_decided_by_another_policy_is_left_out(tmp
     first, middle, last = sorted(tmp_path.iterdir())
     lines = middle.read_bytes().splitlines(keepends=True)
     middle.write_bytes(b"".join(lines[:-1]))  # the step before the last file is missing
-    assert tape(tmp_path).files == (last,)
+    assert recording(tmp_path).files == (last,)
     middle.write_bytes(b"".join(lines))
     begun = json.loads(first.read_bytes().splitlines()[0])
     begun["policy"]["starve_limit"] = 1.0
     first.write_bytes(json.dumps(begun).encode() + b"\n" + b"".join(first.read_bytes().splitlines(keepends=True)[1:]))
-    assert tape(tmp_path).files == (middle, last)
+    assert recording(tmp_path).files == (middle, last)

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from extender.comparison.messages import ComparisonAnswer, ComparisonRequest
 from extender.config.settings import Settings
-from extender.hindsight.question import Answer, Question
 from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
@@ -28,11 +28,11 @@ GRACE_SECONDS: Final = 10.0  # time to start the process and to write its answer
 _log = logging.getLogger(__name__)
 
 
-class HindsightError(Exception):
+class ComparisonError(Exception):
     """No comparison is possible; the text says why and what to do."""
 
 
-class UnknownPolicyError(HindsightError):
+class UnknownPolicyError(ComparisonError):
     """There is no policy of that name."""
 
 
@@ -42,7 +42,7 @@ class _Kept:
     until: float
 
 
-class Hindsight:
+class Comparisons:
     """The comparisons of one service."""
 
     def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
@@ -65,7 +65,7 @@ class Hindsight:
         return kept.found if good else None
 
     async def compare(self, policy: str) -> ComparisonView:
-        """Return how that policy would have decided on the recorded journal. Raises HindsightError."""
+        """Return how that policy would have decided on the recorded journal. Raises ComparisonError."""
         self.check(policy)
         if (found := self.known(policy)) is not None:
             return found
@@ -80,9 +80,9 @@ class Hindsight:
             return found
 
     def check(self, policy: str) -> None:
-        """Raise HindsightError where no comparison is possible."""
+        """Raise ComparisonError where no comparison is possible."""
         if not self.records:
-            raise HindsightError(
+            raise ComparisonError(
                 "no journal is kept: set journal.folder to a folder that the service can write, and restart it"
             )
         try:
@@ -99,33 +99,33 @@ class Hindsight:
     async def _ask(self, policy: str) -> ComparisonView:
         settings = self._settings()
         journal, own = settings.journal, policy == settings.system
-        question = Question(
+        request = ComparisonRequest(
             folder=journal.folder,
             policy=policy,
             parameters=settings.policy_parameters if own else {},
             seconds=journal.compare_seconds,
             bytes=journal.compare_bytes,
         )
-        answer = await _process(question)
+        answer = await _process(request)
         if answer.found is None:
-            raise HindsightError(
+            raise ComparisonError(
                 f"the journal in {journal.folder} cannot be compared: {answer.error}; see `kohort replay FILE`"
             )
         return answer.found
 
 
-async def _process(question: Question) -> Answer:
-    """Return the answer of a process of its own, which never outlives the call. Raises HindsightError."""
+async def _process(request: ComparisonRequest) -> ComparisonAnswer:
+    """Return the answer of a process of its own, which never outlives the call. Raises ComparisonError."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "extender.hindsight.worker", stdin=asyncio.subprocess.PIPE,
+        sys.executable, "-m", "extender.comparison.comparingprocess", stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        async with asyncio.timeout(question.seconds + GRACE_SECONDS):
-            told, complaint = await process.communicate(question.model_dump_json().encode())
+        async with asyncio.timeout(request.seconds + GRACE_SECONDS):
+            told, complaint = await process.communicate(request.model_dump_json().encode())
     except TimeoutError:
-        raise HindsightError(
-            f"comparing took longer than {question.seconds:g} s and was ended; raise journal.compare_seconds"
+        raise ComparisonError(
+            f"comparing took longer than {request.seconds:g} s and was ended; raise journal.compare_seconds"
         ) from None
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -133,5 +133,5 @@ async def _process(question: Question) -> Answer:
         await process.wait()
     if process.returncode:
         _log.warning("comparing failed: %s", complaint.decode(errors="replace")[-2000:])
-        raise HindsightError(f"comparing ended with status {process.returncode}; the service's log tells more")
-    return Answer.model_validate_json(told)
+        raise ComparisonError(f"comparing ended with status {process.returncode}; the service's log tells more")
+    return ComparisonAnswer.model_validate_json(told)
