@@ -7,7 +7,6 @@ credentials, raises an error that names the field.
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +16,9 @@ from extender.kube.api import ClusterError
 from extender.kube.connection.checks import PLUGIN_VERSIONS
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
 from extender.kube.connection.target import NO_PEM, Connection, Pem, Plugin, unusable
+from extender.kube.connection.tokenfile import header_value, token_in
 
 IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # allowed besides letters, digits and `-._~`
-UNSPEAKABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def with_credentials(bare: Connection, context: Context, cluster: Cluster, user: User) -> Connection:
@@ -52,7 +51,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
         authority=_pem(cluster.certificate_authority, cluster.certificate_authority_data),
         insecure=cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
-        token=_speakable(f"{where}: token", token),
+        token=header_value(f"{where}: token", token),
         token_file=user.token_file,
         username=user.username,
         password=user.password,
@@ -72,7 +71,7 @@ def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
     for key, values in user.as_user_extra.items():
         header = f"Impersonate-Extra-{quote(key, safe=IN_A_HEADER_NAME)}"
         headers += [(header, value) for value in values]
-    return tuple((header, _speakable(f"user {name!r}: {header}", value)) for header, value in headers)
+    return tuple((header, header_value(f"user {name!r}: {header}", value)) for header, value in headers)
 
 
 def token_of(where: str, user: User) -> str:
@@ -85,27 +84,6 @@ def token_of(where: str, user: User) -> str:
         if not user.token:
             raise
         return user.token
-
-
-def token_in(where: str, file: str) -> str:
-    """Return the token in a file, which `transport` reads again now and then. Raises ClusterError."""
-    if not file:
-        return ""
-    try:
-        token = Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is no text"
-        raise unusable(f"{where}: tokenFile: {file!r}: {why}; name a file that holds a token") from None
-    if not token:
-        raise unusable(f"{where}: tokenFile: {file!r} is empty; write the token into it")
-    return token
-
-
-def _speakable(field: str, value: str) -> str:
-    """Return a value that can stand in an HTTP header. Raises ClusterError for one that cannot."""
-    if UNSPEAKABLE.search(value):
-        raise unusable(f"{field} has a line break or another control character in it; take it out")
-    return value
 
 
 def _pem(file: str, data: str) -> Pem:

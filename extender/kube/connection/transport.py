@@ -24,6 +24,7 @@ from extender.kube.connection import plugin
 from extender.kube.connection.socks import SocksConnector
 from extender.kube.connection.target import Connection
 from extender.kube.connection.tls import tls_context
+from extender.kube.connection.tokenfile import header_value, token_in
 
 AGAIN_SECONDS: Final = 50.0  # after which files are read again; the kubelet renews a token minutes before it expires
 BUFFER: Final = 2**21  # bytes: one event of a watch may be long
@@ -144,7 +145,8 @@ class Transport:
         if self._clock.monotonic() - self._read_at < AGAIN_SECONDS:
             return
         self._read_at = self._clock.monotonic()
-        self._token = _token_in(self._connection.token_file) or self._token
+        with suppress(ClusterError):  # half written, or gone for a moment
+            self._token = header_value("token", token_in("user", self._connection.token_file)) or self._token
         if (stamps := self._stamps_now()) != self._stamps:
             with suppress(ClusterError):  # the file may be half written, and is read again next time
                 self._tls, self._stamps = self._tls_now(), stamps
@@ -160,13 +162,6 @@ class Transport:
             return None
         certificate, key = (ours.certificate, ours.key) if ours.certificate else (theirs.certificate, theirs.key)
         return tls_context(ours, certificate, key)
-
-
-def _token_in(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="ascii").strip() if file else ""
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _stamp(file: str) -> int:
