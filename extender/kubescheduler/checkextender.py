@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from extender.config.goduration import go_duration_seconds
 from extender.config.settings import Settings
 from extender.kubescheduler.checkaddress import check_address, expected_url, split
 from extender.kubescheduler.finding import Finding, shown
@@ -14,7 +15,6 @@ from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
     Configuration,
     Extender,
-    go_duration_seconds,
 )
 from extender.kubescheduler.wire import VERBS_PATH
 
@@ -97,7 +97,7 @@ def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[F
     least, field = barrier.http_timeout_seconds, f"{where}.httpTimeout"
     mend = f"Set httpTimeout: {barrier.http_timeout_seconds:g}s."
     seconds = go_duration_seconds(ours.http_timeout or "0")
-    if seconds is None:
+    if seconds is None or seconds < 0:
         why = "kube-scheduler would refuse to start with this file."
         yield Finding(field, shown(ours.http_timeout), "a duration such as 20s", why, mend)
         return

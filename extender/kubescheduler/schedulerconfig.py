@@ -6,7 +6,6 @@ only parses; `checkconfig` judges.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -159,18 +158,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(below) for below in value]
     return value
-
-
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-
-
-def go_duration_seconds(text: str) -> float | None:
-    """Return the seconds of a duration in Go's syntax, such as 1m30s; None where it is malformed or negative."""
-    if text == "0":
-        return 0.0
-    unsigned = text.removeprefix("+")
-    parts = _DURATION.findall(unsigned)
-    if not parts or "".join(number + unit for number, unit in parts) != unsigned:
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -16,11 +16,11 @@ import msgspec
 from extender.kube.api import ClusterError
 from extender.kube.connection.addresses import check_proxy, proxy_url, server_url
 from extender.kube.connection.checks import check_cluster, check_user
-from extender.kube.connection.durations import seconds_of
 from extender.kube.connection.given import NOTHING, Given
 from extender.kube.connection.identity import impersonation, with_credentials
 from extender.kube.connection.kubeconfig import Cluster, Context, Kubeconfig, User, load
 from extender.kube.connection.proxies import proxy_for
+from extender.kube.connection.requesttimeout import seconds_of
 from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, unusable
 from extender.kube.connection.tokenfile import token_in
 

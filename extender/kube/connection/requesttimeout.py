@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
+from extender.config.goduration import go_duration_seconds
 from extender.kube.connection.target import OptionError
-
-UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-PART: Final = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 
 
 def seconds_of(text: str) -> float | None:
@@ -17,7 +14,6 @@ def seconds_of(text: str) -> float | None:
         return None
     if re.fullmatch(r"\+?\d+", text, re.ASCII):
         return float(text)
-    if re.fullmatch(rf"[+-]?({PART})+", text, re.ASCII):
-        found = sum(float(number) * UNITS[unit] for number, unit in re.findall(PART, text, re.ASCII))
-        return 0.0 if text.startswith("-") else found
+    if (seconds := go_duration_seconds(text)) is not None:
+        return max(0.0, seconds)
     raise OptionError(f"--request-timeout: {text!r} is not allowed; allowed: seconds, or a duration such as 30s or 2m")
