@@ -224,7 +224,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
 
 async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
-    if kind is None or not (kind.counts or kind.roles):
+    if kind is None or not kind.resizes:
         return Refused(0, "NotElastic", f"jobs of kind {order.kind} are not resized")
     patch = kind.workers_patch(order.workers)
     bounds = {MIN_WORKERS: order.min_workers, MAX_WORKERS: order.max_workers}

@@ -106,13 +106,20 @@ class JobKind:
 
     @property
     def worker(self) -> str:
-        """Return the key of the elastic role."""
-        return next(key for key, role in self.roles.items() if role == WORKER)
+        """Return the key of the elastic role in the field of roles; empty where the kind has none (JobSet)."""
+        return next((key for key, role in self.roles.items() if role == WORKER), "")
 
     @property
     def workers_at(self) -> str:
-        """Return the path of the field with the number of workers, for messages."""
-        return f"spec.{self.counts[0]}" if self.counts else f"spec.{self.replicas_at}.{self.worker}.replicas"
+        """Return the path of the field with the number of workers, for messages; empty where the kind has none."""
+        if self.counts:
+            return f"spec.{self.counts[0]}"
+        return f"spec.{self.replicas_at}.{self.worker}.replicas" if self.worker else ""
+
+    @property
+    def resizes(self) -> bool:
+        """Tell whether the number of workers of a job of this kind can be changed."""
+        return bool(self.workers_at)
 
     @property
     def suspends(self) -> bool:
@@ -125,9 +132,11 @@ class JobKind:
         return ".".join(("spec", *self.suspend_at)) if self.suspends else ""
 
     def workers_patch(self, workers: int) -> Json:
-        """Return the merge patch that sets the number of workers."""
+        """Return the merge patch that sets the number of workers. Raises ValueError where the kind does not resize."""
         if self.counts:
             return {"spec": dict.fromkeys(self.counts, workers)}
+        if not self.resizes:
+            raise ValueError(f"the number of workers of a {self.kind} cannot be changed")
         return {"spec": {self.replicas_at: {self.worker: {"replicas": workers}}}}
 
     def suspend_patch(self, suspend: bool, servers: int | None = None) -> Json:

@@ -188,7 +188,7 @@ def rooms() -> str:
 def kinds() -> str:
     rows = []
     for kind in KINDS.values():
-        elastic = bool(kind.counts or kind.roles)
+        elastic = kind.resizes
         rigid = ", ".join(key for key, role in kind.roles.items() if key != kind.worker)
         bounds = f"`spec.{kind.bounds_at}`" if kind.bounds_at else "annotations"
         fixed = [f"`spec.{name}: {value}`" for name, (value, _) in kind.fixed.items()]
