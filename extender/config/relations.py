@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from extender.config.hosts import is_loopback
-from extender.config.sections import TIMEOUT_MARGIN_SECONDS, Barrier
+from extender.config.sections import TIMEOUT_MARGIN_SECONDS, BarrierSettings
 from policy.systems import make_policy
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[s
         yield f"{lower[0]}: {lower[1]:g} is above {upper[0]} ({upper[1]:g}); allowed: at most that, or raise {upper[0]}"
 
 
-def least_http_timeout_seconds(barrier: Barrier) -> float:
+def least_http_timeout_seconds(barrier: BarrierSettings) -> float:
     """Return the shortest httpTimeout that outlasts a bind that is held for a whole window and whose last API call
     hangs.
     """

@@ -15,22 +15,22 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from extender.config.relations import broken_relations
 from extender.config.sections import (
-    Barrier,
-    Controller,
+    ApiSettings,
+    BarrierSettings,
+    ControllerSettings,
     Count,
-    ForPeople,
-    GateParameters,
-    Journal,
-    Kod2,
+    GateSettings,
+    JournalSettings,
+    Kod2Settings,
     KubeName,
-    Lease,
-    Progress,
-    Release,
-    Scheduler,
+    LeaseSettings,
+    ProgressSettings,
+    ReleaseSettings,
+    SchedulerSettings,
     Seconds,
-    SecondsOrNone,
-    Server,
-    Usage,
+    SecondsOrZero,
+    ServerSettings,
+    UsageSettings,
 )
 from policy.systems import SYSTEMS, make_policy
 
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
         default="",
         description="Who moves jobs that the policy leaves undisturbed; policy: NAME+specon says the same.",
     )
-    kod2: Kod2 = Kod2()
+    kod2: Kod2Settings = Kod2Settings()
     parameters: dict[str, bool | int | float | str] = Field(
         default={},
         description="Parameters of another policy than kod2, by the names in docs/policies; those of who moves jobs "
@@ -67,8 +67,8 @@ class Settings(BaseSettings):
     gate: Literal["when-queued", "always", "never"] = Field(
         default="when-queued", description="When new pods are created gated: while jobs wait, always, or never."
     )
-    barrier: Barrier = Barrier()
-    scheduler: Scheduler = Scheduler()
+    barrier: BarrierSettings = BarrierSettings()
+    scheduler: SchedulerSettings = SchedulerSettings()
     nominate_above_nodes: Count = Field(
         default=500,
         ge=0,
@@ -84,18 +84,18 @@ class Settings(BaseSettings):
         description="How many jobs kod2, drs and dragon may shrink or grow in any minute; 0: no limit.",
     )
     tick_seconds: Seconds = Field(default=10, description="Longest time between two decisions.")
-    coalesce_seconds: SecondsOrNone = Field(
+    coalesce_seconds: SecondsOrZero = Field(
         default=0.02, description="Changes gathered for this long make one decision."
     )
-    release: Release = Release()
-    server: Server = Server()
-    api: ForPeople = ForPeople()
-    progress: Progress = Progress()
-    controller: Controller = Controller()
-    lease: Lease = Lease()
-    gate_parameters: GateParameters = GateParameters()
-    journal: Journal = Journal()
-    usage: Usage = Usage()
+    release: ReleaseSettings = ReleaseSettings()
+    server: ServerSettings = ServerSettings()
+    api: ApiSettings = ApiSettings()
+    progress: ProgressSettings = ProgressSettings()
+    controller: ControllerSettings = ControllerSettings()
+    lease: LeaseSettings = LeaseSettings()
+    gate_parameters: GateSettings = GateSettings()
+    journal: JournalSettings = JournalSettings()
+    usage: UsageSettings = UsageSettings()
     kubeconfig: str = Field(
         default="",
         description="Path of a kubeconfig; empty: KUBECONFIG, else the default file, else the pod's own account.",

@@ -1,10 +1,10 @@
 """The controller: reads what the extender wants to be true and writes it to the API server.
 
 It is level-triggered: only the latest answer counts, nothing is queued. `_follow` polls the extender (which is also our
-sign of life to it), `_work` makes the calls at a limited rate, an `Announcer` writes Events, and `Refusals` reports to
-the extender what the API server refuses. Nothing is written unless this replica leads at that moment. A write is not
-repeated until the watch must have shown it; a refused write is repeated with growing pauses. All state is in the API,
-so a restart loses nothing that counts.
+sign of life to it), `_work` makes the calls at a limited rate, an `EventWriter` writes Events, and `RefusalReports`
+tells the extender what the API server refuses. Nothing is written unless this replica leads at that moment. A write is
+not repeated until the watch must have shown it; a refused write is repeated with growing pauses. All state is in the
+API, so a restart loses nothing that counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Final
 
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.control.announce import Announcer
 from extender.control.calls import (
     KINDS_OF_CALLS,
     Call,
@@ -31,9 +30,10 @@ from extender.control.calls import (
     perform,
     takes_unsigned,
 )
-from extender.control.pace import Pace
-from extender.control.refusals import Refusals
-from extender.control.source import Fetch, SourceError, Tell, read
+from extender.control.eventwriter import EventWriter
+from extender.control.extenderclient import ExtenderError, Fetch, Post, read_view
+from extender.control.ratelimit import RateLimit
+from extender.control.refusalreports import RefusalReports
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
 from extender.leading.lease import Leads
 from extender.observe.controllermetrics import ControllerMetrics
@@ -71,7 +71,7 @@ class Controller:
         self,
         api: Api,
         fetch: Fetch,
-        tell: Tell,
+        tell: Post,
         settings: Settings,
         clock: Clock,
         lease: Leads,
@@ -89,7 +89,7 @@ class Controller:
         self._clock = clock
         self._lease = lease
         self._chance = chance or random.Random()
-        self._pace = Pace(settings.controller.patches_per_second, clock)
+        self._rate_limit = RateLimit(settings.controller.patches_per_second, clock)
         self._wanted: dict[Key, Call] = {}
         self._holds: dict[Key, Hold] = {}
         self._on_way: set[Key] = set()
@@ -97,8 +97,8 @@ class Controller:
         self._stir = asyncio.Event()  # there may be something to do
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
-        self._refusals = Refusals(tell, seconds, clock, lease)
-        self._announcer = Announcer(api, fetch, settings.controller, clock, lease, self._pace, self.metrics)
+        self._refusal_reports = RefusalReports(tell, seconds, clock, lease)
+        self._event_writer = EventWriter(api, fetch, settings.controller, clock, lease, self._rate_limit, self.metrics)
         self.metrics.wants(self._to_do, KINDS_OF_CALLS)
         self.metrics.leads(lease.leading)
 
@@ -108,8 +108,8 @@ class Controller:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._work())
-                tasks.create_task(self._announcer.run())
-                tasks.create_task(self._refusals.run())
+                tasks.create_task(self._event_writer.run())
+                tasks.create_task(self._refusal_reports.run())
         finally:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
@@ -118,7 +118,7 @@ class Controller:
         """Take in whether this replica leads now: a new leader writes at once what it has found wanted."""
         if leading:
             self._stir.set()
-            self._refusals.anew()
+            self._refusal_reports.anew()
 
     def readiness(self) -> Readiness:
         """Return the checks of the controller's ``/readyz``: a follower is ready, one without its extender is not."""
@@ -135,7 +135,7 @@ class Controller:
         while True:
             try:
                 desired = await self._ask(generation)
-            except SourceError as error:
+            except ExtenderError as error:
                 await self._unreachable(error)
                 instance, generation = "", -1
                 continue
@@ -149,9 +149,9 @@ class Controller:
         seconds = self._settings.interval_seconds
         query = {"after": str(after), "timeout_seconds": f"{seconds:g}"}
         wait = seconds + self._settings.request_timeout_seconds
-        return read(DesiredView, await self._fetch("/v1/desired", query, wait))
+        return read_view(DesiredView, await self._fetch("/v1/desired", query, wait))
 
-    async def _unreachable(self, error: SourceError) -> None:
+    async def _unreachable(self, error: ExtenderError) -> None:
         """Discard the old orders, log that once, and wait longer after each failure."""
         if not self._failures:
             _log.warning("the extender does not answer, nothing is written until it does: %s", error)
@@ -170,7 +170,7 @@ class Controller:
     def take(self, desired: DesiredView) -> None:
         """Replace the wanted calls by those of this answer."""
         self._wanted = {key(call): call for call in calls(desired)}
-        self._refusals.keep(self._wanted.keys(), desired.instance)
+        self._refusal_reports.keep(self._wanted.keys(), desired.instance)
         now = self._clock.monotonic()
         self._holds = {k: hold for k, hold in self._holds.items() if k in self._wanted or hold.until > now}
         self._stir.set()
@@ -199,7 +199,7 @@ class Controller:
             if call is None:
                 await self._pause()
                 continue
-            await self._pace.turn()
+            await self._rate_limit.turn()
             if self._may_make(call):
                 self._send(call)
 
@@ -253,7 +253,7 @@ class Controller:
         before = self._holds.get(key(call))
         refusals = before.refusals if before is not None else 0
         self.metrics.wrote(type(call).__name__, type(outcome).__name__.lower())
-        self._refusals.note(call, outcome)
+        self._refusal_reports.note(call, outcome)
         now = self._clock.monotonic()
         if isinstance(outcome, Done):
             seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS

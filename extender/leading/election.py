@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from extender.clock import Clock
-from extender.config.sections import Lease as LeaseSettings
+from extender.config.sections import LeaseSettings
 from extender.kube.api import Api, ClusterError, Done, Json
 from extender.leading.lease import DURATION_SECONDS, RENEW_SHARE, Lease
 

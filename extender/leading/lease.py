@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from extender.clock import Clock
-from extender.config.sections import Lease as LeaseSettings
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
 
 EVERYBODY: Final = "*"

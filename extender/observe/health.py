@@ -88,7 +88,7 @@ class Heartbeat:
         return self._last is not None
 
 
-class Watch(Protocol):
+class WatchHealth(Protocol):
     """The part of a reflector that health checks need."""
 
     @property
@@ -119,7 +119,7 @@ class Watch(Protocol):
 
 def extender_readiness(
     snapshot: Snapshot,
-    watches: Iterable[Watch],
+    watches: Iterable[WatchHealth],
     leading: bool,
     controller: Heartbeat,
     clock: Clock,
@@ -167,7 +167,7 @@ def _clock_check(ahead: float) -> Check:
     return Check("clock", not wrong, detail if wrong else "", fatal=False)
 
 
-def _stalled(watch: Watch, now: float) -> bool:
+def _stalled(watch: WatchHealth, now: float) -> bool:
     return watch.synced and now - watch.last_seen > STALLED_SECONDS
 
 

@@ -17,11 +17,11 @@ from starlette.applications import Starlette
 from extender import logs
 from extender.clock import Clock
 from extender.kubescheduler.wire import VERBS
-from extender.observe.figures import figures, gauge
-from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, probes
-from extender.observe.passage import Passage
-from extender.observe.pulse import Pulse
+from extender.observe.health import Heartbeat, Readiness, WatchHealth, extender_readiness, probes
+from extender.observe.jobtimes import JobTimes
+from extender.observe.laganddrift import LagAndDrift
 from extender.observe.registry import new_registry
+from extender.observe.snapshotmetrics import gauge, snapshot_metrics
 from extender.state.resizes import cause_of, ways
 from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import Event
@@ -36,7 +36,7 @@ JOB_SECONDS: Final = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 25920
 FAULTS: Final = ("RequestError", "InternalError")
 
 
-class Holds(Protocol):
+class MeasuredLedger(Protocol):
     """The part of the ledger that metrics need."""
 
     snapshot: Snapshot
@@ -53,7 +53,7 @@ class Holds(Protocol):
         ...
 
 
-class HoldsBinds(Protocol):
+class MeasuredBarrier(Protocol):
     """The part of the barrier that metrics need."""
 
     @property
@@ -62,7 +62,7 @@ class HoldsBinds(Protocol):
         ...
 
 
-class Leads(Protocol):
+class MeasuredLease(Protocol):
     """The part of the lease that metrics need."""
 
     def leading(self) -> bool:
@@ -70,7 +70,7 @@ class Leads(Protocol):
         ...
 
 
-class Reloads(Protocol):
+class MeasuredReload(Protocol):
     """The part of the settings reload that metrics need."""
 
     @property
@@ -86,14 +86,14 @@ class Metrics(Collector):
         """Create the metrics; `watch` sets later where their values are read."""
         self.registry = new_registry()
         self.controller: Heartbeat | None = None
-        self._ledger: Holds | None = None
-        self._watches: Sequence[Watch] = ()
-        self._barrier: HoldsBinds | None = None
-        self._lease: Leads | None = None
+        self._ledger: MeasuredLedger | None = None
+        self._watches: Sequence[WatchHealth] = ()
+        self._barrier: MeasuredBarrier | None = None
+        self._lease: MeasuredLease | None = None
         self._must_lead = False
-        self._reload: Reloads | None = None
+        self._reload: MeasuredReload | None = None
         self._before: Snapshot | None = None  # before the next step
-        self._passage = Passage(self)
+        self._passage = JobTimes(self)
         make: Any = {"registry": self.registry}
         self._requests = Counter(
             "kohort_verb_requests", "Calls of kube-scheduler, by how they were answered.", ["verb", "result"], **make
@@ -124,7 +124,7 @@ class Metrics(Collector):
         self._stalled_shrinks = Counter("kohort_stalled_shrinks", text, **make)
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
-        self.pulse = Pulse(self.registry)
+        self.pulse = LagAndDrift(self.registry)
         self._begin()
         self.registry.register(self)
 
@@ -140,7 +140,12 @@ class Metrics(Collector):
         self._releases.labels(Reason.BARRIER_TIMEOUT.value)
 
     def watch(
-        self, ledger: Holds, watches: Sequence[Watch], barrier: HoldsBinds, lease: Leads, must_lead: bool = False
+        self,
+        ledger: MeasuredLedger,
+        watches: Sequence[WatchHealth],
+        barrier: MeasuredBarrier,
+        lease: MeasuredLease,
+        must_lead: bool = False,
     ) -> None:
         """Set what is read at a scrape or probe. ``must_lead``: only the leader is ready."""
         self._ledger, self._watches, self._barrier, self._lease = ledger, watches, barrier, lease
@@ -189,7 +194,7 @@ class Metrics(Collector):
         self._before = after
         self._passage.follow(at, events, effects, after)
 
-    # Called by `Passage`.
+    # Called by `JobTimes`.
 
     def waited(self, seconds: float) -> None:
         """Record how many seconds a job waited for its first admission."""
@@ -207,7 +212,7 @@ class Metrics(Collector):
         """Count a migration that has ended."""
         self._migrations.labels("arrived" if arrived else "given-up").inc()
 
-    def reloads(self, reload: Reloads | None) -> None:
+    def reloads(self, reload: MeasuredReload | None) -> None:
         """Set what reports which settings of the file are not in force."""
         self._reload = reload
 
@@ -236,7 +241,7 @@ class Metrics(Collector):
         yield _dropped_lines()
         if self._ledger is None:
             return
-        yield from figures(self._ledger.snapshot, self._ledger.policy, self._ledger.now())
+        yield from snapshot_metrics(self._ledger.snapshot, self._ledger.policy, self._ledger.now())
         yield gauge(
             "kohort_barrier_held_binds",
             "Bind calls held now, each a connection.",
@@ -250,12 +255,12 @@ class Metrics(Collector):
             yield gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
 
 
-def _ahead(ledger: Holds) -> float:
+def _ahead(ledger: MeasuredLedger) -> float:
     """Return the seconds that the wall clock is ahead of the ledger."""
     return ledger.clock.now() - ledger.now()
 
 
-def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
+def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metric]:
     """Yield metrics of the watches, by version too: two versions of one resource are watched, of which a cluster serves
     one.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from extender.config.sections import Lease
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, ClusterError, Done, Json, Ref
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ DEADLINE: Final = 10.0  # renewDeadline
 RETRY: Final = 2.0  # retryPeriod; while waiting for the Lease it is up to 1.2 times as long again
 
 
-def lease_of_scheduler(settings: Lease) -> Ref:
+def lease_of_scheduler(settings: LeaseSettings) -> Ref:
     """The Lease for which kube-schedulers stand: where they are in our pods it also says who of us leads."""
-    return Ref(LEASES, settings.namespace, Lease().name if settings.elect else settings.name)
+    return Ref(LEASES, settings.namespace, LeaseSettings().name if settings.elect else settings.name)
 
 
 class Elector:

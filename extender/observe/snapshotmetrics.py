@@ -48,7 +48,7 @@ def gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=float(value))
 
 
-def figures(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
+def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator[Metric]:
     """Yield every metric of the snapshot. ``now``: seconds since the epoch."""
     yield _gangs(snapshot)
     yield _queue(snapshot)

@@ -18,7 +18,7 @@ from policy.cluster.snapshot import Snapshot
 ON_ITS_WAY = (State.PLANNED, State.BINDING)
 
 
-class Observed(Protocol):
+class JobTimesObserver(Protocol):
     """Receives the results; all times are in seconds."""
 
     def waited(self, seconds: float) -> None:
@@ -38,10 +38,10 @@ class Observed(Protocol):
         ...
 
 
-class Passage:
+class JobTimes:
     """Remembers jobs and gangs from their first event to their last."""
 
-    def __init__(self, tell: Observed) -> None:
+    def __init__(self, tell: JobTimesObserver) -> None:
         """Start without jobs: a job that had ended before our start is not counted."""
         self._tell = tell
         self._open: dict[str, bool] = {}  # uid of an unfinished job -> whether it was admitted before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.clock import Clock
 
 
-class Pace:
+class RateLimit:
     """Gives turns in the order in which they are requested."""
 
     def __init__(self, per_second: float, clock: Clock) -> None:

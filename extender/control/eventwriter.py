@@ -13,11 +13,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.clock import Clock
-from extender.config.sections import Controller as Settings
-from extender.control.pace import Pace
-from extender.control.quota import Quota
-from extender.control.source import Fetch, SourceError, read
-from extender.control.story import DecisionStory, WaitingStory
+from extender.config.sections import ControllerSettings
+from extender.control.eventquota import EventQuota
+from extender.control.extenderclient import ExtenderError, Fetch, read_view
+from extender.control.jobevents import DecisionEvents, WaitingEvents
+from extender.control.ratelimit import RateLimit
 from extender.kube.api import Api
 from extender.leading.lease import Leads
 from extender.observe.controllermetrics import ControllerMetrics
@@ -35,7 +35,7 @@ HELPED: Final = 5  # jobs of the queue that get suggestions of what would admit 
 Event = dict[str, Any]
 
 
-class Announcer:
+class EventWriter:
     """Writes Events on job objects; shares the controller's rate limit, so that it never delays real writes for
     long.
     """
@@ -44,10 +44,10 @@ class Announcer:
         self,
         api: Api,
         fetch: Fetch,
-        settings: Settings,
+        settings: ControllerSettings,
         clock: Clock,
         lease: Leads,
-        pace: Pace,
+        pace: RateLimit,
         metrics: ControllerMetrics,
     ) -> None:
         """Prepare only; `run` starts."""
@@ -56,10 +56,10 @@ class Announcer:
         self._settings = settings
         self._clock = clock
         self._lease = lease
-        self._pace = pace
+        self._rate_limit = pace
         self._metrics = metrics
         self._host = socket.gethostname()
-        self._quota = Quota()
+        self._quota = EventQuota()
 
     async def run(self) -> None:
         """Write Events until cancelled."""
@@ -73,19 +73,19 @@ class Announcer:
         An Event that is written twice is refused, because its name exists.
         """
         instance, since = await self._first_look()
-        story = DecisionStory(instance, self._host, self._quota)
+        story = DecisionEvents(instance, self._host, self._quota)
         while True:
             await self._clock.sleep(self._settings.interval_seconds)
             if not self._lease.leading():
                 continue
             try:
-                found = read(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
-            except SourceError:
+                found = read_view(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
+            except ExtenderError:
                 continue
             # its sequence numbers restart at 0, and all of its decisions are newer than our start
             if instance != found.instance:
                 instance, since = found.instance, 0
-                story = DecisionStory(instance, self._host, self._quota)
+                story = DecisionEvents(instance, self._host, self._quota)
                 continue
             since = found.latest
             await self._write(story.tell(found.decisions))
@@ -98,8 +98,8 @@ class Announcer:
         """
         while True:
             try:
-                found = read(DecisionsView, await self._ask("/v1/decisions", {"limit": str(MISSED)}))
-            except SourceError:
+                found = read_view(DecisionsView, await self._ask("/v1/decisions", {"limit": str(MISSED)}))
+            except ExtenderError:
                 await self._clock.sleep(self._settings.interval_seconds)
             else:
                 missed = [one.sequence for one in found.decisions if found.at - one.at <= MISSED_SECONDS]
@@ -107,14 +107,14 @@ class Announcer:
 
     async def _queue(self) -> None:
         """Write Events that say why each job waits."""
-        story = WaitingStory(self._host, self._quota)
+        story = WaitingEvents(self._host, self._quota)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             if not self._lease.leading():
                 continue
             try:
-                found = read(QueueView, await self._ask("/v1/queue", {}))
-            except SourceError:
+                found = read_view(QueueView, await self._ask("/v1/queue", {}))
+            except ExtenderError:
                 continue
             now = self._clock.now()
             await self._write(story.starving(found, now))
@@ -127,8 +127,8 @@ class Announcer:
         """Return what would admit the job now; nothing where the extender does not answer in time."""
         try:
             path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])
-            return read(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()
-        except SourceError:
+            return read_view(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()
+        except ExtenderError:
             return ()
 
     async def _ask(self, path: str, query: dict[str, str]) -> bytes:
@@ -136,7 +136,7 @@ class Announcer:
 
     async def _write(self, events: Iterable[Event]) -> None:
         for event in events:
-            await self._pace.turn()
+            await self._rate_limit.turn()
             if self._lease.leading():
                 outcome = await self._api.create_event(event["metadata"]["namespace"], event)
                 self._metrics.wrote("Event", type(outcome).__name__.lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.core import Metric
 
-from extender.observe.figures import RESOURCES, figures
+from extender.observe.snapshotmetrics import RESOURCES, snapshot_metrics
 from policy.cluster.events import UsageSeen
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
@@ -17,7 +17,7 @@ from tests.builders import GIB, World, guest, job, members, node
 
 
 def read(world: World) -> dict[str, Metric]:
-    return {family.name: family for family in figures(world.snapshot, world.policy, world.now)}
+    return {family.name: family for family in snapshot_metrics(world.snapshot, world.policy, world.now)}
 
 
 def value(world: World, name: str, suffix: str = "", **labels: str) -> float | None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 View = TypeVar("View", bound=BaseModel)
 
 
-class SourceError(Exception):
+class ExtenderError(Exception):
     """The extender did not answer, or its answer cannot be used."""
 
 
@@ -18,13 +18,13 @@ Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
 """Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
 
 
-Tell = Callable[[str, bytes, float], Awaitable[None]]
+Post = Callable[[str, bytes, float], Awaitable[None]]
 """Path, JSON body, seconds to wait: POST it. Raises SourceError."""
 
 
-def read(kind: type[View], body: bytes) -> View:
+def read_view(kind: type[View], body: bytes) -> View:
     """Return the answer as a view. Raises SourceError where it is none."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise SourceError(f"an answer that is no {kind.__name__}: {error.errors()[0]['msg']}") from None
+        raise ExtenderError(f"an answer that is no {kind.__name__}: {error.errors()[0]['msg']}") from None

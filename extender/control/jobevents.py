@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from extender.control import vocabulary as words
-from extender.control.quota import Quota
-from extender.control.vocabulary import Word
+from extender.control import eventreasons as reasons
+from extender.control.eventquota import EventQuota
+from extender.control.eventreasons import EventReason
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
@@ -30,12 +30,12 @@ REPEAT_SECONDS: Final = 3000.0  # the API server deletes an Event after an hour
 NAMED_CHANGES: Final = 2
 
 
-class DecisionStory:
+class DecisionEvents:
     """Composes Events for decisions, and for what the API shows as done. A refused write gets one Event a step
     and job.
     """
 
-    def __init__(self, instance: str, host: str, quota: Quota) -> None:
+    def __init__(self, instance: str, host: str, quota: EventQuota) -> None:
         """``instance``: of the deciding process; with the sequence number it makes an Event name that is refused when
         repeated.
         """
@@ -54,47 +54,47 @@ class DecisionStory:
             if word is not None and not self._is_repeated(word, decision, job) and self._may(word, job, decision.at):
                 yield self._event(decision, job, word, decision.text)
 
-    def _is_repeated(self, word: Word, decision: DecisionView, job: JobName) -> bool:
+    def _is_repeated(self, word: EventReason, decision: DecisionView, job: JobName) -> bool:
         """Tell whether a refused write of another member had an Event in that step: all members are refused for the
         same reason.
         """
-        if word is not words.WRITE_REFUSED:
+        if word is not reasons.WRITE_REFUSED:
             return False
         this = decision.generation, job.uid
         repeated, self._refused = self._refused == this, this
         return repeated
 
-    def _may(self, word: Word, job: JobName, at: float) -> bool:
+    def _may(self, word: EventReason, job: JobName, at: float) -> bool:
         """Tell whether the job's quota allows the Event: a gang that repeatedly gets room and gives it up counts as
         waiting.
         """
-        return word not in words.OF_WAITING or self._quota.take(job.uid, at)
+        return word not in reasons.OF_WAITING or self._quota.take(job.uid, at)
 
-    def _event(self, decision: DecisionView, job: JobName, word: Word, note: str) -> dict[str, Any]:
+    def _event(self, decision: DecisionView, job: JobName, word: EventReason, note: str) -> dict[str, Any]:
         name = f"{job.name[:200]}.{self._instance}.{decision.sequence:x}"
         return _event(job, name, decision.at, self._host, decision.action, word, note)
 
 
-def _word(decision: DecisionView) -> Word | None:
+def _word(decision: DecisionView) -> EventReason | None:
     match decision.action, decision.direction:
         case "Resize", _ if decision.workers == 0 and not decision.nodes:
-            return words.PAUSING
+            return reasons.PAUSING
         case "Resize", "in":
-            return words.SHRINKING
+            return reasons.SHRINKING
         case "Resize", "out":
-            return words.GROWING
+            return reasons.GROWING
         case "Resize", _:
-            return words.REPAIRING
+            return reasons.REPAIRING
         case action, _:
-            return words.OF_ACTIONS.get(action)
+            return reasons.OF_ACTIONS.get(action)
 
 
-class WaitingStory:
+class WaitingEvents:
     """Composes Events that say why a job waits: after the first seconds, when the reason has changed, and once an
     hour.
     """
 
-    def __init__(self, host: str, quota: Quota) -> None:
+    def __init__(self, host: str, quota: EventQuota) -> None:
         self._host = host
         self._quota = quota
         self._told: dict[str, tuple[str, float]] = {}
@@ -119,7 +119,7 @@ class WaitingStory:
             self._turn, self._in_turn = turn, Counter()
         name = _once(job, f"waits.{turn:x}.{self._in_turn[job.uid]}")
         self._in_turn[job.uid] += 1
-        return _event(job, name, now, self._host, "Wait", words.QUEUED, _note(job, changes))
+        return _event(job, name, now, self._host, "Wait", reasons.QUEUED, _note(job, changes))
 
     def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
         """Yield Events of jobs that have begun to starve since the last call."""
@@ -130,7 +130,7 @@ class WaitingStory:
                     continue
                 name = _once(job, "starves")
                 note = f"waits for {job.waited_seconds:.0f} s and goes before every weight; {job.waits.detail}"
-                yield _event(job, name, now, self._host, "Wait", words.STARVING, note.rstrip("; "))
+                yield _event(job, name, now, self._host, "Wait", reasons.STARVING, note.rstrip("; "))
 
     def _is_news(self, job: QueuedJob, now: float) -> bool:
         if job.uid not in self._told:
@@ -162,7 +162,7 @@ def _once(job: JobName, what: str) -> str:
     return f"{job.name[:180]}.{job.uid[:36]}.{what}"
 
 
-def _event(job: JobName, name: str, at: float, host: str, action: str, word: Word, note: str) -> dict[str, Any]:
+def _event(job: JobName, name: str, at: float, host: str, action: str, word: EventReason, note: str) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "namespace": job.namespace},
         "eventTime": datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),

@@ -12,7 +12,7 @@ import httpx
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.source import Fetch, SourceError, Tell
+from extender.control.extenderclient import ExtenderError, Fetch, Post
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.http.limits import Limits, of_probes
 from extender.http.server import Endpoint
@@ -25,31 +25,31 @@ from extender.observe.health import probes
 
 
 def http_fetch(client: httpx.AsyncClient) -> Fetch:
-    """Return a function that reads from the extender's REST interface and raises `SourceError` on any failure."""
+    """Return a function that reads from the extender's REST interface and raises `ExtenderError` on any failure."""
 
     async def fetch(path: str, query: Mapping[str, str], seconds: float) -> bytes:
         try:
             answer = await client.get(path, params=dict(query), timeout=seconds, headers={CLIENT_HEADER: CONTROLLER})
         except httpx.HTTPError as error:
-            raise SourceError(f"{type(error).__name__} at {client.base_url}: {error}") from error
+            raise ExtenderError(f"{type(error).__name__} at {client.base_url}: {error}") from error
         if answer.status_code != httpx.codes.OK:
-            raise SourceError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
+            raise ExtenderError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
         return answer.content
 
     return fetch
 
 
-def http_tell(client: httpx.AsyncClient) -> Tell:
-    """Return a function that posts to the extender's REST interface and raises `SourceError` on any failure."""
+def http_tell(client: httpx.AsyncClient) -> Post:
+    """Return a function that posts to the extender's REST interface and raises `ExtenderError` on any failure."""
     headers = {CLIENT_HEADER: CONTROLLER, "Content-Type": "application/json"}
 
     async def tell(path: str, body: bytes, seconds: float) -> None:
         try:
             answer = await client.post(path, content=body, timeout=seconds, headers=headers)
         except httpx.HTTPError as error:
-            raise SourceError(f"{type(error).__name__} at {client.base_url}: {error}") from error
+            raise ExtenderError(f"{type(error).__name__} at {client.base_url}: {error}") from error
         if not answer.is_success:
-            raise SourceError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
+            raise ExtenderError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
 
     return tell
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from extender.observe.passage import Passage
+from extender.observe.jobtimes import JobTimes
 from policy.cluster.actions import Migrate
 from policy.cluster.events import Event, JobGone, JobSeen
 from policy.cluster.gang import Gang, State
@@ -42,7 +42,7 @@ class Followed(World):
     def __init__(self) -> None:
         super().__init__(Kod2())
         self.told = Told()
-        self.passage = Passage(self.told)
+        self.passage = JobTimes(self.told)
 
     def do(self, *events: Event) -> tuple[object, ...]:  # type: ignore[override]
         self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)
@@ -98,7 +98,7 @@ def test_who_is_gone_is_forgotten() -> None:
 ])  # fmt: skip
 def test_how_a_migration_ends(state: State, node: str, arrived: bool) -> None:
     told = Told()
-    passage = Passage(told)
+    passage = JobTimes(told)
     moving = Snapshot(gangs={"j": Gang("j", State.MIGRATING, nodes={w(0): "n2"})})
     passage.follow(0.0, [], [Migrate("j", {w(0): "n2"})], moving)
     assert told.moves == []

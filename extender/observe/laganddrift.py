@@ -23,7 +23,7 @@ COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
 }
 
 
-class Counts(Protocol):
+class ObjectCounter(Protocol):
     """The part of the API client that counting needs."""
 
     async def count(self, resource: Resource) -> int:
@@ -31,7 +31,7 @@ class Counts(Protocol):
         ...
 
 
-class Pulse:
+class LagAndDrift:
     """The metrics of the event loop's lag and of the ledger's drift."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -47,7 +47,7 @@ class Pulse:
             await clock.sleep(BEAT_SECONDS)
             self.lag.observe(max(0.0, clock.monotonic() - due))
 
-    async def count(self, api: Counts, look: Callable[[], Snapshot], clock: Clock) -> None:
+    async def count(self, api: ObjectCounter, look: Callable[[], Snapshot], clock: Clock) -> None:
         """Compare for ever: a list with limit 1 says how many more objects there are, whatever their number.
 
         Where the API server cannot be asked, the metric keeps its value; the age of the watches shows that.

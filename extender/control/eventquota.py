@@ -9,7 +9,7 @@ MOST: Final = 9
 SECONDS: Final = 3600.0
 
 
-class Quota:
+class EventQuota:
     """Allows at most `MOST` Events of each job in any hour."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.clock import Clock
 from extender.control.calls import Call, Key, SetGate, key
-from extender.control.source import SourceError, Tell
+from extender.control.extenderclient import ExtenderError, Post
 from extender.kube.api import Done, Outcome, Refused, Unknown
 from extender.leading.lease import Leads
 from extender.present.views.refused import MOST_REFUSED, RefusedBody, RefusedWritesBody
@@ -28,10 +28,10 @@ RETRY_SECONDS: Final = 1.0
 OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")  # reported first, where there are more than the extender takes
 
 
-class Refusals:
+class RefusalReports:
     """Counts refusals in a row of each write, and reports to the extender those that go on."""
 
-    def __init__(self, tell: Tell, seconds: float, clock: Clock, lease: Leads) -> None:
+    def __init__(self, tell: Post, seconds: float, clock: Clock, lease: Leads) -> None:
         """Prepare only; `run` starts. ``seconds``: how long to wait for the extender."""
         self._tell = tell
         self._seconds = seconds
@@ -88,7 +88,7 @@ class Refusals:
             try:
                 await self._tell(PATH, now[1].model_dump_json().encode(), self._seconds)
                 self._last = now
-            except SourceError:
+            except ExtenderError:
                 await self._clock.sleep(RETRY_SECONDS)
                 self._stir.set()
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from extender.kube import answers
 from extender.kube.api import NODES, PODS, ClusterError, Resource
-from extender.observe.pulse import BEAT_SECONDS, COUNT_SECONDS, Pulse
+from extender.observe.laganddrift import BEAT_SECONDS, COUNT_SECONDS, LagAndDrift
 from policy.cluster.snapshot import Snapshot
 from tests.builders import World
 from tests.stage import LoopClock, virtual
@@ -31,7 +31,7 @@ class Counting:
 @virtual
 async def test_objects_that_the_ledger_lacks_are_drift() -> None:
     registry = CollectorRegistry()
-    pulse, api = Pulse(registry), Counting(nodes=3, pods=0)
+    pulse, api = LagAndDrift(registry), Counting(nodes=3, pods=0)
     snapshot: Snapshot = World().nodes("n1", "n2").snapshot
     task = asyncio.create_task(pulse.count(api, lambda: snapshot, LoopClock()))
     await asyncio.sleep(COUNT_SECONDS + 1)
@@ -57,7 +57,7 @@ class LateClock(LoopClock):
 @virtual
 async def test_a_loop_that_is_kept_busy_is_late() -> None:
     registry = CollectorRegistry()
-    task = asyncio.create_task(Pulse(registry).beat(LateClock()))
+    task = asyncio.create_task(LagAndDrift(registry).beat(LateClock()))
     await asyncio.sleep(2 * BEAT_SECONDS + 0.3)
     task.cancel()
     name = "kohort_event_loop_lag_seconds"

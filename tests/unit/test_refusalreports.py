@@ -12,8 +12,8 @@ import pytest
 
 from extender.app import Live
 from extender.config.settings import Settings
-from extender.control.refusals import PASSING, REFUSED, Refusals
-from extender.control.source import SourceError
+from extender.control.extenderclient import ExtenderError
+from extender.control.refusalreports import PASSING, REFUSED, RefusalReports
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.kube.answers import outcome
 from extender.kube.api import Done, Outcome, Refused, Unknown
@@ -96,10 +96,10 @@ async def test_a_list_that_is_not_taken_is_told_again() -> None:
     async def tell(path: str, body: bytes, seconds: float) -> None:
         del path, seconds
         if down[0]:
-            raise SourceError("no")
+            raise ExtenderError("no")
         told.append(body)
 
-    refusals = Refusals(tell, 1.0, LoopClock(), FakeLease())
+    refusals = RefusalReports(tell, 1.0, LoopClock(), FakeLease())
     running = asyncio.create_task(refusals.run())
     refusals.keep([], "one")
     await asyncio.sleep(3)
