@@ -105,10 +105,10 @@ def controller(config: ConfigOption = None) -> None:
         from extender.cli import processes
 
         settings = processes.start(config)
-        from extender.control import sidecar
+        from extender.control import controllerprocess
 
-        processes.allow_descriptors(sidecar.LIMITS.connections)
-        processes.run("controller", sidecar.serve, settings)
+        processes.allow_descriptors(controllerprocess.LIMITS.connections)
+        processes.run("controller", controllerprocess.serve, settings)
 
 
 app.add_typer(questions.app)

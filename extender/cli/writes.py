@@ -115,7 +115,7 @@ def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
     from extender.kube.jobs import read_job
 
     kind, spec = found.kind, part(found.item, "spec")
-    if not (kind.counts or kind.roles):
+    if not kind.resizes:
         raise CliError(f"the workers of a {kind.kind} cannot be changed once it is there; create {found.key} anew")
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:

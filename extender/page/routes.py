@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from extender.access.sight import Sight, caller_of
 from extender.access.veil import Veil
-from extender.hindsight.asking import Hindsight, HindsightError
+from extender.comparison.comparisons import ComparisonError, Comparisons
 from extender.page.comparison import EMPTY, POLICIES, ComparisonPage
 from extender.page.frames import Frame, Frames, Lists, Maker
 from extender.page.history import History
@@ -45,9 +45,9 @@ FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 class Page:
     """The pages of one ledger."""
 
-    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, hindsight: Hindsight) -> None:
+    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, comparisons: Comparisons) -> None:
         """Draw nothing until somebody looks."""
-        self._hindsight = hindsight
+        self._comparisons = comparisons
         self._ledger = ledger
         self._vitals = vitals
         self.history = history
@@ -138,10 +138,10 @@ class Page:
         policy = request.path_params["policy"]
         head: dict[str, Any] = {"heading": f"{policy} on the recorded journal", "policies": POLICIES, "chosen": policy}
         try:
-            self._hindsight.check(policy)
-        except HindsightError as error:
+            self._comparisons.check(policy)
+        except ComparisonError as error:
             return await self._no_comparison(str(error))
-        found = self._hindsight.known(policy)
+        found = self._comparisons.known(policy)
         make = self._comparison
         lists = await self._maker(lambda: make.of(found) if found is not None else make.pending(policy))
         parts = "" if found is not None else f"{quote(policy, safe='')}/parts"  # what was found stands still
@@ -153,9 +153,9 @@ class Page:
         lists: Lists = {}
         if since != FOUND:
             try:
-                found = await self._hindsight.compare(policy)
+                found = await self._comparisons.compare(policy)
                 lists = await self._maker(lambda: self._comparison.of(found))
-            except HindsightError as error:
+            except ComparisonError as error:
                 text = str(error)
                 lists = await self._maker(lambda: self._comparison.failed(text))
         told = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}

@@ -61,7 +61,7 @@ def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str
 def _rigid(job: Job) -> str:
     """Why a rigid gang does not grow, and what lets it: that differs by kind."""
     kind = KINDS.get(job.kind)
-    if kind is None or not (kind.counts or kind.roles):
+    if kind is None or not kind.resizes:
         return f"its kind: a {job.kind} is not resized"
     if kind.bounds_at:
         return f"its bounds: it is a rigid gang; state spec.{kind.bounds_at} with maxReplicas to let it grow"

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from extender.access.reviews import BusyError, ReviewsTokens, Tokens, UnansweredError
-from extender.config.sections import Progress as Settings
+from extender.config.sections import ProgressSettings as Settings
 from extender.kube.progress import ToldError, read_told, report_of
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved

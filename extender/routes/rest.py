@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from extender.access.guard import may_not
 from extender.access.sight import Caller, caller_of
 from extender.access.veil import Veil
+from extender.comparison.comparisons import ComparisonError, Comparisons, UnknownPolicyError
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
 from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.cluster import nodes_view, plans_view
@@ -79,10 +79,10 @@ class Rest:
     """The handlers; each reads the snapshot once."""
 
     def __init__(
-        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, hindsight: Hindsight | None = None
+        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, comparisons: Comparisons | None = None
     ) -> None:
         """Name this process, so that a client sees when numbers begin anew."""
-        self._hindsight = hindsight or Hindsight(ledger, settings)
+        self._comparisons = comparisons or Comparisons(ledger, settings)
         self.instance = secrets.token_hex(8)
         self._ledger = ledger
         self._settings = settings
@@ -253,11 +253,11 @@ class Rest:
         It is computed by a process of its own, within journal.compare_seconds, and kept for whoever asks again.
         """
         try:
-            return await self._hindsight.compare(parameters.policy)
+            return await self._comparisons.compare(parameters.policy)
         except UnknownPolicyError as error:
             raise wrong("policy", parameters.policy, str(error)) from None
-        except HindsightError as error:
-            raise ProblemError(503 if self._hindsight.records else 404, str(error)) from None
+        except ComparisonError as error:
+            raise ProblemError(503 if self._comparisons.records else 404, str(error)) from None
 
     async def stream(
         self, parameters: Annotated[NoParameters, Query()], caller: Asker, last: LastEvent = ""

@@ -27,7 +27,7 @@ SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind in kube-scheduler
 DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod without requests
 
 
-class Happening(Enum):
+class ClusterEvent(Enum):
     """An event that may make a refused pod schedulable (kube-scheduler's ClusterEvent)."""
 
     ASSIGNED_ADD = "AssignedPodAdd"
@@ -47,17 +47,17 @@ class Happening(Enum):
 class Change:
     """A cluster event, with the node that it is about, if any."""
 
-    what: Happening
+    what: ClusterEvent
     node: Node | None = None
 
 
 HELPS: Final = {
-    UNSCHEDULABLE: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    TAINTS: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    AFFINITY: {Happening.NODE_ADD, Happening.NODE_LABEL},
-    RESOURCES: {Happening.NODE_ADD, Happening.NODE_ALLOCATABLE, Happening.ASSIGNED_DELETE},
-    VOLUMES: {Happening.NODE_ADD, Happening.VOLUME},
-    EXTENDER: set(Happening),
+    UNSCHEDULABLE: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    TAINTS: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    AFFINITY: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL},
+    RESOURCES: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_ALLOCATABLE, ClusterEvent.ASSIGNED_DELETE},
+    VOLUMES: {ClusterEvent.NODE_ADD, ClusterEvent.VOLUME},
+    EXTENDER: set(ClusterEvent),
 }
 
 

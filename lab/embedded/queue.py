@@ -16,7 +16,7 @@ from typing import Final
 
 from extender.clock import Clock
 from lab.embedded.cache import PodInfo
-from lab.embedded.plugins import Change, Happening, wakes
+from lab.embedded.plugins import Change, ClusterEvent, wakes
 
 FLUSH_SECONDS: Final = 1.0  # seconds; back-off is checked once per second
 LONGEST_SLEEP: Final = 300.0  # seconds (podMaxInUnschedulablePodsDuration)
@@ -91,7 +91,7 @@ class SchedulingQueue:
             self.add(pod)
             return
         entry.pod = pod
-        change = Change(Happening.TARGET_POD)
+        change = Change(ClusterEvent.TARGET_POD)
         if entry.place is Place.GATED and not pod.gated:
             self._move(entry, Place.ACTIVE)  # it has had no attempt yet, so there is no back-off
         elif entry.place is Place.UNSCHEDULABLE and wakes(pod, entry.rejectors, change):

@@ -21,7 +21,7 @@ from lab.embedded.cache import Cache, PodInfo
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.embedded.diagnosis import Diagnosis
 from lab.embedded.extenderclient import ExtenderClient, ExtenderError
-from lab.embedded.plugins import Change, Happening
+from lab.embedded.plugins import Change, ClusterEvent
 from lab.embedded.queue import Entry, SchedulingQueue
 from lab.embedded.rules import condition, with_condition
 from lab.embedded.volumes import Volumes
@@ -50,7 +50,7 @@ class Scheduler:
         self._extenders: list[ExtenderClient] = []
         self._binds: set[asyncio.Task[None]] = set()
         self._volumes = volumes or Volumes()
-        self._volumes.tell(lambda: self.queue.move_all([Change(Happening.VOLUME)]))
+        self._volumes.tell(lambda: self.queue.move_all([Change(ClusterEvent.VOLUME)]))
         self._start = 0  # index of the node at which the next search begins
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
@@ -195,7 +195,7 @@ class Scheduler:
         except (ExtenderError, BindError) as error:
             if not self.cache.forget(pod.uid):
                 _log.info("pod %s is not assumed, so cannot be forgotten: %s", pod.name, error)
-            self.queue.move_all([Change(Happening.ASSIGNED_DELETE)])
+            self.queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)])
             await self._fail(entry, str(error), ())
 
     async def _pre_bind(self, pod: PodInfo) -> None:

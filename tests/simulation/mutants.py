@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
-from extender.kube import families, jobs, reflector, templates, translate
+from extender.kube import jobs, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
 from extender.leading import election, lease
 from extender.routes import verbs
@@ -224,7 +224,7 @@ def unlisted_pod_stays_a_member() -> list[Patch]:
 
 def pods_beyond_the_minimum_go_first() -> list[Patch]:
     """Pods that a group has beyond its minimum go by themselves, whether its members run or not. It was ours."""
-    return [(families, "waiting_of", lambda family: {})]
+    return [(ownerindex, "waiting_slots", lambda owned: {})]
 
 
 def success_after_failure() -> list[Patch]:

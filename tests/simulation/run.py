@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
-from extender.kube.groups import COSCHEDULING, GROUP, group_named
 from extender.kube.jobkinds import SLOT
+from extender.kube.podgroupkinds import COSCHEDULING, GROUP, group_named
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger

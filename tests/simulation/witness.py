@@ -390,7 +390,7 @@ class Witness(Watcher):
         ledger, translator = extender.live.ledger, extender.live.translator
         if ledger.dirty:
             return  # what it has reported is not applied yet
-        ghosts = (translator._families._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
+        ghosts = (translator._owners._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
         for uid in sorted(ghosts):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 

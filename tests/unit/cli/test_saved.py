@@ -13,7 +13,7 @@ from typer.testing import Result
 from policy.cluster.events import NodeSeen
 from tests import builders
 from tests.unit.cli.conftest import Server
-from tests.unit.hindsight.test_compare import recorded, scene
+from tests.unit.comparison.test_comparepolicies import recorded, scene
 
 Run = Callable[..., Result]
 POD = {

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from extender.kube.api import ClusterError
-from extender.kube.connection.durations import seconds_of
 from extender.kube.connection.given import NOTHING, Given
 from extender.kube.connection.goyaml import plain
+from extender.kube.connection.requesttimeout import seconds_of
 from extender.kube.connection.resolve import check_options, namespace, resolve
 from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER, OptionError
 
