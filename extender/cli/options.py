@@ -1,4 +1,4 @@
-"""Options that many commands share, in one place: they may stand before the command or after it."""
+"""The options that many commands share. Each may stand before the command or after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WATCH_SECONDS: Final = 2.0
 
 
 class Output(StrEnum):
-    """How an answer is shown."""
+    """The format of an answer."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -31,10 +31,10 @@ class Output(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the shared options say. None: not given.
+    """The values of the shared options. None: the option was not given.
 
-    namespace: empty for all of them, or for that of the context where one job is named. watch: show it again and again.
-    warned: of what this call has warned already.
+    namespace: empty for all namespaces; for a command about one job, empty means the namespace of the context. watch:
+    show the answer again and again. warned: the subjects of warnings that this call has printed already.
     """
 
     server: str | None = None
@@ -57,12 +57,12 @@ class Asked:
     warned: set[str] = field(default_factory=set, init=False)
 
     def over(self, given: dict[str, Any]) -> Asked:
-        """The same with what was given later."""
+        """Return these values with those that were given after the command laid over them."""
         return replace(self, **{name: value for name, value in given.items() if value not in (None, [])})
 
     @property
     def given(self) -> Given:
-        """What kubectl's options say."""
+        """Return the values of kubectl's options."""
         return Given(
             kubeconfig=self.kubeconfig or "",
             context=self.context or "",
@@ -77,23 +77,26 @@ class Asked:
 
     @property
     def reach(self) -> Reach:
-        """How to reach the service and the cluster."""
+        """Return how to reach the service and the cluster."""
         return Reach(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
 
     @property
     def shown(self) -> Output:
-        """How to show the answer."""
+        """Return the format of the answer."""
         return self.output or Output.TABLE
 
     @property
     def only(self) -> str:
-        """The namespace that a list is about; empty: all."""
+        """Return the namespace that a list is limited to; empty: all namespaces."""
         if self.namespace and self.all_namespaces:
             raise CliError("-n and -A exclude one another; give one of them", 2)
         return self.namespace or ""
 
     def job(self, text: str) -> tuple[str, str]:
-        """Namespace and name of ``[NAMESPACE/]NAME``; the namespace else of -n, else of the kubeconfig's context."""
+        """Return namespace and name of ``[NAMESPACE/]NAME``.
+
+        Without a namespace in the text it is that of -n, else that of the kubeconfig's context.
+        """
         before, slash, name = text.rpartition("/")
         if not name or (slash and not before) or "/" in before:
             raise CliError(f"{text!r} is not allowed; allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE", 2)
@@ -102,7 +105,9 @@ class Asked:
         return before or self.own_namespace(), name
 
     def own_namespace(self) -> str:
-        """The namespace of a job that names none: of -n, else of the kubeconfig's context, else ``default``."""
+        """Return the namespace of a job that names none: that of -n, else of the kubeconfig's context, else
+        ``default``.
+        """
         if self.namespace:
             return self.namespace
         from extender.kube.api import ClusterError
@@ -114,10 +119,10 @@ class Asked:
             raise CliError(error.message) from None
 
     def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """The manifest with its namespace; CliError where it names another than -n does."""
+        """Return the manifest with a namespace. Raise CliError where it names another one than -n does."""
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):
-            return manifest  # the service says what it lacks
+            return manifest  # the service names what is missing
         if not (named := meta.get("namespace")):
             return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
         if self.namespace not in (None, named):
@@ -133,7 +138,7 @@ TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
 CONFIG_HELP: Final = "Settings, or a ConfigMap with them as kohort.yaml; default: the file that KOHORT_CONFIG names."
 OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
-# The variables count for the root alone: after the command they would be stronger than an option before it.
+# Only the root's options read environment variables: after the command, a variable would override an option before it.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
 ]
@@ -200,7 +205,7 @@ LIST: Final = {**ONLY, "all_namespaces": AllOption, "watch": WatchOption}
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command ``run(asked, ...)`` these options beside its own; faults are told as one clear sentence."""
+    """Give a command ``run(asked, ...)`` these options beside its own, and print its errors as one sentence."""
     taken = {name: option for group in groups for name, option in group.items()}
 
     def with_options(run: Callable[..., None]) -> Callable[..., None]:
@@ -221,7 +226,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             *(one.replace(kind=kind) for one in list(own.parameters.values())[1:]),
             *(inspect.Parameter(name, kind, default=None, annotation=option) for name, option in taken.items()),
         ]
-        # Without __wrapped__, whose signature would be found first.
+        # __wrapped__ is removed, because inspect would find its signature first.
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         del command.__wrapped__
@@ -231,7 +236,10 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text: a command a line. The first sign keeps the help from wrapping them."""
+    """Return the end of a help text, with one example per line.
+
+    The backspace at the start keeps the help from wrapping the lines.
+    """
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 
 

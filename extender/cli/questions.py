@@ -1,4 +1,4 @@
-"""The commands that ask the service: lists, one job, what-if, and the live view."""
+"""The commands that ask the service: the lists, one job, what-if and the live view."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _View = TypeVar("_View", bound="BaseModel")
 )
 @shared(REACH, OUTPUT, LIST)
 def queue(asked: Asked) -> None:
-    """Which jobs wait, in which order, for what, why and until when; and what keeps the whole queue from moving."""
+    """List the jobs that wait, in the policy's order: what each needs, why it waits and when it is expected to start.
+
+    Below the table stands what blocks the queue as a whole.
+    """
     from extender.cli import tables
     from extender.present.views.jobs import QueueView
 
@@ -52,7 +55,7 @@ def queue(asked: Asked) -> None:
 )
 @shared(REACH, OUTPUT, LIST)
 def jobs(asked: Asked) -> None:
-    """Every job that opted in: workers now, minimum and maximum, state."""
+    """List every job that opted in, with its workers, their minimum and maximum, and its state."""
     from extender.cli import tables
     from extender.present.views.jobs import JobsView
 
@@ -65,9 +68,9 @@ def jobs(asked: Asked) -> None:
 )
 @shared(REACH, OUTPUT, LIST)
 def nodes(asked: Asked) -> None:
-    """Every node: what is free on it, and each ps and worker by job.
+    """List every node with its free resources and, job by job, the ps and workers on it.
 
-    With -n, members of other namespaces are counted with OTHERS, the pods that are not Kohort's.
+    With -n, members of other namespaces are counted in the column OTHERS, with the pods that Kohort does not schedule.
     """
     from extender.cli import tables
     from extender.present.views.cluster import NodesView
@@ -87,7 +90,7 @@ def nodes(asked: Asked) -> None:
 )
 @shared(REACH, OUTPUT, LIST)
 def plans(asked: Asked) -> None:
-    """What is intended for each admitted gang: its nodes, what it waits for, its place at the barrier."""
+    """List the plan of each admitted gang: its nodes, the pods that it waits for, and its members at the barrier."""
     from extender.cli import tables
     from extender.present.views.cluster import PlansView
 
@@ -102,7 +105,9 @@ def plans(asked: Asked) -> None:
 def top(
     asked: Asked, once: Annotated[bool, typer.Option("--once", help="Show it once and end; as in a pipe.")] = False
 ) -> None:
-    """Show how full the cluster is, running jobs as bars between minimum and maximum, and who waits; live."""
+    """Show a live view: how full the cluster is, running jobs as bars between minimum and maximum, and the jobs that
+    wait.
+    """
     from dataclasses import replace
     from sys import stdout
 
@@ -136,7 +141,7 @@ def decisions(
         bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C; as JSON one a line.")
     ] = False,
 ) -> None:
-    """What was decided, when, for which job and, with -o wide, from which figures; oldest first."""
+    """List the decisions, oldest first: when, for which job and, with -o wide, from which figures."""
     from extender.cli import tables
     from extender.present.views.decisions import DecisionsView
 
@@ -160,7 +165,7 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
     instance = ""
     while True:
         found = look(since)
-        if instance and found.instance != instance:  # another process: its numbers begin anew
+        if instance and found.instance != instance:  # another process has started, and its numbers begin at 1
             instance, since = "", 0
             continue
         instance, since = found.instance, max(since or 0, found.latest)
@@ -181,7 +186,7 @@ JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Th
 )
 @shared(REACH, OUTPUT, JOB)
 def describe(asked: Asked, job: JobArgument) -> None:
-    """What a job is: bounds, roles, each member and where it is, and every decision about it."""
+    """Describe a job: its bounds, its roles, each member with its node, and every decision about it."""
     from extender.cli import jobtables
     from extender.cli.service import path_of
     from extender.present.views.explain import ExplainView
@@ -196,7 +201,7 @@ def describe(asked: Asked, job: JobArgument) -> None:
 )
 @shared(REACH, OUTPUT, JOB)
 def explain(asked: Asked, job: JobArgument) -> None:
-    """Why a job waits, what would admit it now and when it may start; or why it runs where it does."""
+    """Explain why a job waits, what would admit it now and when it may start; or why it runs where it does."""
     from extender.cli import jobtables
     from extender.cli.service import path_of
     from extender.present.views.explain import ExplainView
@@ -243,9 +248,10 @@ def what_if(
         typer.Option(metavar="FILE", help="Ask the state at the end of this journal, and not the service."),
     ] = None,
 ) -> None:
-    """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed.
+    """Say which jobs would start, shrink, grow or wait if the given changes were made. Nothing is changed.
 
-    The job's namespace is the manifest's, else that of -n, else of the kubeconfig's context, else default.
+    The job's namespace is the one in its manifest, else the one of -n, else that of the kubeconfig's context, else
+    default.
     """
     from extender.cli import tables
     from extender.cli.service import post
@@ -270,7 +276,7 @@ def what_if(
         "remove_nodes": remove_node or [],
         "add_nodes": [more_nodes(text) for text in add_nodes or []],
         "policy": policy,
-        # A service of an older version knows of none.
+        # The key is left out where it is not needed, because an older service refuses it.
         **({"shape": {**shape, "namespace": asked.own_namespace()}} if workers is not None else {}),
     }
     try:
@@ -304,21 +310,21 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
 
     found = ask(asked.reach, path, query, view)
     for warning in getattr(found, "warnings", ()):
-        if (about := warning.partition(":")[0]) not in asked.warned:  # its figures change from look to look
+        if (about := warning.partition(":")[0]) not in asked.warned:  # its figures differ from answer to answer
             asked.warned.add(about)
             console.err().print(f"warning: {console.clean(warning)}", style="yellow")
     return found
 
 
 def _guests_of(node: NodeView, within: str) -> NodeView:
-    """The node with the members of one namespace; the others are counted with the pods that are nobody's here."""
+    """Return the node with the members of one namespace; members of other namespaces count as other pods."""
     kept = tuple(member for member in node.members if member.job.startswith(f"{within}/"))
     others = node.other_pods + len(node.members) - len(kept)
     return node.model_copy(update={"members": kept, "other_pods": others})
 
 
 def _only(view: _View, asked: Asked) -> _View:
-    """The view with the jobs of the namespace that was asked for."""
+    """Return the view with only the jobs of the namespace that the user asked for."""
     if not (within := asked.only):
         return view
     lists = [name for name in ("jobs", "plans", "invalid", "unplaced") if hasattr(view, name)]

@@ -1,4 +1,4 @@
-"""``kohort render``: the manifests for one cluster, with its versions and addresses filled in."""
+"""``kohort render``: print the manifests for one cluster, with its versions and addresses filled in."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def render(
         typer.Option(metavar="HOST", help="Print the KubeSchedulerConfiguration that asks Kohort at this address."),
     ] = None,
 ) -> None:
-    """Print the manifests of an overlay as one stream, for `kubectl apply -f -`; nothing is written anywhere."""
+    """Print the manifests of an overlay as one YAML stream for `kubectl apply -f -`. No file is written."""
     import json
 
     import yaml

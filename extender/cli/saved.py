@@ -1,4 +1,4 @@
-"""What-if against a saved state: the end of a journal that the service or the simulator has written."""
+"""What-if on a saved state: the end of a journal that the service or the simulator wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from policy.step import step
 
 
 def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
-    """The answer at the last step of that journal. CliError where file or question cannot be used."""
+    """Return the answer of what-if for the state after the journal's last step.
+
+    Raise CliError where the file or the question cannot be used.
+    """
     try:
         beginning, steps = read(file)
         snapshot, now = beginning.snapshot, 0.0

@@ -1,6 +1,7 @@
-"""The commands that write: to the API server, with the user's own rights, and never through the service.
+"""The commands that write. They write to the API server with the user's own rights, and never through the service.
 
-Each reads the job first and writes only if nobody has changed it since (UID and resourceVersion); else it looks again.
+Each command reads the job first and writes with the UID and resourceVersion that it read as preconditions; where
+somebody has changed the job meanwhile, it reads again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ SchedulerOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a command has changed of a job. before, after: of ``field``; equal where nothing had to be done."""
+    """What a command has changed in a job.
+
+    before, after: the values of ``field``; they are equal where nothing had to be changed.
+    """
 
     namespace: str
     name: str
@@ -50,7 +54,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job object as it was read."""
+    """A job object as the API server returned it."""
 
     kind: JobKind
     ref: Ref
@@ -58,7 +62,7 @@ class Found:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.ref.namespace}/{self.ref.name}"
 
 
@@ -78,10 +82,11 @@ def scale(
     kind: KindOption = None,
     scheduler_name: SchedulerOption = "kohort",
 ) -> None:
-    """Set the replicas of a job's workers, within its bounds; what the policy makes of it is told.
+    """Set the replicas of a job's workers, within its bounds, and say where to see what the policy makes of it.
 
-    Fewer workers than the job has are taken over at once and kept for the cool-down. More are the policy's to give: it
-    sets the number back until room and rivals allow it; to have more room for good, raise kohort.dev/utility.
+    Fewer workers than the job has are taken over at once and kept for the cool-down. More workers are given by the
+    policy alone: it sets the number back until there is room and no rival comes first. To get more room for good, raise
+    kohort.dev/utility.
     """
     _told(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
 
@@ -92,7 +97,7 @@ def scale(
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Suspend a job: its operator deletes the pods, its room goes to others, and it leaves the queue."""
+    """Suspend a job: its operator deletes the pods, other jobs get the resources, and the job leaves the queue."""
     _told(asked, job, kind, lambda found: suspension(found, on=True))
 
 
@@ -102,7 +107,7 @@ def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Let a suspended job go on: it queues with its first arrival."""
+    """Let a suspended job go on: it queues again and keeps its first arrival time."""
     _told(asked, job, kind, lambda found: suspension(found, on=False))
 
 
@@ -110,7 +115,7 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 
 
 def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
-    """Set the number of workers, where the kind has it. CliError where that cannot be."""
+    """Return the change that sets the number of workers. Raise CliError where the job's kind or bounds forbid it."""
     from extender.kube.fields import part
     from extender.kube.jobs import read_job
 
@@ -142,7 +147,7 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
 
 
 def _bounds_field(found: Found) -> str:
-    """Where it states them: annotations win over the kind's own."""
+    """Return the field that states the job's bounds: annotations win over a field of the kind's own."""
     from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS
 
     notes, own = found.item["metadata"].get("annotations") or {}, found.kind.bounds_at
@@ -152,7 +157,7 @@ def _bounds_field(found: Found) -> str:
 
 
 def suspension(found: Found, *, on: bool) -> Change:
-    """Suspend a job, or let it go on, where the kind has that. CliError where it cannot be."""
+    """Return the change that suspends a job or lets it go on. Raise CliError where its kind cannot be suspended."""
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
 
@@ -170,7 +175,7 @@ def suspension(found: Found, *, on: bool) -> Change:
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
-    if on and ours:  # without the mark it is the user's, and nobody lets the job go on
+    if on and ours:  # remove Kohort's mark: then the suspension is the user's, and Kohort does not resume the job
         written = _written(found, kind.suspended_by, "by Kohort", on)
         return written, {**kind.suspend_patch(on), "metadata": {"annotations": {RELEASED: None}}}
     written = _written(found, kind.suspended_by, before, on)
@@ -217,7 +222,7 @@ async def _write(
 
 
 async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool:
-    """Whether it was written; False where somebody else was faster."""
+    """Tell whether the patch was written; it is not where somebody else has changed the job meanwhile."""
     from extender.kube.api import Refused, Unknown
 
     meta = found.item["metadata"]
@@ -233,7 +238,7 @@ async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool
 
 
 async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Found:
-    """The one job of that name."""
+    """Return the one job of that name. Raise CliError where there is none, or more than one."""
     from extender.kube.api import Ref
     from extender.kube.jobkinds import KINDS
 
@@ -255,7 +260,7 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
 
 
 async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
-    """Whether a pod has that name; False where its user may not look."""
+    """Tell whether a pod has that name. Return False where the user may not read pods."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     try:
