@@ -1,4 +1,4 @@
-"""The journal in words."""
+"""Views of the journal's entries, with a text for each."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MEMBERS_NAMED = 5
 
 
 def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
-    """At most so many of the entries after ``since``, in words."""
+    """Return at most ``most`` of the entries after the sequence number ``since``."""
     return tuple(decision_view(entry) for entry in islice((one for one in entries if one.sequence > since), most))
 
 
 def decision_view(entry: Entry) -> DecisionView:
-    """One entry."""
+    """Return one entry as a view."""
     job = entry.subject.job
     base = DecisionView(
         sequence=entry.sequence,
@@ -56,7 +56,7 @@ def decision_view(entry: Entry) -> DecisionView:
 
 
 def action_of(effect: Effect) -> str:
-    """The name of what was decided; of what the API shows as done, what that is."""
+    """Return the name of the decision, or of what the API shows as done."""
     return effect.what if isinstance(effect, Shown) else type(effect).__name__
 
 
@@ -98,12 +98,12 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
 
 
 def _plain(reason: Reason) -> str:
-    """The reason's sentence without the name that pods' conditions need: here everything is Kohort's."""
+    """Return the reason's sentence without the prefix that a pod's conditions need; here everything is Kohort's."""
     return reason.text.removeprefix("kohort: ")
 
 
 def _planned(admit: Admit, subject: Subject) -> str:
-    """What is to be, and what it waits for, so that nobody takes it for a start."""
+    """Return the text of an admission; it names the pods that the start waits for, since a plan is not a start."""
     workers, hosts = _count(admit.workers, "worker"), _count(len(set(admit.nodes.values())), "node")
     if not admit.waits_for:
         return f"planned: to start with {workers} on {hosts}"
@@ -113,7 +113,7 @@ def _planned(admit: Admit, subject: Subject) -> str:
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
-    """What the API shows as done."""
+    """Return the fields for what the API shows as done."""
     scaled = f"from {shown.before} to {_count(shown.workers, 'worker')}"
     members, ahead = f"{_count(shown.members, 'member')} on {_count(shown.hosts, 'node')}", _full_name(rival)
     text = {
@@ -132,7 +132,7 @@ def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
 
 
 def _edited(edit: Edited) -> str:
-    """For people: what somebody has changed, and whether it holds."""
+    """Return the text for a change that somebody made to a job, with whether Kohort respects it."""
     ends = "respected" if edit.kept else "set back: growth is the policy's to give"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
 

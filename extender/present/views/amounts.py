@@ -1,4 +1,7 @@
-"""Amounts, as Kubernetes writes them (``500m``, ``8Gi``) and exact: millicores for cpu, else bytes or pieces."""
+"""Amounts in two forms: as Kubernetes writes them (``500m``, ``8Gi``), and as an exact integer.
+
+The exact form is millicores for cpu, bytes for memory and storage, and a number of pieces for anything else.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ Amounts = dict[str, Quantity]
 
 
 def amounts(resources: Resources) -> Amounts:
-    """Every resource in both spellings."""
+    """Return every resource in both forms."""
     return {name: Quantity(quantity=quantity(name, resources[name]), exact=resources[name]) for name in resources}
 
 
 def quantity(name: str, amount: int) -> str:
-    """Write an exact amount as Kubernetes does, without loss."""
+    """Return an exact amount as Kubernetes writes it, without loss."""
     if name == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if name.startswith(BYTES):

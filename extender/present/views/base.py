@@ -1,4 +1,4 @@
-"""What every view stands on, and the parts that many of them have."""
+"""The base class of all views, and parts that many of them share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class View(BaseModel):
-    """An answer; a client of an older version ignores what it does not know."""
+    """An answer of REST. A client of an older version ignores fields that it does not know."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -17,7 +17,10 @@ WARNINGS: Final = "Why this may not be all, or why nothing moves: the service st
 
 
 class ListView(View):
-    """A list of one revision of the ledger. With ``limit``, ``continue`` is what to ask the next page with."""
+    """A list at one revision of the ledger.
+
+    With ``limit``, ``continue`` is the value with which to ask for the next page.
+    """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -28,7 +31,7 @@ class ListView(View):
 
 
 class JobName(View):
-    """A job as everybody names it."""
+    """The namespace, name, kind and UID of a job, as the API server knows them."""
 
     namespace: str
     name: str
@@ -37,12 +40,12 @@ class JobName(View):
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
 
 class Waits(View):
-    """Why something waits."""
+    """Why a job waits."""
 
     reason: str = Field(description="The code, one of a closed set: the same in filter answers, metrics and here.")
     text: str = Field(description="The reason's constant sentence.")

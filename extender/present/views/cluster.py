@@ -1,4 +1,4 @@
-"""Nodes, who is on them or holds room of them still, and the plans for them."""
+"""Nodes with the members and finished pods on them, and the plans of gangs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extender.present.views.base import JobName, ListView, View
 
 
 class HeldView(View):
-    """Room that a pod of a finished job still holds."""
+    """Resources that a pod of a finished job still holds."""
 
     job: str
     pod: str
@@ -18,7 +18,10 @@ class HeldView(View):
 
 
 class Guest(View):
-    """A member of a gang on a node; ``finished``: its job has ended, and it holds the room still."""
+    """A member of a gang on a node.
+
+    finished: whether its job has ended; then its pod still holds resources.
+    """
 
     job: str
     role: str
@@ -29,7 +32,7 @@ class Guest(View):
 
 
 class NodeView(View):
-    """A node: what it holds, what is free, and whose members are on it."""
+    """A node: its capacity, what is free, and the members on it."""
 
     name: str
     ready: bool
@@ -48,7 +51,7 @@ class NodesView(ListView):
 
 
 class PlanView(JobName):
-    """What Kohort intends for an admitted gang."""
+    """The plan of an admitted gang."""
 
     plan: str
     state: str

@@ -1,4 +1,4 @@
-"""The recorded journal beside what another policy would have made of it."""
+"""The recorded journal compared with the decisions of another policy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from extender.present.views.base import View
 
 
 class ActionView(View):
-    """What a policy would do with one job."""
+    """An action that a policy would take on one job."""
 
     job: str = Field(description="namespace/name")
     text: str
 
 
 class DifferenceView(View):
-    """One decision that the two policies would have made otherwise, about the same state."""
+    """A recorded state about which the two policies would have decided differently."""
 
     at: float
     recorded: tuple[ActionView, ...]
@@ -23,7 +23,7 @@ class DifferenceView(View):
 
 
 class LoadView(View):
-    """How busy the cluster was at one moment. used: share of what ready nodes have, by resource."""
+    """The load of the cluster at one moment. ``used``: the share of what ready nodes have, by resource."""
 
     at: float
     waiting: int
@@ -32,7 +32,7 @@ class LoadView(View):
 
 
 class CourseView(View):
-    """The recorded hours under one policy. Means are over time; ``started``, ``ended``: jobs."""
+    """The recorded hours under one policy. Means are over time; ``started`` and ``ended`` count jobs."""
 
     policy: str
     started: int
@@ -44,7 +44,7 @@ class CourseView(View):
 
 
 class ComparisonView(View):
-    """GET /v1/comparison: the recorded journal, and what another policy would have made of it."""
+    """GET /v1/comparison: the recorded journal, and what another policy would have decided."""
 
     generation: int = Field(0, description="The ledger's revision when it was asked.")
     recorded: str = Field(description="The policy that made the record.")

@@ -1,4 +1,4 @@
-"""What was decided: the journal, one job's part of it, and the stream."""
+"""Decisions: the journal, one job's part of it, and the stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extender.present.views.base import WARNINGS, JobName, View
 
 
 class DecisionView(View):
-    """One entry of the journal. ``job`` is null where the job is gone already."""
+    """One entry of the journal. ``job`` is null where the job no longer exists."""
 
     sequence: int
     at: float
@@ -29,7 +29,7 @@ class DecisionView(View):
 
 
 class DecisionsView(View):
-    """GET /v1/decisions. ``latest`` is what to give as ``since`` next time."""
+    """GET /v1/decisions. ``latest`` is the value of ``since`` for the next request."""
 
     instance: str
     at: float = Field(0.0, description="Now, by the clock that dates the decisions: seconds since the epoch.")
@@ -39,13 +39,13 @@ class DecisionsView(View):
 
 
 class RevisionView(DecisionsView):
-    """One event of GET /v1/stream: the ledger's revision, and what was decided since the event before."""
+    """One event of GET /v1/stream: the ledger's revision, and the decisions since the event before."""
 
     generation: int
 
 
 class StepView(View):
-    """What was decided about a job in one step. ``step``: the number that all decisions of that step share."""
+    """What was decided about a job in one step. ``step`` is the number that all decisions of the step share."""
 
     step: int
     at: float

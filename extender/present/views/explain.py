@@ -1,4 +1,4 @@
-"""One job with its story."""
+"""One job with the reasons for its state and its history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.answers.change import Kind
 
 
 class NeedView(View):
-    """What one role of the gang's minimum asks for, each member."""
+    """What each member of one role asks for, at the gang's minimum."""
 
     role: str
     members: int
@@ -21,7 +21,7 @@ class NeedView(View):
 
 
 class NodeRoomView(View):
-    """A node as the job sees it: what is free, what it lacks for the whole gang, and why it is no choice at all."""
+    """A node as seen by the job: what is free, what it lacks for the whole gang, and why it is excluded, if it is."""
 
     node: str
     free: Amounts
@@ -38,7 +38,7 @@ class AheadView(View):
 
 
 class ChangeView(View):
-    """One change after which the policy admits the job now, proved on a copy of the ledger."""
+    """One change after which the policy would admit the job now, tested on a copy of the ledger."""
 
     kind: Kind
     size: float = Field(description="Seconds, workers, utility, nodes or jobs: as the kind says.")
@@ -46,7 +46,7 @@ class ChangeView(View):
 
 
 class RunningView(View):
-    """Why a running job stands where it does, in words. ``crossing`` of its ``pairs`` of ps and worker cross nodes."""
+    """Why a running job is placed where it is. ``crossing`` of its ``pairs`` of ps and worker are on two nodes."""
 
     placement: str
     pairs: int
@@ -56,7 +56,10 @@ class RunningView(View):
 
 
 class DriftView(View):
-    """How a job stands against its schedule by its last report. Worker-slots: one worker that runs for one slot."""
+    """How far a job is ahead of its schedule or behind it, by its last report.
+
+    One worker-slot is one worker that runs for one slot.
+    """
 
     needed: float = Field(description="Worker-slots that it still needs, as of that report.")
     scheduled: float = Field(description="Worker-slots that its schedule has for it from then on.")
@@ -66,7 +69,7 @@ class DriftView(View):
 
 
 class ExplainView(JobDetail):
-    """GET /v1/explain: a job with its story. ``held``: of a job that has finished, the room that it holds itself."""
+    """GET /v1/explain: a job with the reasons for its state. ``held``: what the job holds after it has finished."""
 
     mend: str = Field("", description="What a person can do about it.")
     needs: tuple[NeedView, ...] = ()

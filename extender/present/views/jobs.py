@@ -1,4 +1,4 @@
-"""Jobs and the queue."""
+"""Jobs, their members, and the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from extender.present.views.refused import RefusedView
 
 
 class RoleView(View):
-    """The replicas of one role and what each asks for."""
+    """The replicas of one role, and what each asks for."""
 
     role: str
     replicas: int
@@ -21,7 +21,7 @@ class RoleView(View):
 
 
 class MemberView(View):
-    """One member of a gang and where it is."""
+    """One member of a gang, with its pod and its node."""
 
     role: str
     index: int
@@ -31,7 +31,7 @@ class MemberView(View):
 
 
 class JobView(JobName):
-    """A job with its bounds and where it stands."""
+    """A job with its bounds and state."""
 
     state: str
     min_workers: int
@@ -69,7 +69,7 @@ class JobsView(ListView):
 
 
 class ExpectedView(View):
-    """When a waiting job may start if nobody else comes; both times are null where that is not known."""
+    """When a waiting job may start if no other job comes; both times are null where that is not known."""
 
     at: float | None = None
     in_seconds: float | None = None
@@ -94,23 +94,23 @@ class QueuedJob(JobName):
 
 
 class InvalidJob(JobName):
-    """A job that is not taken, and so does not queue. ``detail``: the field, its value and what is allowed."""
+    """A malformed job, which does not queue. ``detail`` names the field, its value and what is allowed."""
 
     detail: str
 
 
 class UnplacedMembers(JobName):
-    """A running job of which members have no node. ``members``: how many; ``detail``: what binds them."""
+    """A running job some of whose members have no node. ``members``: how many; ``detail``: what keeps them waiting."""
 
     members: int
     detail: str
 
 
 class QueueView(ListView):
-    """GET /v1/queue. ``held``: what finished jobs hold.
+    """GET /v1/queue. ``held``: resources that finished jobs hold.
 
-    ``invalid``: who would wait if the job were well formed; ``unplaced``: running jobs of which members wait. Both are
-    on every page of the list.
+    ``invalid``: malformed jobs, which do not queue until they are corrected. ``unplaced``: running jobs some of whose
+    members wait. Both are on every page of the list.
     """
 
     gated_pods: int

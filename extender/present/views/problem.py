@@ -1,4 +1,4 @@
-"""What is wrong with a request."""
+"""The answer to a request that cannot be served."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from extender.present.views.base import View
 
 
 class ProblemView(View):
-    """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where it is a field."""
+    """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where a field is wrong."""
 
     type: str = Field("about:blank", description="None of its own: the title says all.")
     title: str = Field(description="The status in words.")

@@ -1,4 +1,4 @@
-"""Writes that the API server refuses: as the controller tells them, and as people are told."""
+"""Writes that the API server refuses: as the controller reports them, and as people see them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RefusedBody(BaseModel):
 
 
 class RefusedWritesBody(BaseModel):
-    """All writes of the controller that are refused now; what was told before and is missing here is over."""
+    """All writes of the controller that are refused now. A write that is missing here is no longer refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,9 +40,9 @@ class RefusedWritesBody(BaseModel):
 
 
 class RefusedView(View):
-    """A write that the API server refuses, or refused when something was given up for it.
+    """A write that the API server refuses, or that it refused when a plan was given up for that reason.
 
-    ``job`` is whose write it is (namespace/name): also told at the job that waits for what it was to bring.
+    ``job`` is the job of the write (namespace/name). The write is also shown at a job that waits for its effect.
     """
 
     job: str
