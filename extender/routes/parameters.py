@@ -1,4 +1,4 @@
-"""What REST's questions may say: each parameter with its bounds; another one is an error."""
+"""The parameters of REST's requests, each with its bounds. An unknown parameter is an error."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ class _Parameters(BaseModel):
 
 
 class NoParameters(_Parameters):
-    """None: one that is given is an error, too."""
+    """No parameters: any parameter that is given is an error."""
 
 
 class DesiredParameters(_Parameters):
-    """``after``: answer once the generation is above it, at the latest after ``timeout_seconds``."""
+    """Parameters of the long poll.
+
+    With ``after`` the answer waits until the generation is above it, but no longer than ``timeout_seconds``.
+    """
 
     after: int = Field(-1, ge=-1, description="The generation that was told last: the answer waits for another one.")
     timeout_seconds: float = Field(
@@ -52,16 +55,16 @@ class DesiredParameters(_Parameters):
 
 
 class DecisionsParameters(_Parameters):
-    """``since``: entries after this sequence number; without it the newest."""
+    """``since``: return entries after this sequence number; without it, the newest entries."""
 
     since: int | None = Field(None, ge=0, description="The entries after this number; without it the newest.")
     limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS, description="Entries at most.")
 
 
 class ExplainParameters(_Parameters):
-    """``unblock``: tell also what would admit the job now, when it may start, and what holds its growth back.
+    """``unblock``: also say what would admit the job now, when it may start, and what limits its growth.
 
-    That takes dozens of decisions on copies.
+    That takes dozens of decisions on copies of the ledger.
     """
 
     unblock: bool = Field(
@@ -70,12 +73,12 @@ class ExplainParameters(_Parameters):
 
 
 class ComparisonParameters(_Parameters):
-    """``policy``: the one that is asked, by its name."""
+    """``policy``: the name of the policy to compare with."""
 
     policy: str = Field(max_length=100, description=f"The policy that is asked: one of {', '.join(sorted(SYSTEMS))}.")
 
 
 class QueueParameters(Paged):
-    """``expected``: tell also when each job may start, which takes longer."""
+    """``expected``: also say when each job may start, which takes longer."""
 
     expected: bool = Field(False, description="Tell also when each job may start; takes longer.")

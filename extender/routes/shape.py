@@ -1,4 +1,4 @@
-"""A job in a few figures, for a question about one that nobody has written a manifest for yet."""
+"""A job described by a few figures, for what-if questions about a job that has no manifest yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Number = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class Shape(BaseModel):
-    """Workers that are equal, and ps that ask for the same. Read as a TFJob of that shape is, whatever its framework.
+    """Equal workers, and ps with the same requests. It is treated as a TFJob of that shape, whatever the framework.
 
     requests: of each member, as in a pod. Without bounds the job is a rigid gang.
     """
@@ -34,7 +34,7 @@ class Shape(BaseModel):
     namespace: str = Field("default", description="Where it would be created.")
 
     def manifest(self, scheduler_name: str) -> dict[str, Any]:
-        """The TFJob."""
+        """Return the manifest of a TFJob of this shape."""
         container = {"name": "tensorflow", "image": NAME, "resources": {"requests": self.requests}}
         template = {"spec": {"schedulerName": scheduler_name, "containers": [container]}}
         counts = {"PS": self.ps, "Worker": self.workers}
@@ -53,7 +53,7 @@ class Shape(BaseModel):
         }
 
     def refused(self, error: ObjectError) -> ProblemError:
-        """What its manifest is refused for, in the shape's own words."""
+        """Return the error about the manifest with the shape's own field names."""
         allowed = error.allowed
         for name, own in BOUNDS.items():
             allowed = allowed.replace(name, own)
@@ -61,7 +61,7 @@ class Shape(BaseModel):
 
 
 def _field_of(path: str) -> str:
-    """Where in a shape is said what stands at that path of its manifest."""
+    """Return the field of a shape that corresponds to a path in its manifest."""
     _, found, resource = path.partition(REQUESTS_AT)
     if found:
         return f"shape.requests{resource}"

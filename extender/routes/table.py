@@ -1,4 +1,4 @@
-"""Every route of REST once: its path, who answers it, what is answered, and an example."""
+"""Every route of REST: its path, its handler, its answers, and an example."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REVISION: Final[dict[str, Any]] = {
 
 
 def router(rest: Rest) -> APIRouter:
-    """The routes of one ledger."""
+    """Return the routes of one ledger."""
     routes = APIRouter(prefix="/v1", route_class=routed(rest.revision))
     examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
     for method, path, handler, view, faults in (
@@ -84,17 +84,17 @@ def router(rest: Rest) -> APIRouter:
 
 
 async def refuse_repeated(request: Request) -> None:
-    """Refuse a body with a key that stands twice in one object, before the last one silently counts."""
+    """Refuse a body in which an object has the same key twice, because JSON readers silently keep the last one."""
     try:
         refuse_duplicates(await request.body())
     except RepeatedError as error:
         raise ProblemError(422, f"body: {error}; allowed: each key once", "body", "", "each key once") from None
     except RequestError:
-        pass  # what is no JSON is told by the route
+        pass  # the route itself answers a body that is not JSON
 
 
 def _problems(faults: Mapping[int, str], examples: Mapping[str, Any]) -> Responses:
-    """The answers of a route that are problems, with ``faults`` of its own."""
+    """Return the error answers of a route: those of every route, and ``faults`` of its own."""
     schema = ProblemView.model_json_schema()
     return {
         status: {
