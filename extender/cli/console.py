@@ -14,9 +14,8 @@ from rich.console import Console
 from extender.cli.fitting import Fitted
 from extender.present.views.amounts import BINARY, Amounts
 from extender.present.views.base import Waits
-from policy.cluster.model import PS
 from policy.cluster.resources import HOST_PORT
-from policy.cluster.words import BYTES, cpu_first, said
+from policy.cluster.words import BYTES, and_more, cpu_first, said
 
 PIPE_WIDTH: Final = 400
 
@@ -64,9 +63,9 @@ def why(waits: Waits | None) -> str:
     return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number with its noun in the right form: ``1 worker``, ``3 workers``, ``2 ps``."""
-    return f"{number} {what}" if number == 1 or what == PS else f"{number} {what}s"
+def more(number: int, what: str = "", shown_by: str = "-o wide") -> str:
+    """Return the line below a list that is cut short: ``and 3 more; -o wide shows all``."""
+    return f"{and_more(number)}{what}; {shown_by} shows all"
 
 
 def age(seconds: float | None) -> str:

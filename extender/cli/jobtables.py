@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, counted, offered, short, table
+from extender.cli.console import age, more, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
 from extender.page.words import because
 from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.present.views.jobs import JobDetail, JobView
+from policy.cluster.words import and_more, counted
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
@@ -73,7 +73,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     for ahead in job.ahead[:MOST_AHEAD]:
         yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
     if len(job.ahead) > MOST_AHEAD:
-        yield "ahead", f"and {len(job.ahead) - MOST_AHEAD} more; -o json shows all"
+        yield "ahead", more(len(job.ahead) - MOST_AHEAD, shown_by="-o json")
     yield "shrunk", f"for {job.shrunk_for}" if job.shrunk_for else ""
     yield "freeing", ", ".join(job.waits_for)
     if job.running is not None:
@@ -113,30 +113,22 @@ def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType
         rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in members)
         yield table(("MEMBER", "POD", "NODE", "STATE"), rows)
     if len(members) < len(job.members):
-        yield text(f"and {len(job.members) - len(members)} more; -o wide shows all")
+        yield text(more(len(job.members) - len(members)))
 
 
 def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each node, beginning with the one that lacks least for the gang."""
-    whole = Counter[str]()
-    for need in job.needs:
-        whole.update({name: need.members * amount.exact for name, amount in need.requests.items()})
-    ordered = sorted(job.nodes, key=lambda node: (bool(node.refused), _lack(node, whole), node.node))
+    ordered, asked = job.nearest(), {name for need in job.needs for name in need.requests if name != "pods"}
     for node in ordered[:most]:
-        free = offered(node.free, {}, (whole.keys() - {"pods"}) | node.missing.keys())
+        free = offered(node.free, {}, asked | node.missing.keys())
         yield node.node, free, short(node.missing, pods=True), node.refused or _promised(node) or "-"
     if most is not None and len(ordered) > most:
-        yield f"and {len(ordered) - most} more", "", "", "-o wide shows all"
+        yield and_more(len(ordered) - most), "", "", "-o wide shows all"
 
 
 def _promised(node: NodeRoomView) -> str:
     """Return the pods for which another scheduler keeps resources on the node."""
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
-
-
-def _lack(node: NodeRoomView, whole: Mapping[str, int]) -> float:
-    """Return what the node lacks as the largest share of what the whole gang asks for, over all resources."""
-    return max((amount.exact / whole[name] for name, amount in node.missing.items() if whole.get(name)), default=0.0)
 
 
 def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) -> Iterator[RenderableType]:
@@ -150,7 +142,7 @@ def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) 
         heads = ("STEP", "TIME", "BECAUSE", "WHAT", "INPUTS")
         yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps[older:])))
     if older:
-        yield text(f"and {older} older; kohort describe shows all")
+        yield text(more(older, " that are older", "kohort describe"))
 
 
 def _steps(steps: Sequence[StepView]) -> Iterator[tuple[str, ...]]:

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, counted, offered, short, table, why
+from extender.cli.console import age, clean, more, offered, short, table, why
 from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
@@ -25,6 +25,7 @@ from extender.present.views.jobs import (
 from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
+from policy.cluster.words import counted
 
 PUSHED_TOLD: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
@@ -54,15 +55,15 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
     if not view.jobs:
         return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
-    more = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
-    return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
+    extra = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
+    return table((*heads, *extra), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
     row = (job.namespace, job.name, job.kind, _workers(job), job.state, age(job.waited_seconds), why(job.waits))
     asked = "-" if job.state == "invalid" else str(job.replicas)
-    more = (weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused))
-    return (*row, *more) if wide else row
+    extra = (weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused))
+    return (*row, *extra) if wide else row
 
 
 def refused(writes: Sequence[RefusedView]) -> str:
@@ -103,9 +104,9 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
     if not view.jobs:
         return Group(text(f"no job{_of(within)} waits"), *_beside(view))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
-    more = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
+    extra = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
-    return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_beside(view))
+    return Group(table((*heads, *extra), rows, LEAST_OF_QUEUE), *_beside(view))
 
 
 def _beside(view: QueueView) -> Iterator[RenderableType]:
@@ -203,8 +204,8 @@ def plans(view: PlansView, *, wide: bool = False, within: str = "") -> Renderabl
     if not view.plans:
         return text(f"no gang{_of(within)} has a plan")
     heads = ("NAMESPACE", "NAME", "PLAN", "STATE", "WORKERS", "NODES", "WAITS FOR", "AT BARRIER", "DEADLINE")
-    more = ("IN FLIGHT", "ATTEMPTS", "ON BEHALF OF") if wide else ()
-    return table((*heads, *more), (_plan(plan, wide=wide) for plan in view.plans), LEAST_OF_PLANS)
+    extra = ("IN FLIGHT", "ATTEMPTS", "ON BEHALF OF") if wide else ()
+    return table((*heads, *extra), (_plan(plan, wide=wide) for plan in view.plans), LEAST_OF_PLANS)
 
 
 def _plan(plan: PlanView, *, wide: bool) -> tuple[str, ...]:
@@ -237,8 +238,8 @@ def decisions(view: DecisionsView, *, wide: bool = False, within: str = "") -> R
     if not view.decisions:
         return text(f"no decision about a job{_of(within)} is known; they count from the start of the service")
     heads = ("#", "TIME", "ACTION", "JOB", "POD", "WHAT")
-    more = ("STEP", "BECAUSE", "INPUTS") if wide else ()
-    return table((*heads, *more), (_decision(entry, wide=wide) for entry in view.decisions), LEAST_OF_DECISIONS)
+    extra = ("STEP", "BECAUSE", "INPUTS") if wide else ()
+    return table((*heads, *extra), (_decision(entry, wide=wide) for entry in view.decisions), LEAST_OF_DECISIONS)
 
 
 def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:
@@ -268,13 +269,13 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
         return text(f"nothing would change (policy {view.policy})")
     queued = any(standing.position for job in view.jobs for standing in (job.before, job.after) if standing)
     heads = ("NAMESPACE", "NAME", "NOW", "WOULD BE", *(("QUEUE",) if queued else ()), "MEMBERS", "WHY")
-    more = [] if wide else [job for job in view.jobs if _only_pushed(job)][PUSHED_TOLD:]
-    left_out = {job.uid for job in more}
+    hidden = [] if wide else [job for job in view.jobs if _only_pushed(job)][PUSHED_TOLD:]
+    left_out = {job.uid for job in hidden}
     rows = (_moved(job, queued=queued, wide=wide) for job in view.jobs if job.uid not in left_out)
     told = table((*heads, "PLACES") if wide else heads, rows)
-    if not more:
+    if not hidden:
         return told
-    return Group(told, text(f"and {len(more)} more that would only wait at another place; -o wide shows all"))
+    return Group(told, text(more(len(hidden), " that would only wait at another place in the queue")))
 
 
 def _moved(job: MovedView, *, queued: bool, wide: bool) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from extender.page.marks import Looks
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
 from extender.present.explain import explain_view
-from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.state.ledger import Ledger
 from policy.cluster.model import Job
 
@@ -62,7 +61,7 @@ class JobPage:
             "members": [row("member", one=one) for one in view.members[:MOST_MEMBERS]],
             "needs": [row("need", one=one) for one in view.needs],
             "ahead": [row("ahead", one=one) for one in view.ahead[:10]],
-            "rooms": [row("room", one=one) for one in _nearest(view)],
+            "rooms": [row("room", one=one) for one in view.nearest()[:MOST_NODES]],
             "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
         }
 
@@ -74,14 +73,3 @@ class JobPage:
             "head": [head],
             "history": [self.rows.html("historic", line=line) for line in past[:MOST_LINES]],
         }
-
-
-def _nearest(view: ExplainView) -> list[NodeRoomView]:
-    """Return the nodes that lack least for the gang first, and those that are excluded last."""
-
-    def lacks(room: NodeRoomView) -> tuple[bool, float, str]:
-        shares = [missing.exact / max(1, room.free[name].exact + missing.exact) if name in room.free else 1.0
-                  for name, missing in room.missing.items()]  # fmt: skip
-        return bool(room.refused), max(shares, default=0.0), room.node
-
-    return sorted(view.nodes, key=lacks)[:MOST_NODES]

@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 
 from extender.access.sight import EVERYTHING, Sight
 from extender.page.marks import Look, Looks, dot, outline
-from extender.page.words import MOST_KEY, amount, clean, count, ranges, short_name
+from extender.page.words import MOST_KEY, amount, clean, ranges, short_name
 from policy.cluster.model import PS, WORKER, Job, Node, Slot
 from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import counted
 
 SIDE: Final = 30.0  # the side of the square in which a tile's marks are drawn
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
@@ -283,11 +284,11 @@ def _label(tile: Tile) -> str:
     for key, guests in _by_job(tile.guests):
         roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
         away = sum(guest.away for guest in guests)
-        note = f"; {count(away, 'member')} with a partner elsewhere" if away else ""
+        note = f"; {counted(away, 'member')} with a partner elsewhere" if away else ""
         over = "; finished, still holds room" if guests[0].finished else ""
         parts.append(f"{clean(key, 120)} {roles}{note}{over}")
     if tile.others:
-        parts.append(f"{count(tile.others, 'pod')} of others")
+        parts.append(f"{counted(tile.others, 'pod')} of others")
     return " | ".join(parts)
 
 

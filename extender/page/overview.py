@@ -18,7 +18,7 @@ from extender.page.marks import Look, Looks
 from extender.page.nodemap import Mapper, NodeMap
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
-from extender.page.words import count, duration, needs, percent
+from extender.page.words import duration, needs, percent
 from extender.present.jobs import refused_views, waits
 from extender.present.views.refused import RefusedView
 from extender.state.ledger import Ledger
@@ -26,6 +26,7 @@ from policy.answers.queue import Place, places
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, reason_of
+from policy.cluster.words import counted
 
 MOST_QUEUED: Final = 200
 MOST_LINES: Final = 80
@@ -241,7 +242,7 @@ def shape_of(job: Job) -> str:
     parts = [f"{role.replicas} {role.name}" for role in job.rigid]
     if job.worker is not None:
         low, high = job.min_workers, job.max_workers
-        parts.append(f"{low} {'worker' if low == 1 else 'workers'}" if low == high else f"{low}–{high} workers")
+        parts.append(counted(high, "worker") if low == high else f"{low}–{high} workers")
     return " + ".join(parts)
 
 
@@ -265,7 +266,7 @@ def _figures(
     first = min((row.arrival for row in waiting), default=now)
     longest = f"longest {duration(now - first)}" if waiting else "nobody waits"
     away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
-    pairs = f"of {count(nodes.pairs, 'pair')}, {count(nodes.cross_jobs, 'job')}"
+    pairs = f"of {counted(nodes.pairs, 'pair')}, {counted(nodes.cross_jobs, 'job')}"
     cross = pairs if nodes.pairs else "no ps–worker pairs"
     return [
         ("Waiting", f"{len(waiting):,}", f"{starving} starving" if starving else longest, starving > 0),

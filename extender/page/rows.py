@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extender.page.frames import breathe
 from extender.page.marks import icon
-from extender.page.words import amount, because, clean, clock, count, duration, short_name
+from extender.page.words import amount, because, clean, clock, duration, short_name
+from policy.cluster.words import and_more, counted, listed
 
 ASSETS: Final = {
     "kohort.css": "text/css",
@@ -48,10 +49,8 @@ def environment() -> Environment:
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     found.filters |= {"clean": clean, "duration": duration, "placed": placed}
-    found.globals |= {
-        "amount": amount, "because": because, "clock": clock, "count": count, "duration": duration, "icon": icon,
-        "short_name": short_name, "stamp": stamp,
-    }  # fmt: skip
+    named = (amount, and_more, because, clock, counted, duration, icon, listed, short_name, stamp)
+    found.globals |= {function.__name__: function for function in named}
     return found
 
 

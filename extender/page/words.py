@@ -111,11 +111,6 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole > 0 else "–"
 
 
-def count(number: int, word: str, words: str = "") -> str:
-    """Return a number with its noun in the right form: ``1 node``, ``3 nodes``."""
-    return f"{number:,} {word if number == 1 else words or word + 's'}"
-
-
 def ranges(numbers: Iterable[int]) -> str:
     """Return numbers as ranges: ``0–3, 7`` for 0, 1, 2, 3, 7."""
     told: list[list[int]] = []

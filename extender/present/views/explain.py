@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pydantic import Field
 
 from extender.present.views.amounts import Amounts
@@ -10,6 +12,7 @@ from extender.present.views.cluster import HeldView
 from extender.present.views.decisions import StepView
 from extender.present.views.jobs import ExpectedView, JobDetail
 from policy.answers.change import Kind
+from policy.cluster.resources import largest_share
 
 
 class NeedView(View):
@@ -88,3 +91,15 @@ class ExplainView(JobDetail):
     expected: ExpectedView | None = Field(None, description="Of a job that waits; null if not asked for.")
     history: tuple[StepView, ...] = Field((), description="What was decided about it, oldest first.")
     unblock: tuple[ChangeView, ...] | None = Field(None, description="What would admit it now; null if not asked for.")
+
+    def nearest(self) -> list[NodeRoomView]:
+        """Return the nodes, the one that lacks least for the whole gang first, and excluded nodes last."""
+        whole = Counter[str]()
+        for need in self.needs:
+            whole.update({name: need.members * amount.exact for name, amount in need.requests.items()})
+
+        def order(room: NodeRoomView) -> tuple[bool, float, str]:
+            missing = {name: amount.exact for name, amount in room.missing.items()}
+            return bool(room.refused), largest_share(missing, whole), room.node
+
+        return sorted(self.nodes, key=order)

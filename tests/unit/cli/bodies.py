@@ -98,7 +98,7 @@ WHAT_IF: dict[str, Any] = {
             "namespace": "team", "name": "new", "kind": "TFJob", "uid": "what-if", "before": None,
             "after": {
                 "state": "planned", "workers": 2, "nodes": {"n1": 2},
-                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods are to go"},
+                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods must go first"},
             },
         },
     ],

@@ -158,7 +158,7 @@ def test_explain_says_how_many_older_steps_it_leaves_out(
     monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**one, "history": steps})
     told = kohort("explain", "team/big").stdout
     assert "702" not in told
-    assert "and 3 older; kohort describe shows all" in told
+    assert "and 3 more that are older; kohort describe shows all" in told
     assert "702" in kohort("describe", "team/big").stdout
 
 
@@ -208,7 +208,7 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
     assert [" ".join(line.split()) for line in found.stdout.splitlines()] == [
         "NAMESPACE NAME NOW WOULD BE MEMBERS WHY",
         "team run running, 4 workers running, 2 workers n1: 3 -",
-        "team new - planned, 2 workers n1: 2 RoomBeingFreed (2 pods are to go)",
+        "team new - planned, 2 workers n1: 2 RoomBeingFreed (2 pods must go first)",
     ]
     path, body = server.asked[-1]
     assert path == "/v1/what-if"
@@ -272,7 +272,7 @@ def test_what_if_shows_the_places_in_the_queue_and_who_is_directly_ahead(
     assert [" ".join(line.split()) for line in kohort("what-if", "--cordon", "n2").stdout.splitlines()] == [
         "NAMESPACE NAME NOW WOULD BE QUEUE MEMBERS WHY",
         "team run running, 4 workers running, 2 workers - n1: 3 -",
-        "team starts waiting planned, 2 workers 1 → - n1: 2 RoomBeingFreed (2 pods are to go)",
+        "team starts waiting planned, 2 workers 1 → - n1: 2 RoomBeingFreed (2 pods must go first)",
         "team new - waiting - → 1 - WaitingForRoom (12 cpu)",
         "team pushed waiting waiting 2 → 3 - WaitingForRoom (12 cpu), directly behind team/other",
         "team last waiting waiting 2 - WaitingBehind (behind team/new)",
