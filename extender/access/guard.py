@@ -25,7 +25,7 @@ from extender.present.views.problem import ProblemView
 
 PROBLEM: Final = "application/problem+json"
 RETRY_SECONDS: Final = 5
-FOLLOWS: Final = "this replica does not lead, or not yet, and knows of no decisions; try again: another one answers"
+FOLLOWS: Final = "this replica does not lead yet and knows no decisions; try again: another replica answers"
 T = TypeVar("T")
 Row = tuple["re.Pattern[str]", "Rule"]
 RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
@@ -34,10 +34,10 @@ RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
 class Rule(Enum):
     """How a route keeps its answer from showing what the caller may not see."""
 
-    OPEN = "nothing of the cluster is in it: no token is asked for"
-    FILTERED = "its answer holds what is in namespaces that the caller may read"
-    NAMED = "as filtered; its body names a namespace, in which it looks itself whether the caller may read"
-    WHOLE = "only for those who may read all namespaces"
+    OPEN = "the answer says nothing about the cluster, so no token is needed"
+    FILTERED = "the answer has only what belongs to namespaces that the caller may read"
+    NAMED = "filtered; the body names a namespace, and the route checks itself that the caller may read it"
+    WHOLE = "the route is only for callers who may read all namespaces"
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -127,7 +127,9 @@ class Access:
             )  # fmt: skip
         user = await self._tokens.owner(token.strip())
         if user is None:
-            raise DeniedError(401, "Unauthorized", f"the API server does not take this token; allowed: {self._allowed}")
+            raise DeniedError(
+                401, "Unauthorized", f"the API server does not accept this token; allowed: {self._allowed}"
+            )
         return user
 
     async def _sight(self, user: User) -> Sight:
@@ -143,7 +145,7 @@ async def _answered(asked: Awaitable[T]) -> T:
     try:
         return await asked
     except UnansweredError as error:
-        why = f"{error}, and nobody is let in without; try again"
+        why = f"{error}, and no request is admitted without its answer; try again"
         raise DeniedError(503, "Service Unavailable", why, RETRY_SECONDS) from None
     except BusyError:
         why = "too many tokens are being reviewed; try again"
@@ -153,8 +155,8 @@ async def _answered(asked: Awaitable[T]) -> T:
 def may_not(caller: Caller, where: str) -> DeniedError:
     """Return the error for a caller who lacks the right in ``where``; it says which ClusterRole gives it."""
     return DeniedError(
-        403, "Forbidden", f"{caller.name} may not {RIGHT} in {where}; allowed: whom a RoleBinding there gives the "
-        "ClusterRole kohort-view, or view",
+        403, "Forbidden", f"{caller.name} may not {RIGHT} in {where}; ask for a RoleBinding there to the "
+        "ClusterRole kohort-view or view",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from zlib import crc32
 from starlette.requests import Request
 
 KEY: Final = "kohort.caller"
-"""Where the guard leaves the caller in the request's scope."""
+"""The key under which the guard stores the caller in the request's scope."""
 
 
 @dataclass(frozen=True, slots=True)

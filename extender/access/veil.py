@@ -75,7 +75,7 @@ class Veil:
         """Return each warning with only the name of its check: its figures count the jobs of all namespaces."""
         if self.sight.every:
             return tuple(told)
-        return tuple(f"{one.partition(':')[0]}: an administrator of Kohort should look" for one in told)
+        return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
 
     def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
         """Return the inputs of a decision without the figures of a hidden job for which it was made."""

@@ -51,7 +51,7 @@ app = typer.Typer(
     epilog=examples(
         "kohort demo              everything, on a laptop",
         "kohort queue             why jobs wait",
-        "kohort explain team/job  why this one does",
+        "kohort explain team/job  why this job waits",
         "kohort queue -o json     for scripts",
     )
     + f"\n\n{EXITS}"
@@ -121,12 +121,14 @@ app.add_typer(writes.app)
         "kohort check-config /etc/kubernetes/kube-scheduler.yaml",
         "kohort check-config --config manifests/base/settings.yaml manifests/base/scheduler-config.yaml",
     ),
-    short_help="Find what in a kube-scheduler's file would break the gang.",
+    short_help="Find what in kube-scheduler's configuration would break the gang.",
 )
 @shared(OUTPUT)
 def check_config(
     asked: Asked,
-    file: Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration, or a ConfigMap that holds one.")],
+    file: Annotated[
+        Path, typer.Argument(help="A file with a KubeSchedulerConfiguration, or with a ConfigMap that holds one.")
+    ],
     config: ConfigOption = None,
 ) -> None:
     """Say what in a KubeSchedulerConfiguration would break the gang, why, and how to mend it; exit 1 if so.
@@ -149,7 +151,7 @@ app.add_typer(rendering.app)
 
 
 @app.command(
-    short_help="Which version this is.",
+    short_help="Print the version of Kohort.",
     epilog=examples("kohort version -o json"),
 )
 @shared(OUTPUT)

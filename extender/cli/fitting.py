@@ -39,7 +39,10 @@ class Fitted:
             made.add_row(*(row[at] for at in shown))
         yield made
         if gone := [head for at, head in enumerate(self.heads) if at not in shown and head]:
-            yield Text(f"left out of {options.max_width} columns: {', '.join(gone)}; -o json has all", style="dim")
+            yield Text(
+                f"left out, since the terminal is {options.max_width} wide: {', '.join(gone)}; -o json has all",
+                style="dim",
+            )
 
     def _shown(self, room: int) -> list[int]:
         """Return the indexes of the columns that fit beside one another."""

@@ -101,7 +101,7 @@ class Asked:
         if not name or (slash and not before) or "/" in before:
             raise CliError(f"{text!r} is not allowed; allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE", 2)
         if before and self.namespace not in (None, before):
-            raise CliError(f"two namespaces, {before} and {self.namespace}; give one of them", 2)
+            raise CliError(f"the job's name says namespace {before}, and -n says {self.namespace}; give one of them", 2)
         return before or self.own_namespace(), name
 
     def own_namespace(self) -> str:
@@ -126,18 +126,20 @@ class Asked:
         if not (named := meta.get("namespace")):
             return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
         if self.namespace not in (None, named):
-            raise CliError(f"two namespaces, {named} in the manifest and {self.namespace} by -n; give one of them", 2)
+            raise CliError(f"the manifest says namespace {named}, and -n says {self.namespace}; give one of them", 2)
         return manifest
 
 
-SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
-SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
-TIMEOUT_HELP: Final = "For one request to the API server, as 5s or 1m; 0: no limit; default: 10s."
+SERVER_HELP: Final = f"The service's URL; default: through the API server of the kubeconfig, else {DEFAULT_SERVER}."
+SERVICE_HELP: Final = f"The Service to ask with a token; default with --token-file: {DEFAULT_SERVICE}."
+TIMEOUT_HELP: Final = "The time limit of a request to the API server, such as 5s or 1m; 0: no limit; default: 10s."
 PLACE: Final = "NAMESPACE/NAME:PORT"
-TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
-CONFIG_HELP: Final = "Settings, or a ConfigMap with them as kohort.yaml; default: the file that KOHORT_CONFIG names."
-OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
-CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
+TOKEN_HELP: Final = f"A file with a token for the service, made by: {TOKEN_COMMAND}."
+CONFIG_HELP: Final = (
+    "The settings file, or a ConfigMap with it as kohort.yaml; default: the file that KOHORT_CONFIG names."
+)
+OUTPUT_HELP: Final = f"The format of the answer: {', '.join(Output)}; default: {Output.TABLE}."
+CA_HELP: Final = "A file with the CA of the service's certificate, for --server https://...; default: the public CAs."
 # Only the root's options read environment variables: after the command, a variable would override an option before it.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
@@ -156,18 +158,20 @@ CaOption = Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help
 ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help=SERVER_HELP)]
 ServiceOption = Annotated[str | None, typer.Option("--service", metavar=PLACE, help=SERVICE_HELP)]
 KubeconfigOption = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file; default: KUBECONFIG, or ~/.kube/config."),
 ]
-ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
-ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="The cluster in that file.")]
-UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user in that file.")]
+ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in the kubeconfig.")]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="The cluster in the kubeconfig.")]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user in the kubeconfig.")]
 AsOption = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Act as this user, as in kubectl.")]
 AsUidOption = Annotated[str | None, typer.Option("--as-uid", metavar="UID", help="Act with this UID.")]
 AsGroupOption = Annotated[
     list[str] | None, typer.Option("--as-group", metavar="NAME", help="Act as a member of this group; may be repeated.")
 ]
 AsExtraOption = Annotated[
-    list[str] | None, typer.Option("--as-user-extra", metavar="KEY=VALUE", help="Act with this extra; may be repeated.")
+    list[str] | None,
+    typer.Option("--as-user-extra", metavar="KEY=VALUE", help="Act with this extra attribute; may be repeated."),
 ]
 TimeoutOption = Annotated[
     str | None,
@@ -178,15 +182,15 @@ TimeoutOption = Annotated[
     ),
 ]
 OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help=OUTPUT_HELP)]
-ALL_HELP: Final = "Of a list: only jobs of this namespace. Of a command about one job: the namespace of that job."
-ONLY_HELP: Final = "Only jobs of this namespace; default: all namespaces."
+ALL_HELP: Final = "In lists: show only jobs of this namespace. In commands about one job: the job's namespace."
+ONLY_HELP: Final = "Show only jobs of this namespace; default: all namespaces."
 JOB_HELP: Final = "The namespace of the job; default: that of the kubeconfig's context, else default."
 RootNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ALL_HELP)]
 OnlyOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ONLY_HELP)]
 JobNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=JOB_HELP)]
-AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")]
+AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="Show all namespaces, as without -n.")]
 WatchOption = Annotated[
-    bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
+    bool | None, typer.Option("--watch", "-w", help=f"Show the answer again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
 

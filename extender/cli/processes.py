@@ -47,8 +47,8 @@ def file_of(config: Path | None) -> Path | None:
 
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread that answers people keeps the interpreter from the loop, which answers kube-scheduler, each time
-that both want it; Python's own 5 ms made filter forty times as slow while `explain` was answered."""
+"""The interpreter's switch interval: for so long a thread that answers people keeps the event loop, which answers
+kube-scheduler, waiting. With Python's default of 5 ms, filter was forty times as slow while `explain` was answered."""
 
 
 def say_largest_gang(settings: Settings) -> None:
@@ -63,7 +63,7 @@ def say_largest_gang(settings: Settings) -> None:
 
 
 BESIDE: Final = 256
-"""Descriptors beside the listeners' connections: calls and watches of the API server (96), files, pipes, a reserve."""
+"""File descriptors beside those of the listeners: calls and watches of the API server (96), files, pipes, reserve."""
 
 
 def allow_descriptors(connections: int) -> None:

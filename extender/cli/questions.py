@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 FOLLOW_SECONDS = 1.0
 NOTHING_ASKED = (
-    "nothing is asked; give -f FILE or --workers N for a job, --cordon, --uncordon, --remove-node or --add-nodes for "
-    "nodes, or --policy NAME"
+    "the question is empty; give -f FILE or --workers N for a job, --cordon, --uncordon, --remove-node or --add-nodes "
+    "for nodes, or --policy NAME"
 )
 _View = TypeVar("_View", bound="BaseModel")
 
 
 @app.command(
-    short_help="Which jobs wait, and why.",
+    short_help="List the jobs that wait, and why.",
     epilog=examples("kohort queue", "kohort queue -n team -w", "kohort queue -o json | jq '.jobs[].waits.reason'"),
 )
 @shared(REACH, OUTPUT, LIST)
@@ -50,7 +50,7 @@ def queue(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="Every job and its workers.",
+    short_help="List all jobs and their workers.",
     epilog=examples("kohort jobs", "kohort jobs -n team -o wide"),
 )
 @shared(REACH, OUTPUT, LIST)
@@ -63,7 +63,7 @@ def jobs(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="Every node and who is on it.",
+    short_help="List all nodes and the members on them.",
     epilog=examples("kohort nodes", "kohort nodes -n team -o wide"),
 )
 @shared(REACH, OUTPUT, LIST)
@@ -85,7 +85,7 @@ def nodes(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="What is intended for each admitted gang.",
+    short_help="List the plans of admitted gangs.",
     epilog=examples("kohort plans -o wide"),
 )
 @shared(REACH, OUTPUT, LIST)
@@ -98,12 +98,13 @@ def plans(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="A live view of nodes, running jobs and the queue.",
+    short_help="Show a live view of nodes, running jobs and the queue.",
     epilog=examples("kohort top", "kohort top --once", "kohort top -o json"),
 )
 @shared(REACH, OUTPUT, LIST)
 def top(
-    asked: Asked, once: Annotated[bool, typer.Option("--once", help="Show it once and end; as in a pipe.")] = False
+    asked: Asked,
+    once: Annotated[bool, typer.Option("--once", help="Show the view once and exit, as in a pipe.")] = False,
 ) -> None:
     """Show a live view: how full the cluster is, running jobs as bars between minimum and maximum, and the jobs that
     wait.
@@ -129,16 +130,16 @@ def top(
 
 @app.command(
     epilog=examples("kohort decisions --since 120 -o json", "kohort decisions --follow"),
-    short_help="What was decided, oldest first.",
+    short_help="List the decisions, oldest first.",
 )
 @shared(REACH, OUTPUT, ONLY)
 def decisions(
     asked: Asked,
     since: Annotated[
-        int | None, typer.Option(min=0, help="Show entries after this number; without it the newest thousand.")
+        int | None, typer.Option(min=0, help="Show the decisions after this number; default: the newest thousand.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C; as JSON one a line.")
+        bool, typer.Option("--follow", "-f", help="Print new decisions until Ctrl-C; with -o json, one per line.")
     ] = False,
 ) -> None:
     """List the decisions, oldest first: when, for which job and, with -o wide, from which figures."""
@@ -182,7 +183,7 @@ JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Th
 
 @app.command(
     epilog=examples("kohort describe team/mnist", "kohort describe mnist -n team -o yaml"),
-    short_help="What a job is, its members and its history.",
+    short_help="Describe a job, its members and its history.",
 )
 @shared(REACH, OUTPUT, JOB)
 def describe(asked: Asked, job: JobArgument) -> None:
@@ -197,7 +198,7 @@ def describe(asked: Asked, job: JobArgument) -> None:
 
 @app.command(
     epilog=examples("kohort explain team/mnist", "kohort explain mnist -n team -o json"),
-    short_help="Why a job is where it is.",
+    short_help="Explain why a job waits, or why it runs where it does.",
 )
 @shared(REACH, OUTPUT, JOB)
 def explain(asked: Asked, job: JobArgument) -> None:
@@ -221,31 +222,38 @@ def explain(asked: Asked, job: JobArgument) -> None:
         "kohort what-if --workers 4 --ps 1 --requests cpu=2,memory=4Gi --min 2",
         "kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
     ),
-    short_help="What would happen, without doing it.",
+    short_help="Say what would happen, without doing it.",
 )
 @shared(REACH, OUTPUT, JOB)
 def what_if(
     asked: Asked,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON; - is standard input.")
+        Path | None,
+        typer.Option("--file", "-f", help="A file with a job's manifest, as YAML or JSON; -: standard input."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="In place of a file: a job of so many workers.")] = None,
-    ps: Annotated[int, typer.Option(help="With so many ps.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="In place of a file: the number of workers of the job.")] = None,
+    ps: Annotated[int, typer.Option(help="The number of ps of that job.")] = 0,
     requests: Annotated[
-        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each of its members asks for; default: cpu=1.")
+        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each member of that job requests; default: cpu=1.")
     ] = "",
-    least: Annotated[int | None, typer.Option("--min", help="The fewest workers that are worth running.")] = None,
-    most: Annotated[int | None, typer.Option("--max", help="The most workers.")] = None,
-    cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If this node were cordoned.")] = None,
-    uncordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it took pods again.")] = None,
-    remove_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it were gone.")] = None,
-    add_nodes: Annotated[
-        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="If there were so many more like that one.")
+    least: Annotated[int | None, typer.Option("--min", help="The minimum of workers.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="The maximum of workers.")] = None,
+    cordon: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is cordoned.")
     ] = None,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="If another policy decided.")] = "",
+    uncordon: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is uncordoned.")
+    ] = None,
+    remove_node: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is removed.")
+    ] = None,
+    add_nodes: Annotated[
+        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="Suppose that there are COUNT more nodes like LIKE.")
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Suppose that this policy decides.")] = "",
     snapshot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Ask the state at the end of this journal, and not the service."),
+        typer.Option(metavar="FILE", help="Ask about the state at the end of this journal, in place of the service."),
     ] = None,
 ) -> None:
     """Say which jobs would start, shrink, grow or wait if the given changes were made. Nothing is changed.
@@ -261,12 +269,14 @@ def what_if(
     if file is not None and workers is not None:
         raise CliError("-f and --workers exclude one another; give one of them", 2)
     if workers is None and (ps or requests or least is not None or most is not None):
-        raise CliError("--ps, --requests, --min and --max shape a job that --workers asks for; give that, too", 2)
+        raise CliError("--ps, --requests, --min and --max describe the job of --workers; give --workers too", 2)
     asks = (cordon, uncordon, remove_node, add_nodes, policy)
     if file is None and workers is None and not any(asks):
         raise CliError(NOTHING_ASKED, 2)
     if asked.namespace and file is None and workers is None:
-        raise CliError("-n is the namespace of a job that is asked about; give -f or --workers, or leave it out", 2)
+        raise CliError(
+            "-n is the namespace of a job, and the question has no job; give -f or --workers, or leave -n out", 2
+        )
     each = amounts_of(requests or "cpu=1")
     shape = {"workers": workers, "ps": ps, "requests": each, "min_workers": least, "max_workers": most}
     question = {
@@ -297,7 +307,7 @@ def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
 
     job, others = manifest(file)
     if others:
-        console.err().print(f"not looked at, as no jobs: {console.clean(', '.join(others))}", style="yellow")
+        console.err().print(f"ignored, because they are not jobs: {console.clean(', '.join(others))}", style="yellow")
     return asked.placed(job)
 
 

@@ -61,14 +61,16 @@ class Reach:
         try:
             found = self.token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            why = error.strerror if isinstance(error, OSError) else "it is not a text file"
             raise CliError(
                 f"--token-file: {self.token_file} cannot be read: {why}; create a token, and name the file that holds "
                 f"it: {TOKEN_COMMAND} > FILE",
                 2,
             ) from None
         if not found or any(sign.isspace() for sign in found):
-            raise CliError(f"--token-file: {self.token_file} holds no token; allowed: one token, and nothing else", 2)
+            raise CliError(
+                f"--token-file: {self.token_file} does not hold a token; allowed: one token and nothing else", 2
+            )
         return found
 
 
@@ -128,7 +130,9 @@ def _exchange(reach: Reach, question: Question, view: type[View]) -> View:
     try:
         return view.model_validate_json(answer)
     except ValidationError:
-        raise CliError(f"what answers at {where} is not Kohort, or of another version; check --server") from None
+        raise CliError(
+            f"{where} answers, but not as this version of Kohort does; check --server and `kohort version`"
+        ) from None
 
 
 def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
@@ -184,7 +188,7 @@ def _verified(reach: Reach) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=str(reach.ca_file))
     except OSError as error:  # ssl.SSLError is a subclass of OSError
-        raise CliError(f"--ca-file: {reach.ca_file} is no certificate (PEM): {error}; give another file", 2) from None
+        raise CliError(f"--ca-file: {reach.ca_file} is not a PEM certificate: {error}; give another file", 2) from None
 
 
 def _unreachable(what: str) -> str:
@@ -202,8 +206,8 @@ def _refusal(where: str, status: int, answer: bytes) -> str:
     """Return the service's own message, which says what is allowed."""
     told = read(answer)
     if status == HTTPStatus.UNAUTHORIZED:
-        return f"{told.get('detail') or 'the service wants a token'}; name a file that holds one with --token-file"
+        return f"{told.get('detail') or 'the service asks for a token'}; name a file that holds one with --token-file"
     for field in ("message", "detail"):
         if isinstance(told.get(field), str):
             return str(told[field])
-    return f"the service at {where} answers {status}; is it Kohort? check --server"
+    return f"the service at {where} answers with status {status}; is it Kohort? Check --server"

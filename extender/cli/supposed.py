@@ -56,7 +56,7 @@ def _documents(file: Path) -> list[Any]:
     except OSError as error:
         raise CliError(f"-f: {file}: {error.strerror}; name a file with {ONE}", 2) from None
     except UnicodeDecodeError:
-        raise CliError(f"-f: {file}: it is no text; name a file with {ONE}", 2) from None
+        raise CliError(f"-f: {file}: it is not a text file; name a file with {ONE}", 2) from None
     except YAML_ERRORS as error:
         raise CliError(f"-f: {file}: neither YAML nor JSON: {in_one_line(error)}; give {ONE}", 2) from None
 
@@ -70,14 +70,14 @@ def _items(document: object) -> list[Any]:
 def _mapping(file: Path, item: object) -> dict[str, Any]:
     if not isinstance(item, dict):
         what = "a list" if isinstance(item, list) else "a single value"
-        raise CliError(f"-f: {file}: holds {what}, no mapping; allowed: {ONE}", 2)
+        raise CliError(f"-f: {file}: holds {what}; allowed: {ONE}, which is a mapping", 2)
     return item
 
 
 def _label(item: dict[str, Any]) -> str:
     meta = item.get("metadata")
     names = meta if isinstance(meta, dict) else {}
-    return f"{item.get('kind') or 'an object of no kind'} {names.get('name') or names.get('generateName') or '-'}"
+    return f"{item.get('kind') or 'an object without a kind'} {names.get('name') or names.get('generateName') or '-'}"
 
 
 def more_nodes(text: str) -> dict[str, object]:

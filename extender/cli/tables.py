@@ -53,7 +53,7 @@ def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableT
     within: the namespace that the user asked for; empty: all namespaces.
     """
     if not view.jobs:
-        return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
+        return text(f"no job{_of(within)} has opted in; a job opts in by spec.schedulerName of its pods")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
     extra = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
     return table((*heads, *extra), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
@@ -236,7 +236,7 @@ def decisions(view: DecisionsView, *, wide: bool = False, within: str = "") -> R
     within: the namespace that the user asked for; empty: all namespaces.
     """
     if not view.decisions:
-        return text(f"no decision about a job{_of(within)} is known; they count from the start of the service")
+        return text(f"no decision about a job{_of(within)} is known; the list begins with the start of the service")
     heads = ("#", "TIME", "ACTION", "JOB", "POD", "WHAT")
     extra = ("STEP", "BECAUSE", "INPUTS") if wide else ()
     return table((*heads, *extra), (_decision(entry, wide=wide) for entry in view.decisions), LEAST_OF_DECISIONS)

@@ -130,7 +130,7 @@ async def _leader(api: UserApi) -> str:
         raise _refused(str(said.get("message")), "list pods")
     names = sorted(str(pod["metadata"]["name"]) for pod in said.get("items") or ())
     if not names:
-        raise NoWayError(f"no pod of Kohort runs in {NAMESPACE} there", answered=True)
+        raise NoWayError(f"no pod of Kohort runs in namespace {NAMESPACE} of that cluster", answered=True)
     for election in ELECTIONS if len(names) > 1 else ():
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}

@@ -29,10 +29,10 @@ TRIES = 3
 
 JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 KindOption = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="Its kind, where two jobs have that name.")
+    str | None, typer.Option("--kind", metavar="KIND", help="The job's kind, where jobs of two kinds have that name.")
 ]
 SchedulerOption = Annotated[
-    str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName by which pods opt in.")
+    str, typer.Option("--scheduler-name", metavar="NAME", help="The spec.schedulerName by which pods opt in.")
 ]
 
 
@@ -67,18 +67,18 @@ class Found:
 
 
 Change = tuple[Written, Mapping[str, Any] | None]
-"""What will have been changed, and the merge patch; None: nothing is to be done."""
+"""The change for the user, and the merge patch; None: nothing has to be written."""
 
 
 @app.command(
-    short_help="Give a job another number of workers.",
+    short_help="Set the number of a job's workers.",
     epilog=examples("kohort scale team/mnist --workers 4", "kohort scale mnist -n team --workers 2 -o json"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def scale(
     asked: Asked,
     job: JobArgument,
-    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="So many.")],
+    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="The new number of workers.")],
     kind: KindOption = None,
     scheduler_name: SchedulerOption = "kohort",
 ) -> None:
@@ -92,7 +92,7 @@ def scale(
 
 
 @app.command(
-    short_help="Take a job's pods away until it is resumed.",
+    short_help="Suspend a job: its pods are deleted until it is resumed.",
     epilog=examples("kohort suspend team/mnist", "kohort resume team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
@@ -102,7 +102,7 @@ def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 
 
 @app.command(
-    short_help="Let a suspended job queue again.",
+    short_help="Resume a suspended job.",
     epilog=examples("kohort resume team/mnist", "kohort explain team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
@@ -121,7 +121,9 @@ def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
 
     kind, spec = found.kind, part(found.item, "spec")
     if not (kind.counts or kind.roles):
-        raise CliError(f"the workers of a {kind.kind} cannot be changed once it is there; create {found.key} anew")
+        raise CliError(
+            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it anew"
+        )
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:
         raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; name a job that has workers of its own")
@@ -171,7 +173,7 @@ def suspension(found: Found, *, on: bool) -> Change:
     if not on and ours:
         raise CliError(
             f"{found.key} is suspended by Kohort itself, until the pods of its released gang are gone; it goes on by "
-            f"itself. `kohort explain {found.key}` tells more"
+            f"itself. See `kohort explain {found.key}`"
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
@@ -183,7 +185,7 @@ def suspension(found: Found, *, on: bool) -> Change:
 
 
 def _written(found: Found, field: str, before: Any, after: Any) -> Written:
-    note = f"kohort explain {found.key} tells what comes of it"
+    note = f"`kohort explain {found.key}` says what the policy makes of it"
     return Written(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
 
 
@@ -218,7 +220,7 @@ async def _write(
                     return written
     except ClusterError as error:
         raise CliError(_in_words(error)) from None
-    raise CliError(f"{namespace}/{name} was changed by others {TRIES} times meanwhile; try again")
+    raise CliError(f"{namespace}/{name} was changed by others during each of {TRIES} attempts; try again")
 
 
 async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool:
@@ -228,7 +230,9 @@ async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool
     meta = found.item["metadata"]
     outcome = await api.patch(found.ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
     if isinstance(outcome, Unknown):
-        raise CliError(f"whether it was written is not known ({outcome.why}); see `kohort describe {found.key}`")
+        raise CliError(
+            f"it is not known whether the change was written ({outcome.why}); see `kohort describe {found.key}`"
+        )
     if isinstance(outcome, Refused) and not outcome.outdated:
         helps = (
             f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else "; correct what it names"
@@ -253,7 +257,7 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
         )
     if not found:
         kinds = ", ".join(sorted(one.kind for one in looked))
-        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` names those that there are")
+        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` lists the jobs that there are")
     if len(found) > 1:
         raise CliError(f"{namespace}/{name} is {' and '.join(one.kind.kind for one in found)}; name one by --kind", 2)
     return found[0]

@@ -133,7 +133,7 @@ def _chart(
     least: float = LEAST_SPAN,
 ) -> Chart:  # fmt: skip
     if not samples or not series:
-        empty = "first values in a moment" if not samples else "nothing is priced yet"
+        empty = "the first values come in a moment" if not samples else "there are no prices yet"
         return Chart(title, (), "", "", ("", "", until), empty)
     begin = min(samples[0].at, now - least)
     top = top_of(max(value(sample) for sample in samples for _, value in series))

@@ -52,7 +52,7 @@ class ComparisonPage:
             "charts": charts,
             "courses": [row("course", name=names[key], one=one) for key, one in found.courses.items()],
             "counts": [
-                row("counted", verb=verb, mine=mine.get(verb, 0), its=its.get(verb, 0))
+                row("actions_row", verb=verb, mine=mine.get(verb, 0), its=its.get(verb, 0))
                 for verb in sorted({*mine, *its})
             ],
             "differences": [
@@ -62,7 +62,7 @@ class ComparisonPage:
 
 
 def _names(found: ComparisonView) -> dict[str, str]:
-    return {"as_recorded": "as it was", "recorded": f"{found.recorded} anew", "other": found.other}
+    return {"as_recorded": "as recorded", "recorded": f"{found.recorded}, simulated", "other": found.other}
 
 
 def _charts(found: ComparisonView, names: dict[str, str]) -> Sequence[Chart]:

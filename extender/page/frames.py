@@ -115,7 +115,7 @@ class Maker:
 
 
 Make = Callable[[], tuple[int, Lists, Mapping[str, str]]]
-"""Reads what there is and gives revision, lists and facts; called on a thread."""
+"""Reads the ledger and returns revision, lists and facts; it is called on a thread."""
 
 
 class Frames:

@@ -284,11 +284,11 @@ def _label(tile: Tile) -> str:
     for key, guests in _by_job(tile.guests):
         roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
         away = sum(guest.away for guest in guests)
-        note = f"; {counted(away, 'member')} with a partner elsewhere" if away else ""
-        over = "; finished, still holds room" if guests[0].finished else ""
+        note = f"; {counted(away, 'member')} with a partner on another node" if away else ""
+        over = "; finished, still holds resources" if guests[0].finished else ""
         parts.append(f"{clean(key, 120)} {roles}{note}{over}")
     if tile.others:
-        parts.append(f"{counted(tile.others, 'pod')} of others")
+        parts.append(f"{counted(tile.others, 'pod')} of other schedulers")
     return " | ".join(parts)
 
 

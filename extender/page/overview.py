@@ -264,13 +264,13 @@ def _figures(
     down = sum(not node.ready for node in snapshot.nodes.values())
     cordoned = sum(node.unschedulable and node.ready for node in snapshot.nodes.values())
     first = min((row.arrival for row in waiting), default=now)
-    longest = f"longest {duration(now - first)}" if waiting else "nobody waits"
+    longest = f"longest {duration(now - first)}" if waiting else "no job waits"
     away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
     pairs = f"of {counted(nodes.pairs, 'pair')}, {counted(nodes.cross_jobs, 'job')}"
     cross = pairs if nodes.pairs else "no ps–worker pairs"
     return [
         ("Waiting", f"{len(waiting):,}", f"{starving} starving" if starving else longest, starving > 0),
-        ("Running", f"{len(running):,}", f"{moving} on the move" if moving else "all settled", False),
+        ("Running", f"{len(running):,}", f"{moving} changing" if moving else "none changing", False),
         ("Nodes", f"{len(snapshot.nodes):,}", away, down > 0),
         ("Across nodes", percent(nodes.cross, nodes.pairs), cross, False),
     ]

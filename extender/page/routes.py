@@ -131,7 +131,7 @@ class Page:
 
     async def comparisons(self, _: Request) -> Response:
         """Answer with the page on which a policy is chosen for a comparison."""
-        what = "Choose a policy: it is asked about every decision that is recorded."
+        what = "Choose a policy to see what it would have decided at every recorded decision."
         head: dict[str, Any] = {"heading": "Another policy on the recorded journal", "policies": POLICIES, "chosen": ""}
         lists = {**EMPTY, "answer": [f'<p class="reason">{what}</p>']}
         return await self._page("comparison.html", "", "", **head, lists=lists)

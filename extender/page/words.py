@@ -65,7 +65,7 @@ CAUSES: Final = {
     "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
-"""The kinds of events that make a step, in words."""
+"""The kinds of events that cause a step, in words."""
 
 
 def because(cause: Iterable[str]) -> str:

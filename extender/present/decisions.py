@@ -134,7 +134,7 @@ def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
 
 def _edited(edit: Edited) -> str:
     """Return the text for a change that somebody made to a job, with whether Kohort respects it."""
-    ends = "respected" if edit.kept else "set back: growth is the policy's to give"
+    ends = "respected" if edit.kept else "set back, since only the policy adds workers"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
 
 
@@ -152,7 +152,7 @@ def _preempted(loss: Preempted) -> str:
 def _not_gone(shrink: ShrinkStalled, rival: Named | None) -> dict[str, object]:
     ahead, have = _full_name(rival), "has" if shrink.left == 1 else "have"
     whose = f"of {ahead} " if ahead else ""
-    text = f"{counted(shrink.left, 'worker')} taken {have} not gone in time: the plan {whose}was given up"
+    text = f"{counted(shrink.left, 'worker')} taken away {have} not gone in time: the plan {whose}was given up"
     return {"workers": shrink.workers, "reason": Reason.SHRINK_STALLED.value, "on_behalf_of": ahead, "text": text}
 
 

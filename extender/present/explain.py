@@ -62,9 +62,9 @@ def _rigid(job: Job) -> str:
     """Return why a rigid gang does not grow, and which setting of its kind would let it."""
     kind = KINDS.get(job.kind)
     if kind is None or not (kind.counts or kind.roles):
-        return f"its kind: a {job.kind} is not resized"
+        return f"its kind: Kohort does not resize a {job.kind}"
     if kind.bounds_at:
-        return f"its bounds: it is a rigid gang; state spec.{kind.bounds_at} with maxReplicas to let it grow"
+        return f"its bounds: it is a rigid gang; set spec.{kind.bounds_at} with maxReplicas to let it grow"
     return RIGID
 
 
@@ -107,8 +107,10 @@ def _resume(job: Job) -> str:
 def _drift(drift: Drift, now: float) -> DriftView:
     behind, percent = round(drift.behind, 2), 100.0 * drift.behind / drift.whole
     slots = "1 worker-slot" if abs(behind) == 1 else f"{abs(behind):g} worker-slots"
-    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead of'} it"
-    said = f"{way if behind else 'on it'}: needs {drift.needed:.4g} more, has {drift.scheduled:.4g}"
+    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead'}"
+    said = (
+        f"{way if behind else 'on time'}: it needs {drift.needed:.4g} more, and its schedule has {drift.scheduled:.4g}"
+    )
     said += f", by its report of {max(0.0, now - drift.at):.0f} s ago" + (f"; {drift.follows}" if drift.follows else "")
     return DriftView(needed=drift.needed, scheduled=drift.scheduled, behind=behind, percent=percent, text=said)
 

@@ -160,8 +160,13 @@ class Paged(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: Annotated[int | None, Field(None, ge=1, le=MOST_AT_ONCE, description="Entries at most; all without it.")]
-    after: Annotated[str, Field("", alias="continue", max_length=2_000, description="What the answer before gave.")]
+    limit: Annotated[
+        int | None,
+        Field(None, ge=1, le=MOST_AT_ONCE, description="The largest number of entries in the answer; default: all."),
+    ]
+    after: Annotated[
+        str, Field("", alias="continue", max_length=2_000, description="The value of `continue` in the last answer.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,7 @@ def _begin(names: Sequence[str], token: str) -> int:
         if not isinstance(place, int) or not isinstance(name, str) or place < 0:
             raise ValueError
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise wrong("continue", token, "what the answer before gave as continue") from None
+        raise wrong("continue", token, "the value of continue in the last answer") from None
     return names.index(name) + 1 if name in names else min(place, len(names))
 
 

@@ -96,7 +96,9 @@ class Progress:
         uid = await self._pod_of(token.strip())
         pod = self._ledger.snapshot.pods.get(uid)
         if pod is None or not pod.job_uid:
-            raise ReportError(403, "the token's pod is no member of a job that Kohort knows")
+            raise ReportError(
+                403, "the token's pod is not a member of a job that Kohort knows; send a member's own token"
+            )
         return pod
 
     async def _pod_of(self, token: str) -> str:
@@ -112,7 +114,7 @@ class Progress:
             raise ReportError(503, "the API server cannot review the token now; try again") from None
         if user is None or not user.pod_uid:
             allowed = f"a token of the pod's own ServiceAccount with audience {self._settings.audience}"
-            raise ReportError(401, f"the API server does not know this token; allowed: {allowed}")
+            raise ReportError(401, f"the API server does not accept this token; allowed: {allowed}")
         return user.pod_uid
 
     def _job(self, pod: Pod, path: Mapping[str, str]) -> Job:
@@ -127,6 +129,6 @@ class Progress:
     def _not_too_often(self, job: Job) -> None:
         now, gap = self._ledger.clock.monotonic(), self._settings.interval_seconds
         if now - self._last.get(job.uid, -math.inf) < gap:
-            raise ReportError(429, f"one report in {gap:g} s is enough for {job.key}")
+            raise ReportError(429, f"reports for {job.key} come too often; allowed: one in {gap:g} s")
         if len(self._last) > KNOWN_JOBS:
             self._last = {uid: at for uid, at in self._last.items() if now - at < gap}

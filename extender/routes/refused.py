@@ -29,7 +29,7 @@ def router(ledger: Ledger) -> APIRouter:
         """Take the list of refused writes; it replaces the list before."""
         if client != CONTROLLER:
             allowed = f"{CLIENT_HEADER}: {CONTROLLER}"
-            raise ProblemError(403, f"only the controller tells what it is refused; allowed: {allowed}")
+            raise ProblemError(403, f"only the controller may report refused writes; allowed: {allowed}")
         take_in(ledger, told)
         return Response(status_code=204)
 

@@ -242,7 +242,9 @@ class Rest:
         """
         ledger, name = self._ledger, self._settings().scheduler_name
         if not ledger.snapshot.synced:
-            raise ProblemError(503, "the ledger is still being rebuilt: nothing can be said yet; ask again in a moment")
+            raise ProblemError(
+                503, "the ledger is still being rebuilt, so there is no answer yet; ask again in a moment"
+            )
         if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
             if not caller.sight.sees(namespace):
@@ -270,7 +272,7 @@ class Rest:
     ) -> Response:
         """Send server-sent events: one per revision of the ledger, with the decisions that made it."""
         if self.streams.full:
-            raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")
+            raise ProblemError(503, f"too many streams are open; allowed: {MOST_STREAMS} at once; try again later")
         return self.streams.answer(last, caller)
 
     def _find(self, namespace: str, name: str) -> Job:
@@ -279,8 +281,10 @@ class Rest:
         if jobs:
             return max(jobs, key=lambda job: job.arrival)
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
-        allowed = f"one of {', '.join(here[:20])}" if here else f"no job of namespace {namespace!r} has opted in"
-        message = f"no job {namespace}/{name} is known; {allowed}"
+        allowed = (
+            f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
+        )
+        message = f"name: no job {namespace}/{name} is known; allowed: {allowed}"
         if not self._ledger.snapshot.synced:
             message += "; the ledger is still being rebuilt: ask again in a moment"
         raise ProblemError(404, message, "name", name, allowed)

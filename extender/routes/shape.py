@@ -25,13 +25,15 @@ class Shape(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    workers: Number = Field(description="How many workers.")
-    ps: int = Field(0, ge=0, le=100_000, description="How many ps.")
-    requests: dict[str, str] = Field(description='Of each member: {"cpu": "2", "memory": "4Gi"}.', max_length=50)
-    min_workers: Number | None = Field(None, description="With how many workers it may start.")
-    max_workers: Number | None = Field(None, description="To how many workers it may grow.")
-    utility: float | None = Field(None, gt=0, description="As the annotation kohort.dev/utility.")
-    namespace: str = Field("default", description="Where it would be created.")
+    workers: Number = Field(description="The number of workers.")
+    ps: int = Field(0, ge=0, le=100_000, description="The number of ps.")
+    requests: dict[str, str] = Field(
+        description='What each member requests: {"cpu": "2", "memory": "4Gi"}.', max_length=50
+    )
+    min_workers: Number | None = Field(None, description="The minimum of workers.")
+    max_workers: Number | None = Field(None, description="The maximum of workers.")
+    utility: float | None = Field(None, gt=0, description="The utility, as in the annotation kohort.dev/utility.")
+    namespace: str = Field("default", description="The namespace in which the job would be created.")
 
     def manifest(self, scheduler_name: str) -> dict[str, Any]:
         """Return the manifest of a TFJob of this shape."""

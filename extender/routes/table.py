@@ -28,23 +28,26 @@ Responses = dict[int | str, dict[str, Any]]
 
 FOLLOWS: Final = "This replica does not lead, or the API server does not answer; see Retry-After (api.port)."
 EVERYWHERE: Final = {
-    401: "No token, or one that the API server does not take (api.port).",
-    403: "The caller may not read what is asked for (api.port).",
+    401: "No token, or one that the API server does not accept (api.port).",
+    403: "The caller may not read what the request asks for (api.port).",
     422: "A parameter or the body is not allowed.",
     429: "Too many tokens are being reviewed; see Retry-After (api.port).",
     503: FOLLOWS,
 }
-"""What every route may answer; on api.port, where tokens are asked for, also what the guard says."""
-NO_JOB: Final = {404: "No job of that name."}
-NO_JOURNAL: Final = {404: "No journal is kept to ask about.", 503: f"There is no comparison. Or: {FOLLOWS}"}
+"""Errors of every route, including those of the guard on api.port, where requests need a token."""
+NO_JOB: Final = {404: "There is no job of that name."}
+NO_JOURNAL: Final = {
+    404: "The service keeps no journal to compare with.",
+    503: f"There is no comparison. Or: {FOLLOWS}",
+}
 UNKNOWN: Final = {503: f"The ledger is still being rebuilt. Or: {FOLLOWS}"}
-MANY: Final = {503: f"Too many streams. Or: {FOLLOWS}"}
+MANY: Final = {503: f"Too many streams are open. Or: {FOLLOWS}"}
 REVISION: Final[dict[str, Any]] = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "The ETag of the answer before: 304 where nothing has changed since.",
+    "description": "The ETag of the last answer; the status is 304 where nothing has changed since.",
 }
 
 

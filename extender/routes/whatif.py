@@ -32,7 +32,7 @@ MOST_NODES = 500  # added nodes in one question: each one costs time beside the 
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
 ADDED = "{like} (added {number})"  # no node can have this name; it sorts directly after the node that it is like
-EXISTS = "kohort explain tells of one that does what would admit it"
+EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
 ANOTHER_GANG = "a job whose pods are a gang of their own; ask about the object that it belongs to"
 
@@ -44,23 +44,26 @@ class _Question(BaseModel):
 class MoreNodes(_Question):
     """``count`` more nodes that are equal to the node ``like``."""
 
-    like: str = Field(description="The name of a node that there is.")
+    like: str = Field(description="The name of an existing node.")
     count: int = Field(
-        1, ge=1, le=MOST_NODES, description="So many of its shape; in the answer they are `LIKE (added 1)`, and so on."
+        1,
+        ge=1,
+        le=MOST_NODES,
+        description="The number of equal nodes to add; the answer names them `LIKE (added 1)` and so on.",
     )
 
 
 class WhatIf(_Question):
     """What would be different; each part may be left out. Nothing is written anywhere."""
 
-    job: dict[str, Any] | None = Field(None, description="A manifest, as for kubectl create.")
-    shape: Shape | None = Field(None, description="A job in a few figures, in place of a manifest.")
+    job: dict[str, Any] | None = Field(None, description="A job's manifest, as for kubectl create.")
+    shape: Shape | None = Field(None, description="A job described by a few figures, in place of a manifest.")
     cordon: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would take no new pods.")
     uncordon: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would take new pods again.")
-    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be gone.")
-    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be there too.")
-    policy: str = Field("", description="Another policy; empty: the one in force.")
-    parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
+    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be removed.")
+    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be added.")
+    policy: str = Field("", description="The policy that would decide; empty: the one that decides now.")
+    parameters: dict[str, Any] = Field({}, description="The parameters of that policy.")
 
     @property
     def empty(self) -> bool:
@@ -82,7 +85,7 @@ def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name:
     The function is pure. A replica that does not lead answers as if it did.
     """
     if question.empty:
-        raise ProblemError(422, f"{BODY}: nothing is asked; allowed: {SOMETHING}", BODY, "{}", SOMETHING)
+        raise ProblemError(422, f"{BODY}: the question is empty; allowed: {SOMETHING}", BODY, "{}", SOMETHING)
     chosen = _policy(question, policy)
     events = [*_node_events(question, snapshot), *_job_events(question, snapshot, scheduler_name, now), Tick()]
     moved = what_if(replace(snapshot, leading=True), events, chosen, now, policy)
@@ -133,7 +136,7 @@ def _node(snapshot: Snapshot, field: str, name: str) -> Node:
 
 def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: float) -> Iterator[Event]:
     if question.job is not None and question.shape is not None:
-        raise wrong("shape", "a shape beside a job", "either of them")
+        raise wrong("shape", "a shape beside a job", "either job or shape")
     manifest = question.shape.manifest(scheduler_name) if question.shape is not None else question.job
     if manifest is None:
         return

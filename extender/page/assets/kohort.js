@@ -92,7 +92,7 @@ function listen() {
     if (paused) return; // a screen reader is not told either what the page does not show yet
     const { decisions } = JSON.parse(event.data);
     const named = decisions.filter((one) => one.job && one.action !== "Bind");
-    if (named.length) say(`${named.length} new: ${named[0].job.name} ${named[0].text}`, false);
+    if (named.length) say(`${named.length} new decisions: ${named[0].job.name} ${named[0].text}`, false);
     if (decisions.some((one) => one.action !== "Remember")) refresh();
     else soon();
   });

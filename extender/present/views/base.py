@@ -13,7 +13,9 @@ class View(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-WARNINGS: Final = "Why this may not be all, or why nothing moves: the service starts, follows, or lacks something."
+WARNINGS: Final = (
+    "Why the list may be incomplete, or why no decision is made: the service starts, does not lead, or lacks something."
+)
 
 
 class ListView(View):
@@ -27,7 +29,7 @@ class ListView(View):
     generation: int
     warnings: tuple[str, ...] = Field((), description=WARNINGS)
     continues: str = Field("", alias="continue", description="Empty at the end of the list.")
-    remaining: int = Field(0, description="Entries behind this page.")
+    remaining: int = Field(0, description="The number of entries after this page.")
 
 
 class JobName(View):
@@ -47,7 +49,9 @@ class JobName(View):
 class Waits(View):
     """Why a job waits."""
 
-    reason: str = Field(description="The code, one of a closed set: the same in filter answers, metrics and here.")
+    reason: str = Field(
+        description="The reason's code, one of a closed set: filter's answers, metrics and REST use the same codes."
+    )
     text: str = Field(description="The reason's constant sentence.")
-    detail: str = Field("", description="The numbers behind it.")
-    behind: str = Field("", description="namespace/name of the job that comes first, if that is why.")
+    detail: str = Field("", description="The figures of this job.")
+    behind: str = Field("", description="namespace/name of the job that comes first, where that is the reason.")

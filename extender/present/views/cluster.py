@@ -40,14 +40,14 @@ class NodeView(View):
     allocatable: Amounts
     free: Amounts
     members: tuple[Guest, ...]
-    other_pods: int = Field(description="Pods on it that did not opt in.")
+    other_pods: int = Field(description="The number of pods on it that did not opt in.")
 
 
 class NodesView(ListView):
     """GET /v1/nodes."""
 
     nodes: tuple[NodeView, ...]
-    held: tuple[HeldView, ...] = Field((), description="Room that pods of finished jobs hold.")
+    held: tuple[HeldView, ...] = Field((), description="Resources that pods of finished jobs still hold.")
 
 
 class PlanView(JobName):
@@ -56,9 +56,11 @@ class PlanView(JobName):
     plan: str
     state: str
     workers: int
-    nodes: dict[str, str] = Field(description="Node by member (worker-0).")
-    waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) whose room it takes over.")
-    at_barrier: tuple[str, ...] = Field((), description="Members whose bind is held.")
+    nodes: dict[str, str] = Field(description="The node of each member (worker-0).")
+    waits_for: tuple[str, ...] = Field(
+        (), description="The pods (namespace/name) that must be gone before it starts, since it gets their resources."
+    )
+    at_barrier: tuple[str, ...] = Field((), description="The members whose binding is held.")
     in_flight: int = 0
     window_ends_in_seconds: float | None = None
     deadline_in_seconds: float | None = None

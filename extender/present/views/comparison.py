@@ -46,17 +46,21 @@ class CourseView(View):
 class ComparisonView(View):
     """GET /v1/comparison: the recorded journal, and what another policy would have decided."""
 
-    generation: int = Field(0, description="The ledger's revision when it was asked.")
-    recorded: str = Field(description="The policy that made the record.")
-    other: str = Field(description="The policy that is asked about.")
+    generation: int = Field(0, description="The ledger's revision at the time of the request.")
+    recorded: str = Field(description="The policy that made the recorded decisions.")
+    other: str = Field(description="The policy that is compared with it.")
     begin: float
     end: float
-    whole: bool = Field(description="Whether time sufficed for all that is recorded; else it is told until ``end``.")
+    whole: bool = Field(
+        description="Whether the whole record was compared within journal.compare_seconds; else it was up to ``end``."
+    )
     steps: int
-    asked: int = Field(description="Decisions of the record, about each of which the other one was asked.")
-    differing: int = Field(description="At how many of them it would have done something else.")
-    counts: dict[str, dict[str, int]] = Field(description="Actions (start, resize ...) by who takes them.")
-    differences: tuple[DifferenceView, ...] = Field(description="The newest of them, newest first.")
+    asked: int = Field(description="The number of recorded decisions on which the other policy was run.")
+    differing: int = Field(description="The number of them in which the other policy decided differently.")
+    counts: dict[str, dict[str, int]] = Field(
+        description="The number of actions (start, resize ...) of each kind, for both policies."
+    )
+    differences: tuple[DifferenceView, ...] = Field(description="The newest decisions that differ, newest first.")
     courses: dict[str, CourseView] = Field(
         description="as_recorded: what was; recorded, other: the same arrivals once more under each policy, in a "
         "cluster where pods come and go at once. These two can be compared with one another. All are of the same time, "

@@ -22,7 +22,7 @@ class DecisionView(View):
     nodes: dict[str, str] = Field({})
     reason: str = ""
     direction: Literal["", "in", "out"] = ""
-    inputs: dict[str, str] = Field({}, description="What it was decided from, in figures.")
+    inputs: dict[str, str] = Field({}, description="The figures from which it was decided.")
     on_behalf_of: str = ""
     pod: str = ""
     text: str
@@ -32,7 +32,9 @@ class DecisionsView(View):
     """GET /v1/decisions. ``latest`` is the value of ``since`` for the next request."""
 
     instance: str
-    at: float = Field(0.0, description="Now, by the clock that dates the decisions: seconds since the epoch.")
+    at: float = Field(
+        0.0, description="The time of the answer by the clock that dates the decisions, in seconds since the epoch."
+    )
     warnings: tuple[str, ...] = Field((), description=WARNINGS)
     latest: int
     decisions: tuple[DecisionView, ...]
@@ -49,6 +51,8 @@ class StepView(View):
 
     step: int
     at: float
-    because: tuple[str, ...] = Field(description="The kinds of facts that made the step.")
+    because: tuple[str, ...] = Field(description="The kinds of events that caused the step.")
     told: tuple[str, ...]
-    inputs: dict[str, str] = Field({}, description="What it was decided from: weights, needs, free room, prices.")
+    inputs: dict[str, str] = Field(
+        {}, description="The figures from which it was decided: weights, needs, free resources, prices."
+    )

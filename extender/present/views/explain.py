@@ -30,7 +30,7 @@ class NodeRoomView(View):
     free: Amounts
     missing: Amounts
     refused: str = ""
-    promised: tuple[str, ...] = Field((), description="Pods of other schedulers that are nominated there.")
+    promised: tuple[str, ...] = Field((), description="Pods of other schedulers that are nominated to the node.")
 
 
 class AheadView(View):
@@ -44,7 +44,9 @@ class ChangeView(View):
     """One change after which the policy would admit the job now, tested on a copy of the ledger."""
 
     kind: Kind
-    size: float = Field(description="Seconds, workers, utility, nodes or jobs: as the kind says.")
+    size: float = Field(
+        description="How large the change is, in seconds, workers, utility, nodes or jobs, depending on its kind."
+    )
     text: str
 
 
@@ -55,7 +57,7 @@ class RunningView(View):
     pairs: int
     crossing: int
     traffic: str
-    growth: str = Field(description="What its growth is held back by.")
+    growth: str = Field(description="What limits the job's growth.")
 
 
 class DriftView(View):
@@ -64,33 +66,39 @@ class DriftView(View):
     One worker-slot is one worker that runs for one slot.
     """
 
-    needed: float = Field(description="Worker-slots that it still needs, as of that report.")
-    scheduled: float = Field(description="Worker-slots that its schedule has for it from then on.")
-    behind: float = Field(description="The first less the second: below 0 it is ahead.")
-    percent: float = Field(description="That, of all its work.")
+    needed: float = Field(description="The worker-slots that it still needed at the time of that report.")
+    scheduled: float = Field(description="The worker-slots that its schedule has for it from then on.")
+    behind: float = Field(description="``needed`` minus ``scheduled``; below 0 the job is ahead of its schedule.")
+    percent: float = Field(description="``behind`` as a percentage of all its work.")
     text: str
 
 
 class ExplainView(JobDetail):
     """GET /v1/explain: a job with the reasons for its state. ``held``: what the job holds after it has finished."""
 
-    mend: str = Field("", description="What a person can do about it.")
+    mend: str = Field("", description="What a person can do so that the job starts.")
     needs: tuple[NeedView, ...] = ()
     ahead: tuple[AheadView, ...] = ()
-    plan: dict[str, str] = Field({}, description="Node by member (worker-0).")
+    plan: dict[str, str] = Field({}, description="The node of each member (worker-0).")
     missing_pods: str = ""
     shrunk_for: str = ""
-    waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) that must go first.")
+    waits_for: tuple[str, ...] = Field((), description="The pods (namespace/name) that must be gone first.")
     nodes: tuple[NodeRoomView, ...] = ()
     held: tuple[HeldView, ...] = ()
     arithmetic: str = Field("", description="How much of the gang would fit now, and which node comes closest.")
-    running: RunningView | None = Field(None, description="Of a job that has room.")
-    schedule: DriftView | None = Field(
-        None, description="Of a job that is scheduled by slots and reports its progress."
+    running: RunningView | None = Field(
+        None, description="Why it runs where it does; null for a job that waits, or if not asked for."
     )
-    expected: ExpectedView | None = Field(None, description="Of a job that waits; null if not asked for.")
-    history: tuple[StepView, ...] = Field((), description="What was decided about it, oldest first.")
-    unblock: tuple[ChangeView, ...] | None = Field(None, description="What would admit it now; null if not asked for.")
+    schedule: DriftView | None = Field(
+        None, description="Only for a job that is scheduled by slots and reports its progress."
+    )
+    expected: ExpectedView | None = Field(
+        None, description="When the job may start; null if it does not wait, or if not asked for."
+    )
+    history: tuple[StepView, ...] = Field((), description="The decisions about the job, oldest first.")
+    unblock: tuple[ChangeView, ...] | None = Field(
+        None, description="The changes that would admit the job now; null if not asked for."
+    )
 
     def nearest(self) -> list[NodeRoomView]:
         """Return the nodes, the one that lacks least for the whole gang first, and excluded nodes last."""

@@ -39,18 +39,20 @@ class JobView(JobName):
     max_workers: int
     replicas: int = Field(description="Workers that the job object asks for now.")
     elastic: bool
-    note: str = Field("", description="What of the job object is not used, and why.")
+    note: str = Field("", description="Which part of the job object is ignored, and why.")
     utility: float
     weight: float | None = None
     arrival: float
     waited_seconds: float | None = None
     admitted_at: float | None = None
     scaled_at: float | None = None
-    keeps_pods: bool = Field(description="cleanPodPolicy None: a ps that goes on running keeps its room after the end.")
+    keeps_pods: bool = Field(
+        description="Whether cleanPodPolicy is None: then a ps that still runs keeps its resources after the end."
+    )
     gated_pods: int = 0
     waits: Waits | None = None
     refused: tuple[RefusedView, ...] = Field(
-        (), description="What the API server refuses of it, or of what it waits for."
+        (), description="The writes that the API server refuses for this job, or for one that it waits for."
     )
 
 
@@ -73,7 +75,7 @@ class ExpectedView(View):
 
     at: float | None = None
     in_seconds: float | None = None
-    basis: str = Field(description="What it stands on, or why it is not known.")
+    basis: str = Field(description="What the estimate is based on, or why there is none.")
 
 
 class QueuedJob(JobName):
@@ -83,13 +85,15 @@ class QueuedJob(JobName):
     weight: float | None = None
     starving: bool = False
     waited_seconds: float
-    members: int = Field(description="Members of the gang at its minimum.")
+    members: int = Field(description="The number of members of the gang at its minimum.")
     min_workers: int
     max_workers: int
-    needs: Amounts = Field(description="What the gang asks for at its minimum.")
+    needs: Amounts = Field(description="What the gang requests at its minimum.")
     gated_pods: int = 0
     waits: Waits
-    refused: tuple[RefusedView, ...] = Field((), description="As of a job.")
+    refused: tuple[RefusedView, ...] = Field(
+        (), description="The writes that the API server refuses for this job, or for one that it waits for."
+    )
     expected: ExpectedView | None = Field(None, description="Null if not asked for.")
 
 

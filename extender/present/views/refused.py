@@ -24,11 +24,11 @@ class RefusedBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write: Annotated[str, AfterValidator(_known)] = Field(description="Which write it is.")
-    namespace: str = Field(max_length=63, description="Of the object that is written; empty of the admission gate.")
-    uid: str = Field(max_length=500, description="Of the job or pod that is written; empty of the admission gate.")
-    message: str = Field(max_length=MOST_CHARACTERS, description="The API server's words.")
-    lasting: bool = Field(description="Whether the same write will be refused again.")
+    write: Annotated[str, AfterValidator(_known)] = Field(description="The kind of the write.")
+    namespace: str = Field(max_length=63, description="The namespace of the object; empty for the admission gate.")
+    uid: str = Field(max_length=500, description="The UID of the job or pod; empty for the admission gate.")
+    message: str = Field(max_length=MOST_CHARACTERS, description="The API server's message.")
+    lasting: bool = Field(description="Whether the API server would refuse the same write again.")
 
 
 class RefusedWritesBody(BaseModel):
@@ -46,5 +46,5 @@ class RefusedView(View):
     """
 
     job: str
-    write: str = Field(description="Which write: Bind, SetReplicas, Suspend, Ungate and so on.")
-    text: str = Field(description="One sentence, with the API server's own words.")
+    write: str = Field(description="The kind of the write: Bind, SetReplicas, Suspend, Ungate and so on.")
+    text: str = Field(description="A sentence with the API server's own message.")

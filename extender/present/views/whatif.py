@@ -12,11 +12,15 @@ class StandingView(View):
 
     state: str
     workers: int
-    nodes: dict[str, int] = Field({}, description="Members by node.")
-    members: dict[str, str] = Field({}, description="Node by member (worker-0).")
+    nodes: dict[str, int] = Field({}, description="The number of members on each node.")
+    members: dict[str, str] = Field({}, description="The node of each member (worker-0).")
     waits: Waits | None = None
-    position: int | None = Field(None, description="In the queue, from 1, as in GET /v1/queue; null: it does not wait.")
-    ahead: str = Field("", description="namespace/name of the waiting job directly ahead of it, if there is one.")
+    position: int | None = Field(
+        None, description="The place in the queue, from 1, as in GET /v1/queue; null where the job does not wait."
+    )
+    ahead: str = Field(
+        "", description="namespace/name of the waiting job directly ahead of it; empty where there is none."
+    )
 
 
 class MovedView(JobName):
