@@ -1,11 +1,12 @@
 """What a decision costs: one step after each kind of event, placing, the queue and explain; no network.
 
 A step is pure, so the same one is timed again and again on the same snapshot, by the CPU clock: it waits for nothing,
-so that is what it takes on a machine that is not busy with something else. The cluster is full: every node holds a gang
-of five; the waiting gangs have fifty shapes. ``heavy job`` finds its room by shrinking: every running gang may be a
-victim, and what they would give has been worked out by ``prepare``, as the service does between two steps;
-``unprepared``: it has not. ``wide`` is a gang of 41 that fits no single node. A step is KOD2's where no system is
-named. ``oasis`` is what each of 150 jobs costs that system on arrival, CPU time and by the clock.
+so that is what it takes on a machine that is not busy with something else. The maps of the snapshot are layered, as
+they are in a service that has run for a while. The cluster is full: every node holds a gang of five; the waiting gangs
+have fifty shapes. ``heavy job`` finds its room by shrinking: every running gang may be a victim, and what they would
+give has been worked out by ``prepare``, as the service does between two steps; ``unprepared``: it has not. ``wide`` is
+a gang of 41 that fits no single node. A step is KOD2's where no system is named. ``oasis`` is what each of 150 jobs
+costs that system on arrival, CPU time and by the clock.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from benchmarks import command, oasis_scene, scenes
 from benchmarks.report import Report, percentile, progress
 from policy.answers.explain import explain
 from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
-from policy.cluster.index import Index
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.placement.gang import ask_of, place
@@ -101,9 +101,11 @@ def _full(nodes: int, waiting: int) -> Cases:
 
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
     """A heavy job arrives after a quiet moment of the service, and right after its start."""
-    fresh = replace(full, index=Index.of(full))
-    quiet = step(replace(full, index=Index.of(full)), [Tick()], policy, scenes.NOW)[0]
+    quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
     prepare(policy, quiet, scenes.NOW)
+    quiet = scenes.after_a_while(quiet, policy)
+    prepare(policy, quiet, scenes.NOW)
+    fresh = scenes.after_start(full)
     cases: Cases = {}
     for what, workers in (("heavy job", 3), ("heavy wide job", 40)):
         events = _arrival(job("heavy").ps(1).workers(workers).with_(utility=1e6).arrived(arrival))
