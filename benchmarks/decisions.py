@@ -26,7 +26,7 @@ from policy.desired import desired
 from policy.placement.gang import ask_of, place
 from policy.placement.room import Room
 from policy.step import step
-from policy.systems.base import Policy, prepare
+from policy.systems.base import Policy
 from policy.systems.dragon import Dragon
 from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
@@ -102,9 +102,9 @@ def _full(nodes: int, waiting: int) -> Cases:
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
     """A heavy job arrives after a quiet moment of the service, and right after its start."""
     quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
-    prepare(policy, quiet, scenes.NOW)
+    policy.prepare(quiet, scenes.NOW)
     quiet = scenes.after_a_while(quiet, policy)
-    prepare(policy, quiet, scenes.NOW)
+    policy.prepare(quiet, scenes.NOW)
     fresh = scenes.after_start(full)
     cases: Cases = {}
     for what, workers in (("heavy job", 3), ("heavy wide job", 40)):

@@ -10,15 +10,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
+from policy.cluster.frozen import replace
 from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
+from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, one_by_one
+from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticPass, next_moment
 from policy.systems.progress import remaining_seconds
@@ -70,7 +72,7 @@ class Idle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Dragon:
+class Dragon(Policy):
     """Times in seconds; the paper gives no values, these are the author's code's.
 
     urgent_threshold (tau): who waits longer is urgent. idle_threshold (mu): room idle for longer is used to scale up.
@@ -82,8 +84,6 @@ class Dragon:
     behind_urgent: a scale-up also while an urgent job waits that nobody can help; Figure 5 asks for no more than that
     nothing was started or shrunk.
     """
-
-    grows: ClassVar[bool] = True
 
     urgent_threshold: float = 120.0
     idle_threshold: float = 60.0
@@ -106,6 +106,16 @@ class Dragon:
         """``dragon``."""
         return "dragon"
 
+    @property
+    def grows(self) -> bool:
+        """Whether running jobs are given more workers whenever there is room: they are."""
+        return True
+
+    @property
+    def grows_on(self) -> Where:
+        """Which nodes a running job may grow on."""
+        return self.scale_up
+
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Figure 5: scale-down for urgent jobs, AFCFS, scale-up."""
         return Pass(self, snapshot, now).run()
@@ -113,6 +123,12 @@ class Dragon:
     def prepare(self, snapshot: Snapshot, now: float) -> None:
         """What a job that must shrink others asks of all that run."""
         Pass(self, snapshot, now).prepare()
+
+    def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
+        """Return the snapshot as if nothing had changed for longer than ``idle_threshold``."""
+        long_ago, room = now - self.idle_threshold - 1.0, Room.of(snapshot)
+        idle = {ACTED: long_ago, ROOM: {name: (room.free(name), long_ago) for name in room}}
+        return replace(snapshot, memory={**snapshot.memory, **idle})
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
         """When a job becomes urgent, room has been idle for long enough, a back-off ends, or a turn is forgotten."""

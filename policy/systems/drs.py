@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
@@ -21,6 +20,7 @@ from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
 from policy.placement.shrink import Offer
+from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
 from policy.systems.elastic import ElasticPass
 from policy.systems.queue import asked_workers, queue
@@ -54,7 +54,7 @@ class Requirement(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Drs:
+class Drs(Policy):
     """The article gives no value for any of these; seconds where it is a time.
 
     cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
@@ -63,8 +63,6 @@ class Drs:
     listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a change of
     its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the article.
     """
-
-    grows: ClassVar[bool] = True
 
     worth: Worth = Worth.STATED
     requirement: Requirement = Requirement.MINIMUM
@@ -86,6 +84,16 @@ class Drs:
         """``drs``."""
         return "drs"
 
+    @property
+    def grows(self) -> bool:
+        """Whether running jobs are given more workers whenever there is room: they are."""
+        return True
+
+    @property
+    def grows_on(self) -> Where:
+        """Which nodes a running job may grow on."""
+        return self.scale_up
+
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
         return Pass(self, snapshot, now).run()
@@ -97,15 +105,6 @@ class Drs:
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
         return lambda job: self.utility(snapshot, job, job.arrival)
-
-    def published(self, weight: float) -> float:
-        """As it is."""
-        return weight
-
-    def starving(self, job: Job, now: float) -> bool:
-        """Nobody is: the article knows no starvation."""
-        del job, now
-        return False
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
         """U. ``since``: when the job starts or has started."""

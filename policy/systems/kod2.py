@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any
 
 from policy.cluster.actions import Decision
 from policy.cluster.arranged import Place
@@ -20,6 +20,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
+from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticPass, next_moment
 from policy.systems.queue import Front, Line, line_up
@@ -43,7 +44,7 @@ class WeightMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kod2:
+class Kod2(Policy):
     """KOD2's parameters. Times in seconds. The paper gives no value for STARVELIMIT.
 
     ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``by_node``: workers are taken on the one
@@ -53,8 +54,6 @@ class Kod2:
     memory. ``behind_head``: jobs are scaled out also while others wait for room that nobody can give, unless the head
     starves; of Algorithm 1 the prose alone is left, which does not say whether.
     """
-
-    grows: ClassVar[bool] = True
 
     starve_limit: float = 600.0
     gate: Gate = Gate.LOOSE
@@ -75,6 +74,16 @@ class Kod2:
     def name(self) -> str:
         """``kod2``."""
         return "kod2"
+
+    @property
+    def grows(self) -> bool:
+        """Whether running jobs are given more workers whenever there is room: they are."""
+        return True
+
+    @property
+    def grows_on(self) -> Where:
+        """Which nodes a running job may grow on."""
+        return self.scale_out
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Algorithm 1: start what fits, heaviest first; scale in for the head; scale out when nothing waits."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.filing import is_filed
@@ -20,33 +20,8 @@ from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.placement.binding import binding, closed_nodes
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
-from policy.systems.base import Based, Policy
 
 _UID = itemgetter(-1)  # of an entry
-
-
-@runtime_checkable
-class Weighs(Protocol):
-    """A system that orders its queue by weight."""
-
-    def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """The weight that is compared, of any job. The nodes are looked at once, so ask once and weigh many."""
-        ...
-
-    def published(self, weight: float) -> float:
-        """That weight as people are shown it."""
-        ...
-
-    def starving(self, job: Job, now: float) -> bool:
-        """Whether the job goes before every weight."""
-        ...
-
-
-def weigher(policy: Policy) -> Weighs | None:
-    """The system that orders the queue by weight, itself or the one beneath; None where nobody weighs."""
-    if isinstance(policy, Based):
-        return weigher(policy.base)
-    return policy if isinstance(policy, Weighs) else None
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:

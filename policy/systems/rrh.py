@@ -16,6 +16,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
+from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
 from policy.systems.queue import Feasible, asked_workers, queue
 from policy.systems.shares import Orders, Pools, stands
@@ -38,7 +39,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Rrh:
+class Rrh(Policy):
     """slot_seconds: of the utility curves. threshold: share of theta1 that a job's net utility must exceed."""
 
     slot_seconds: float = SLOT_SECONDS

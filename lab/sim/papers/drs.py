@@ -31,7 +31,7 @@ LOADED_GAP = 125.0
 
 
 @dataclass(frozen=True, slots=True)
-class OtherUtilities:
+class OtherUtilities(Policy):
     """A policy that sees each utility times ``factor``: 0 hides them, -1 turns their order round."""
 
     policy: Policy

@@ -34,7 +34,7 @@ SETUPS = {"fixed": FIXED, **{f"{jobs} mixed": setup for jobs, setup in MIXED.ite
 
 
 @dataclass(frozen=True, slots=True)
-class MoveAt:
+class MoveAt(Policy):
     """Every job is moved to the other node once it reports that share of its work."""
 
     share: float
@@ -111,7 +111,7 @@ COST = Experiment(
 
 
 @dataclass(frozen=True, slots=True)
-class Squatters:
+class Squatters(Policy):
     """Guests that never leave again."""
 
     guests: Guests

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from policy.cluster.actions import Action, Decision, Remember
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.base import Policy
 from policy.systems.drf import fill
 from policy.systems.queue import queue
 from policy.systems.shares import Orders, stands
@@ -30,7 +31,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Dorm:
+class Dorm(Policy):
     """fairness (theta1 of Dorm): bound of the fairness loss, as a share of what it could be at most, two for each job.
 
     changes (theta2): share of the running jobs that may be resized at once. nodes: of the solver's search tree, at

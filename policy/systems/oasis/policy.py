@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
-from policy.systems.base import Drift, Parts, Promised
+from policy.systems.base import Drift, Parts, Policy, Promised
 from policy.systems.bounds import above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import Ahead
 from policy.systems.oasis.drift import drift_of
@@ -33,7 +33,7 @@ from policy.systems.queue import Feasible, bar
 
 
 @dataclass(frozen=True, slots=True)
-class Oasis:
+class Oasis(Policy):
     """OASiS's parameters.
 
     slot_seconds: length of a slot (the paper: an hour or more). horizon: slots that are planned ahead (T).
@@ -122,6 +122,11 @@ class Oasis:
         slot = math.floor(now / self.slot_seconds)
         return Ahead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is remembered of a job stands on its object: it does."""
+        return True
+
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Each job's part of the book."""
         book = memory.get(MEMORY)
@@ -130,6 +135,11 @@ class Oasis:
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
         """The book of these parts."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
+
+    @property
+    def judges_once(self) -> bool:
+        """Whether a job is decided about once: it is, when it comes."""
+        return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
         """The book without the job's plan or refusal; what it has done to the bounds of the prices stays."""
