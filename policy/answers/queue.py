@@ -10,7 +10,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
-from policy.systems.queue import in_order, line_up
+from policy.systems.queue import equivalence_classes, in_order
 
 # what bars a job until others have done something, after which it goes first
 PASSING: Final = (Reason.BACKING_OFF, Reason.RELEASING, Reason.ROOM_HELD, Reason.ROOM_OF_OTHERS)
@@ -40,7 +40,7 @@ def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
 
 def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job], bool]:
     """Who has waited for too long, and goes first for it; never a job that no turn would help."""
-    _, barred = line_up(snapshot, now)
+    _, barred = equivalence_classes(snapshot, now)
     helpless = {uid for uid, verdict in barred.items() if verdict.reason not in PASSING}
     return lambda job: job.uid not in helpless and system.starving(job, now)
 

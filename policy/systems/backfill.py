@@ -37,10 +37,10 @@ class FifoBackfill(Policy):
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Whole jobs at the workers they ask for, in order of arrival, then what may pass the first that waits."""
-        return Pass(snapshot, now).run()
+        return BackfillCycle(snapshot, now).run()
 
 
-class Pass:
+class BackfillCycle:
     """One decision."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:

@@ -22,7 +22,7 @@ from policy.placement.grow import Where
 from policy.placement.shrink import Offer
 from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
-from policy.systems.elastic import ElasticPass
+from policy.systems.elastic import ElasticCycle
 from policy.systems.queue import asked_workers, queue
 
 LARGEST_EXPONENT = 700.0
@@ -96,11 +96,11 @@ class Drs(Policy):
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
-        return Pass(self, snapshot, now).run()
+        return DrsCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
         """What a job that must shrink others asks of all that run."""
-        Pass(self, snapshot, now).prepare()
+        DrsCycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
@@ -122,7 +122,7 @@ def shortest_seconds(job: Job, training: Training) -> float:
     return training.worker_seconds / max(1, job.max_workers)
 
 
-class Pass(ElasticPass):
+class DrsCycle(ElasticCycle):
     """One pass of the main listing."""
 
     def __init__(self, policy: Drs, snapshot: Snapshot, now: float) -> None:
@@ -197,7 +197,9 @@ class Pass(ElasticPass):
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
         willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))
         victims = [v for v in willing if not (lower and self._utility(v) >= utility)]
-        return self.offers(sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v))))
+        return self.reclaimable(
+            sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v)))
+        )
 
     def _started(self, job: Job) -> float:
         return self.gangs[job.uid].admitted_at or self.now

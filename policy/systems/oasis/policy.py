@@ -29,7 +29,7 @@ from policy.systems.oasis.plans import Plans
 from policy.systems.oasis.prices import Floor, Pricing, usable
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed, Refusal, Seen
 from policy.systems.oasis.workload import Work, work_of
-from policy.systems.queue import Feasible, bar
+from policy.systems.queue import bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Oasis(Policy):
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Mend the plans, decide about the new jobs in order of arrival, and give every job what its plan says."""
-        return Pass(self, snapshot, now).run()
+        return OasisCycle(self, snapshot, now).run()
 
     def next_moment(self, now: float) -> float:
         """The beginning of the next slot; a rounding later where it would still be counted to this one."""
@@ -160,7 +160,7 @@ class Oasis(Policy):
         return Window(first, max(0, min(self.horizon, math.floor(left + 1e-9))))
 
 
-class Pass:
+class OasisCycle:
     """One decision. ``plans``, ``rejected`` and ``seen`` are the memory as it will be."""
 
     def __init__(self, policy: Oasis, snapshot: Snapshot, now: float) -> None:
@@ -256,11 +256,11 @@ class Pass:
 
     def _undecided(self) -> list[Job]:
         """Waiting jobs that nothing was decided about and that may be considered, in order of arrival."""
-        could, found = Feasible(self.snapshot), []
+        found = list[Job]()
         for job in self.snapshot.waiting():
             if job.uid in self.plans.by_uid or self._stays_refused(job):
                 continue
-            verdict = bar(self.snapshot, job, self.now, could)
+            verdict = bar(self.snapshot, job, self.now)
             if verdict is None:
                 found.append(job)
             else:

@@ -17,7 +17,7 @@ from policy.cluster.training import Report, Training, Utility
 from policy.desired import desired
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.dp import Offer, Role, offer
-from policy.systems.oasis.policy import Pass
+from policy.systems.oasis.policy import OasisCycle
 from policy.systems.oasis.prices import Array, Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed
 from policy.systems.oasis.workload import POOL
@@ -571,7 +571,10 @@ def test_the_same_facts_give_the_same_decision() -> None:
     run(made, trains("a", 8))
     policy = made.policy
     assert isinstance(policy, Oasis)
-    assert Pass(policy, made.snapshot, made.now + SLOT).run() == Pass(policy, made.snapshot, made.now + SLOT).run()
+    assert (
+        OasisCycle(policy, made.snapshot, made.now + SLOT).run()
+        == OasisCycle(policy, made.snapshot, made.now + SLOT).run()
+    )
 
 
 WRONG = [
