@@ -54,7 +54,6 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of, recorder_of, rules_of
 from policy.cluster.events import Event, Synced
-from policy.systems.base import prices_of
 
 NEEDED: Final = (NODES, PODS)
 """Without these nothing can be decided; a kind of job that may not be read is reported and left out."""
@@ -98,7 +97,8 @@ class Live:
         self.term = Term(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
         comparisons = Comparisons(self.ledger, lambda: self.settings)
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, comparisons)
-        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), comparisons)
+        history = History(self.ledger, lambda policy, *asked: policy.base.prices(*asked))
+        self.page = Page(self.ledger, self.metrics, history, comparisons)
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger,

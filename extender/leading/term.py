@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from extender.kube.reflector import Reflector
 from extender.state.ledger import Ledger
 from policy.cluster.events import Led
-from policy.systems.base import Keeps
 
 
 class Term:
@@ -33,7 +32,7 @@ class Term:
         if not (leading and self._elected):
             self._ledger.step(Led(leading))
             return
-        self._awaited = (self._pods, *(self._jobs if isinstance(self._ledger.policy, Keeps) else ()))
+        self._awaited = (self._pods, *(self._jobs if self._ledger.policy.keeps else ()))
         for reflector in self._awaited:
             reflector.refresh()
         self.read()

@@ -24,7 +24,7 @@ from policy.cluster.refusedwrite import BIND, WRITES
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.placement.gang import cross_node_pairs
-from policy.systems.base import Policy, prices_of
+from policy.systems.base import Policy
 
 RESOURCES: Final = 10  # at most so many resources get metrics, because an administrator may define any number of them
 UNPRICED: Final = ("pods", "ephemeral-storage")  # these limit counts and scratch space, which are of no interest here
@@ -62,7 +62,7 @@ def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator
     yield gauge("kohort_ledger_generation", "Steps of the ledger since the start.", snapshot.generation)
     yield from _room(snapshot)
     yield from _traffic(snapshot)
-    yield _prices(prices_of(policy, snapshot, now))
+    yield _prices(policy.base.prices(snapshot, now))
 
 
 def _gangs(snapshot: Snapshot) -> Metric:

@@ -19,7 +19,7 @@ from policy.cluster.words import counted, lack_in_words, listed
 from policy.placement.binding import binding
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.room import Room
-from policy.systems.base import Drift, Policy, drift_of
+from policy.systems.base import Drift, Policy
 
 MENDS: dict[Reason, str] = {
     Reason.UNKNOWN_JOB: "see the pod's ownerReferences: kind and apiVersion must be of docs/jobkinds.md, its CRD there",
@@ -149,7 +149,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         waits_for=_pods(snapshot, gang),
         held=held,
         arithmetic=_arithmetic(snapshot, job, nodes) if sized else "",
-        drift=drift_of(policy, snapshot, job_uid, now),
+        drift=policy.base.against_schedule(snapshot, job_uid, now),
     )
 
 

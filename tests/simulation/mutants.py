@@ -154,9 +154,9 @@ class _Newest:
 def repaired_gang_starves() -> list[Patch]:
     """8 (Volcano #5805): a gang that lost members is not looked at again."""
     from policy import step
-    from policy.systems.elastic import ElasticPass
+    from policy.systems.elastic import ElasticCycle
 
-    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticPass, "mend", lambda self, offers: None),
+    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticCycle, "mend", lambda self, offers: None),
             (settle, "_watch_over", lambda *_: [])]  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def test_kubeflow_spread_in_turn_goes_on_where_the_last_job_ended() -> None:
     assert world.plan("b") == {"worker-0": "n1", "worker-1": "n2"}
     world.submit(job("c").workers(2, cpu=2).arrived(2), job("d").workers(1, cpu=40))
     assert world.plan("c") == {"worker-0": "n1", "worker-1": "n1"}
-    assert not make_policy("kubeflow-spread", order="turn").draws  # type: ignore[attr-defined]
+    assert not make_policy("kubeflow-spread", order="turn").draws
 
 
 @pytest.mark.parametrize(("backfill", "state"), [(True, State.PLANNED), (False, State.WAITING)])

@@ -9,7 +9,7 @@ from policy.cluster.model import queued
 from policy.cluster.snapshot import Snapshot
 
 
-class Standing(MutableMapping[str, Gang]):
+class RunningGangs(MutableMapping[str, Gang]):
     """Job uid -> gang of every job that has room, those of the snapshot in order of uid, then those that came."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -50,7 +50,7 @@ class Standing(MutableMapping[str, Gang]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def among(self, filed: Collection[str]) -> list[str]:
+    def listed(self, filed: Collection[str]) -> list[str]:
         """Those that the index has filed under something, and all that this pass has changed; by uid."""
         if not filed:
             return sorted(self._changed)
