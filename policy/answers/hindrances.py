@@ -136,7 +136,7 @@ def _mended(snapshot: Snapshot) -> Snapshot:
     """As if those in repair were just bound: they keep their room, and neither ask for more nor grow."""
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
-        draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, waits_for=()))
+        draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
     return draft.freeze()
 
 

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from policy.cluster.frozen import quick
+from policy.cluster.lifecycle import AWAITED, Awaits, State
 from policy.cluster.model import PS, WORKER, Job, Slot
 from policy.cluster.refusedwrite import RefusedWrite
+
+__all__ = ["ADMITTED", "INVALID", "SUSPENDED", "Deadline", "Gang", "State", "no_gang", "told_state"]
 
 INVALID: Final = "invalid"
 SUSPENDED: Final = "suspended"
 
 
-class State(Enum):
-    """Where a gang stands; the moves between them are the table in lifecycle.py."""
+class Deadline(NamedTuple):
+    """Until when a gang waits (``at``: seconds since the epoch), and for what."""
 
-    WAITING = "waiting"
-    PLANNED = "planned"
-    BINDING = "binding"
-    RUNNING = "running"
-    MIGRATING = "migrating"
-    PAUSED = "paused"
-    REPAIRING = "repairing"
-    RELEASING = "releasing"
-    COMPLETED = "completed"
+    awaits: Awaits
+    at: float
 
 
 @quick
@@ -45,10 +40,9 @@ class Gang:
     held: pods at the barrier: kube-scheduler has passed them and waits in bind.
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
     window_ends: when the held binds are refused, unless another member comes; hold_ends: when they are in any case.
-    deadline: when the plan is given up; of a running gang, when those that are awaited are.
+    deadline: until when the gang waits, and for what; None: for as long as it takes.
     awaited: of a running gang, how many of the workers that it was given last have not come yet; of one that is moved,
     how many members are not on their new nodes yet.
-    saving: it is to be moved and has been asked for a checkpoint first; until the deadline or its word that it saved.
     retried: the plan, or the growth, has been tried once more.
     attempts, not_before: plans that failed in a row, of a running gang growths; and the end of the back-off, before
     which it is not admitted or not grown (seconds since the epoch).
@@ -77,9 +71,8 @@ class Gang:
     in_flight: Mapping[str, str] = field(default_factory=dict)
     window_ends: float | None = None
     hold_ends: float | None = None
-    deadline: float | None = None
+    deadline: Deadline | None = None
     awaited: int = 0
-    saving: bool = False
     retried: bool = False
     attempts: int = 0
     misses: int = 0
@@ -94,6 +87,22 @@ class Gang:
     refused: RefusedWrite | None = None
     targets: tuple[int, ...] = ()
     lost: Mapping[Slot, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a deadline of something that a gang in this state does not wait for."""
+        if self.deadline is not None and self.deadline.awaits not in AWAITED[self.state]:
+            raise ValueError(f"a {self.state.value} gang waits for no {self.deadline.awaits.value}")
+
+    @property
+    def moments(self) -> tuple[float, ...]:
+        """Every time (seconds since the epoch) at which something of it ends: window, deadline, back-off."""
+        deadline = self.deadline.at if self.deadline is not None else None
+        return tuple(at for at in (self.window_ends, deadline, self.not_before) if at is not None)
+
+    @property
+    def saving(self) -> bool:
+        """Whether the gang is to be moved and its training has been asked for a checkpoint first."""
+        return self.deadline is not None and self.deadline.awaits is Awaits.CHECKPOINT
 
     @property
     def robbed(self) -> Mapping[Slot, str]:

@@ -9,10 +9,11 @@ from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.lifecycle import Move
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Node, Pod, Slot, queued
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
+from policy.transitions.deadlines.patience import until
 from policy.transitions.facts import land
 from policy.transitions.gangs import (
     bind,
@@ -25,9 +26,9 @@ from policy.transitions.gangs import (
     pod_of,
     rules_of,
 )
+from policy.transitions.recovery.taken import is_taken
 from policy.transitions.refusals import hear_condition, not_offered
 from policy.transitions.refusedwrites import refused_binding
-from policy.transitions.theft import is_taken
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
@@ -186,8 +187,7 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
         return []
     if not complete(job, _given(gang) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
-    deadline = now + rules_of(draft).repair_seconds
-    return send_held(draft, gang, Move.COMMIT, deadline=deadline)
+    return send_held(draft, gang, Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
 
 
 def _given(gang: Gang) -> set[Slot]:
@@ -239,7 +239,7 @@ def bound(draft: Draft, uid: str, node: str, now: float) -> None:
         gang = draft.gang(pod.job_uid)
         draft.put_pod(replace(pod, node=node, plan=pod.plan or gang.plan, gated=False))
         if gang.state is State.BINDING and gang.deadline is not None:
-            draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+            draft.put_gang(replace(gang, deadline=until(draft, Awaits.BINDINGS, now)))
     _landed(draft, uid)
 
 

@@ -8,16 +8,14 @@ from policy.cluster.actions import Bind, Effect, RefuseBind, Released
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
-from policy.cluster.lifecycle import Move, next_state
+from policy.cluster.lifecycle import Awaits, Move, next_state
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
+from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
 RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize of a gang that only has a plan is part of it
-# The outcome of a binding whose answer was lost is read back within seconds. After so long nobody will tell it; the
-# watch, which may stall for most of a minute, has shown it by then if it was made.
-LOST_BINDING_SECONDS = 120.0
 
 
 def rules_of(draft: Draft) -> Rules:
@@ -174,15 +172,14 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
     if more > 0:
-        deadline = now + rules_of(draft).growing_seconds
-        return {"awaited": gang.awaited + more, "retried": False, "deadline": deadline}
+        return {"awaited": gang.awaited + more, "retried": False, "deadline": until(draft, Awaits.GROWTH, now)}
     left = max(0, gang.awaited + more)
-    return {"awaited": left} if left or not gang.awaited else nobody_awaited(gang, now)
+    return {"awaited": left} if left or not gang.awaited else nobody_awaited(draft, gang, now)
 
 
-def nobody_awaited(gang: Gang, now: float) -> dict[str, object]:
+def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
     """The changes of a running gang that awaits nobody any more; what is in flight has its time still."""
-    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
+    deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "retried": False, "deadline": deadline}
 
 
@@ -197,8 +194,7 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
         attempts = gang.attempts + 1
         gang = replace(gang, attempts=attempts, not_before=now + _pause(rules, attempts))
     if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
-        deadline = now + LOST_BINDING_SECONDS
-        move(draft, cleared(gang), Move.RELEASE, deadline=deadline)
+        move(draft, cleared(gang), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))
     else:
         move(draft, cleared(gang), Move.GIVE_UP)
     return effects

@@ -15,9 +15,9 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Job
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
-from policy.transitions.arrivals import absent, give_back
+from policy.transitions.deadlines.freeing import stalled_shrinks
+from policy.transitions.deadlines.growth import absent, give_back
 from policy.transitions.gangs import give_up, job_of, pod_of, pods_of, retarget
-from policy.transitions.shrinks import stalled_shrinks
 
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:

@@ -8,14 +8,14 @@ from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.lifecycle import Move
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import WORKER, Job, Pod, Slot, queued, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
-from policy.transitions.arrivals import await_rest, follow_arrivals
 from policy.transitions.barrier import commit_if_complete, send_held
+from policy.transitions.deadlines.growth import await_rest, follow_arrivals
+from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import (
-    LOST_BINDING_SECONDS,
     any_bound,
     any_holds_room,
     any_stays,
@@ -71,7 +71,7 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
 def _finish(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     if gang.state is State.COMPLETED:
         return []
-    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
+    deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     move(draft, cleared(gang), Move.FINISH, admitted_at=gang.admitted_at, deadline=deadline)
     return refuse_held(gang, Reason.FINISHED)
 
@@ -99,7 +99,7 @@ def _lose_all(draft: Draft, gang: Gang) -> list[Effect]:
 def _withdraw(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     """A suspended or deleted job is released. One that became malformed keeps what it runs; only its plan goes."""
     if gang.state is State.WAITING and releasing(job) and any_holds_room(draft, job.uid):
-        move(draft, gang, Move.RELEASE, deadline=now + LOST_BINDING_SECONDS)  # found after a restart
+        move(draft, gang, Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))  # found after a restart
     if gang.state not in ADMITTED or (job.invalid and gang.state is not State.PLANNED):
         return []
     return give_up(draft, gang, now, _withdrawn(job), back_off=False)
@@ -198,7 +198,7 @@ def _reached(job: Job, gang: Gang, bound: set[Slot]) -> int:
 
 def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
     if not whole and gang.whole:
-        gang = move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
+        gang = move(draft, gang, Move.LOSE, deadline=until(draft, Awaits.REPAIR, now))
         return [] if _anything(draft, gang) else _lose_all(draft, gang)
     gang = follow_arrivals(draft, job, gang, now)
     if whole and gang.least != (least := _reached(job, gang, bound)):
@@ -213,8 +213,7 @@ def _await_room(draft: Draft, gang: Gang, now: float) -> None:
     pods = draft.read("pods")
     left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
     if left != tuple(gang.waits_for):
-        rules = rules_of(draft)
-        deadline = now + (rules.freeing_seconds if left else rules.plan_seconds)
+        deadline = until(draft, Awaits.ROOM if left else Awaits.MEMBERS, now)
         draft.filled.update(() if left else gang.nodes.values())
         draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
 
@@ -234,7 +233,7 @@ def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, no
     members = draft.read("members").get(job.uid, {})
     nodes = {slot: pod.node for slot, pod in _pods_in(draft, job.uid, given) if pod.node}
     how = Move.COMPLETE if whole else Move.LOSE
-    deadline = None if whole else now + rules_of(draft).repair_seconds
+    deadline = None if whole else until(draft, Awaits.REPAIR, now)
     move(
         draft, gang, how, nodes=nodes, workers=workers, least=job.min_workers, deadline=deadline, admitted_at=now,
         whole=gangs,

@@ -1,8 +1,8 @@
 """Workers beyond the minimum that a running gang was given or has lost: awaited, reported when late, then given back.
 
-Their room is charged from the moment that they are given. Where nobody creates their pods (an operator that is down, a
-quota) it would be nobody's for ever. The job keeps what is there, which is its minimum at least, and grows again only
-after a back-off.
+Their room is charged as soon as the policy gives it. Where nobody creates their pods (an operator that is down, a
+quota), it would stay reserved for ever. So the job keeps the workers that are there, at least its minimum, and grows
+again only after a back-off.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from policy.cluster.actions import Effect, Resize, Stalled
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
+from policy.cluster.lifecycle import Awaits
 from policy.cluster.model import WORKER, Job, Phase, Slot
+from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import nobody_awaited, plan_name, retarget, rules_of
 
-MOST_DOUBLINGS: Final = 4  # of the rest after a growth that was given back
+MOST_DOUBLINGS: Final = 4  # of the back-off after a growth that was given back
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:
-    """Of the workers that it was given beyond its minimum, the last ones: neither there nor on their way, nor done."""
+    """Return how many workers are missing at the end of its indices, beyond its minimum.
+
+    A worker is not missing where its pod holds room or has succeeded, or where its binding is in flight.
+    """
     pods = draft.read("pods")
     members = draft.read("members").get(job.uid, {})
     there: list[int] = [
@@ -34,52 +39,54 @@ def absent(draft: Draft, job: Job, gang: Gang) -> int:
 
 
 def await_rest(draft: Draft, job: Job, now: float) -> None:
-    """Its minimum runs: the others that have a node are given their time to come, too, or to come again."""
+    """Await the missing workers of a gang whose minimum runs, as far as they have a node."""
     gang = draft.gang(job.uid)
     last = range(gang.workers - absent(draft, job, gang), gang.workers)
     left = sum(1 for index in last if Slot(WORKER, index) in gang.nodes)
     if left and gang.whole and gang.state is State.RUNNING:
-        draft.put_gang(replace(gang, awaited=left, deadline=now + rules_of(draft).growing_seconds))
+        draft.put_gang(replace(gang, awaited=left, deadline=until(draft, Awaits.GROWTH, now)))
 
 
 def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
-    """With each one that comes the others have their time anew; with the last one earlier failures are forgotten."""
+    """Count the awaited workers; whenever one has come, the time of the others begins anew.
+
+    When the last one has come, earlier failures are forgotten.
+    """
     left = min(gang.awaited, absent(draft, job, gang)) if gang.awaited else 0
     if left == gang.awaited:
         return gang
     if left:
-        gang = replace(gang, awaited=left, retried=False, deadline=now + rules_of(draft).growing_seconds)
+        gang = replace(gang, awaited=left, retried=False, deadline=until(draft, Awaits.GROWTH, now))
     else:
-        gang = replace(gang, **nobody_awaited(gang, now), attempts=0, not_before=0.0)  # type: ignore[arg-type]
+        gang = replace(gang, **nobody_awaited(draft, gang, now), attempts=0, not_before=0.0)  # type: ignore[arg-type]
     draft.put_gang(gang)
     return gang
 
 
-def end_waiting(draft: Draft, job: Job, gang: Gang, now: float, *, gives_back: bool) -> list[Effect]:
-    """They are late: reported, and tried once more under a new plan, so that pods which were refused are woken.
+def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
+    """Report workers that are late, and try once more under a new plan, so that pods which were refused are woken.
 
-    The second time they are given back, where the policy gives workers again by itself and the kind can be resized.
+    The second time they are given back, where the policy grows jobs by itself and the kind can be resized.
     """
+    job, gang, now = expired.job, expired.gang, expired.now
     left = min(gang.awaited, absent(draft, job, gang))
     if not left:
-        # A binding whose answer was lost this long ago was either seen by the watch or never made.
-        lost: dict[str, object] = {"in_flight": {}, "deadline": None}
-        draft.put_gang(replace(gang, **(nobody_awaited(gang, now) if gang.awaited else lost)))  # type: ignore[arg-type]
+        draft.put_gang(replace(gang, **nobody_awaited(draft, gang, now)))  # type: ignore[arg-type]
         return []
     if not gang.retried:
-        deadline = now + rules_of(draft).growing_seconds
+        deadline = until(draft, Awaits.GROWTH, now)
         draft.put_gang(replace(gang, awaited=left, retried=True, plan=plan_name(draft, now), deadline=deadline))
         return [Stalled(job.uid, gang.workers, left, given_back=False)]
-    if not (gives_back and job.elastic):
+    if not (expired.gives_back and job.elastic):
         draft.put_gang(replace(gang, awaited=left, deadline=None))
         return []
     return give_back(draft, replace(gang, awaited=left), now)
 
 
 def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """The gang keeps what is there, and is not grown again before a rest that doubles with each failure."""
+    """Let the gang keep the workers that are there; the back-off before it may grow again doubles with each failure."""
     left, attempts = gang.awaited, gang.attempts + 1
     fewer = retarget(draft, gang, gang.workers - left, {}, now)
-    rest = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)
-    draft.put_gang(replace(fewer, attempts=attempts, not_before=now + rest))
+    back_off = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)
+    draft.put_gang(replace(fewer, attempts=attempts, not_before=now + back_off))
     return [Stalled(gang.job_uid, gang.workers, left, given_back=True), Resize(gang.job_uid, fewer.workers)]
