@@ -85,7 +85,7 @@ def any_stays(draft: Draft, job_uid: str) -> bool:
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
 
-def complete(job: Job, slots: set[Slot], workers: int, servers: int | None = None) -> bool:
+def complete(job: Job, slots: Collection[Slot], workers: int, servers: int | None = None) -> bool:
     """Whether the slots hold every rigid member (so many ps, or as the job asks) and so many workers."""
     rigid = all(slot in slots for slot in job.slots(0, servers))
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers

@@ -156,8 +156,12 @@ def repaired_gang_starves() -> list[Patch]:
     from policy import step
     from policy.systems.elastic import ElasticPass
 
+    blind = {(State.RUNNING, found): settle.PLAN for found in set(settle.Finding) - _NOT_PODS}
     return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticPass, "mend", lambda self, offers: None),
-            (settle, "_watch_over", lambda *_: [])]  # fmt: skip
+            (settle, "FOLLOWS", {**settle.FOLLOWS, **blind})]  # fmt: skip
+
+
+_NOT_PODS = {settle.Finding.FINISHED, settle.Finding.WITHDRAWN}
 
 
 def finished_jobs_admitted_again() -> list[Patch]:
