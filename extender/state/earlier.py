@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from policy.cluster.gang import Deadline
+from policy.cluster.gang import Deadline, HeldBinds, Scaling, Tries
 from policy.cluster.lifecycle import Awaits, State
 
 Parts = dict[str, Any]
 
 MOVED: Final[Mapping[str, str]] = {"policy.cluster.gang:State": "policy.cluster.lifecycle:State"}
+TRIES: Final = ("attempts", "misses", "not_before", "retried")
+SCALING: Final = ("scaled_at", "grew", "on_behalf_of", "turns", "kept_at", "before", "targets")
+BARRIER: Final = ("held", "window_ends", "hold_ends")
 
 
 def name_now(kind: str) -> str:
@@ -28,13 +31,24 @@ def parts_now(kind: str, parts: Parts) -> Parts:
 
 
 def _gang(parts: Parts) -> Parts:
-    """Translate a gang whose deadline was a bare time, which meant what its state waits for."""
-    if "saving" not in parts:
+    """Translate a gang that had one flat list of parts, and whose deadline was a bare time.
+
+    That time meant what the gang's state waits for.
+    """
+    if "tries" in parts:
         return parts
-    now = {name: part for name, part in parts.items() if name != "saving"}
+    now = {name: part for name, part in parts.items() if name not in (*TRIES, *SCALING, *BARRIER, "saving")}
+    now["tries"] = Tries(**_of(parts, TRIES))
+    now["scaling"] = Scaling(**_of(parts, SCALING))
+    if parts["held"]:
+        now["barrier"] = HeldBinds(parts["held"], parts["window_ends"], parts["hold_ends"])
     if parts["deadline"] is not None:
         now["deadline"] = Deadline(_awaited(parts), parts["deadline"])
     return now
+
+
+def _of(parts: Parts, names: tuple[str, ...]) -> Parts:
+    return {name: parts[name] for name in names if name in parts}
 
 
 def _awaited(parts: Parts) -> Awaits:

@@ -120,7 +120,8 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
 
 def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
     draft = Draft(snapshot)
-    draft.put_gang(replace(snapshot.gang(job.uid), scaled_at=None, grew=None))
+    gang = snapshot.gang(job.uid)
+    draft.put_gang(replace(gang, scaling=replace(gang.scaling, scaled_at=None, grew=None)))
     return draft.freeze()
 
 

@@ -59,12 +59,12 @@ def _remember(draft: Draft, key: str, value: object) -> None:
 
 
 def _admit(draft: Draft, action: Admit, now: float) -> None:
-    job = job_of(draft, action.job_uid)
+    job, gang = job_of(draft, action.job_uid), draft.gang(action.job_uid)
     awaits = Awaits.ROOM if action.waits_for else Awaits.MEMBERS
     move(
-        draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
+        draft, gang, Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
         workers=action.workers, ps=action.ps, ps_next=None, least=job.min_workers if job else 0, whole=action.whole,
-        waits_for=action.waits_for, retried=False,
+        waits_for=action.waits_for, tries=replace(gang.tries, retried=False),
         deadline=until(draft, awaits, now) if action.whole else None,
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     old = draft.gang(action.job_uid)
     gang = retarget(draft, old, action.workers, action.nodes, now, action.ps)
     if action.workers != old.workers:
-        gang = replace(gang, on_behalf_of=action.on_behalf_of, refused=None)
+        gang = replace(gang, scaling=replace(gang.scaling, on_behalf_of=action.on_behalf_of), refused=None)
         if rules_of(draft).resizes_per_minute:
             draft.set("resizes", (*damping.recent(draft.read("resizes"), now), now))
     if action.waits_for:

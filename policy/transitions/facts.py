@@ -148,15 +148,15 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     if gang.state not in ADMITTED or asked == before or job.invalid:
         return []
     if asked == gang.workers:
-        draft.put_gang(replace(gang, targets=()))
+        draft.put_gang(replace(gang, scaling=replace(gang.scaling, targets=())))
         return []
     follows = not draft.read("leading")
     wanted = _within(job, asked)
-    lowered = wanted < gang.workers and asked not in gang.targets
+    lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
     # On the way down we ask for one worker less after another.
-    ours = asked in gang.targets or gang.workers < asked < before
+    ours = asked in gang.scaling.targets or gang.workers < asked < before
     return [] if ours else [_told(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
 
@@ -306,7 +306,8 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
         if settled and not (leading and (gang.in_flight or gang.awaited)):
             continue
         if leading:
-            draft.put_gang(replace(gang, retried=False, deadline=until(draft, _awaited_again(gang), now)))
+            once, deadline = replace(gang.tries, retried=False), until(draft, _awaited_again(gang), now)
+            draft.put_gang(replace(gang, tries=once, deadline=deadline))
         else:
             effects += refuse_held(gang, Reason.NOT_LEADING)
             move(draft, cleared(gang), Move.FORGET)

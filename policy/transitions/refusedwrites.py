@@ -107,7 +107,7 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
         return effects
     kept = {slot: node for slot, node in there.items() if slot.index < workers}
     gang = retarget(draft, gang, workers, kept, now)
-    draft.put_gang(replace(gang, kept_at=now, refused=resize))
+    draft.put_gang(replace(gang, scaling=replace(gang.scaling, kept_at=now), refused=resize))
     _settled(draft, job.uid, resize)
     return [*effects, Resize(job.uid, workers, kept)]
 

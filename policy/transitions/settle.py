@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.gang import Gang, State
+from policy.cluster.gang import NO_FAILURE, Gang, State
 from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import WORKER, Job, Pod, Slot, queued, releasing
 from policy.cluster.reasons import Reason
@@ -262,8 +262,8 @@ def _run(draft: Draft, look: Look) -> list[Effect]:
     """Let the gang run; binds that are still held are sent."""
     job, gang = look.job, draft.gang(look.job.uid)
     effects = send_held(
-        draft, gang, Move.COMPLETE, least=_reached(job, gang, look.bound), deadline=None, attempts=0, misses=0,
-        not_before=0.0, retried=False, refused=None, waits_for=(), admitted_at=gang.admitted_at or look.now,
+        draft, gang, Move.COMPLETE, least=_reached(job, gang, look.bound), deadline=None, tries=NO_FAILURE,
+        refused=None, waits_for=(), admitted_at=gang.admitted_at or look.now,
     )  # fmt: skip
     await_rest(draft, job, look.now)
     return effects

@@ -50,7 +50,7 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     if gang.retried or avoided is not gang:
         return give_up(draft, avoided, now, _why(draft, avoided))
     deadline = until(draft, Awaits.SECOND_WINDOW, now)
-    draft.put_gang(replace(gang, held={}, window_ends=None, hold_ends=None, retried=True, deadline=deadline))
+    draft.put_gang(replace(gang, barrier=None, tries=replace(gang.tries, retried=True), deadline=deadline))
     return refuse_held(gang, Reason.BARRIER_TIMEOUT)
 
 

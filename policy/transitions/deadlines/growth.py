@@ -12,7 +12,7 @@ from typing import Final
 from policy.cluster.actions import Effect, Resize, Stalled
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.gang import Gang, State
+from policy.cluster.gang import Gang, State, Tries
 from policy.cluster.lifecycle import Awaits
 from policy.cluster.model import WORKER, Job, Phase, Slot
 from policy.transitions.deadlines.patience import Expired, until
@@ -56,9 +56,11 @@ def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     if left == gang.awaited:
         return gang
     if left:
-        gang = replace(gang, awaited=left, retried=False, deadline=until(draft, Awaits.GROWTH, now))
+        once = replace(gang.tries, retried=False)
+        gang = replace(gang, awaited=left, tries=once, deadline=until(draft, Awaits.GROWTH, now))
     else:
-        gang = replace(gang, **nobody_awaited(draft, gang, now), attempts=0, not_before=0.0)  # type: ignore[arg-type]
+        gang = replace(gang, **nobody_awaited(draft, gang, now))  # type: ignore[arg-type]
+        gang = replace(gang, tries=Tries(misses=gang.misses))
     draft.put_gang(gang)
     return gang
 
@@ -75,7 +77,8 @@ def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
         return []
     if not gang.retried:
         deadline = until(draft, Awaits.GROWTH, now)
-        draft.put_gang(replace(gang, awaited=left, retried=True, plan=plan_name(draft, now), deadline=deadline))
+        again = replace(gang.tries, retried=True)
+        draft.put_gang(replace(gang, awaited=left, tries=again, plan=plan_name(draft, now), deadline=deadline))
         return [Stalled(job.uid, gang.workers, left, given_back=False)]
     if not (expired.gives_back and job.elastic):
         draft.put_gang(replace(gang, awaited=left, deadline=None))
@@ -88,5 +91,6 @@ def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     left, attempts = gang.awaited, gang.attempts + 1
     fewer = retarget(draft, gang, gang.workers - left, {}, now)
     back_off = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)
-    draft.put_gang(replace(fewer, attempts=attempts, not_before=now + back_off))
+    tries = replace(fewer.tries, attempts=attempts, not_before=now + back_off)
+    draft.put_gang(replace(fewer, tries=tries))
     return [Stalled(gang.job_uid, gang.workers, left, given_back=True), Resize(gang.job_uid, fewer.workers)]
