@@ -12,14 +12,14 @@ from policy.keep import keep, recall
 from policy.systems.base import Policy
 from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
-from policy.transitions.expire import expire
+from policy.transitions.deadlines.expiry import expire
 from policy.transitions.facts import apply_fact
-from policy.transitions.preempted import tell_losses
+from policy.transitions.recovery.preempted import tell_losses
+from policy.transitions.recovery.repair import repair
+from policy.transitions.recovery.taken import give_up_stolen
 from policy.transitions.refusedwrites import heed_refused
-from policy.transitions.repair import repair
 from policy.transitions.settle import settle
 from policy.transitions.shown import tell_shown
-from policy.transitions.theft import give_up_stolen
 
 
 def step(

@@ -67,7 +67,7 @@ def _plan(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> PlanView:
         at_barrier=tuple(str(slot) for slot in sorted(gang.held.values(), key=rigid_first)),
         in_flight=len(gang.in_flight),
         window_ends_in_seconds=None if gang.window_ends is None else gang.window_ends - now,
-        deadline_in_seconds=None if gang.deadline is None else gang.deadline - now,
+        deadline_in_seconds=None if gang.deadline is None else gang.deadline.at - now,
         attempts=gang.attempts,
         on_behalf_of=rival.key if rival is not None else "",
     )

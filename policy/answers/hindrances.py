@@ -119,7 +119,8 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
 
 def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
     draft = Draft(snapshot)
-    draft.put_gang(replace(snapshot.gang(job.uid), scaled_at=None, grew=None))
+    gang = snapshot.gang(job.uid)
+    draft.put_gang(replace(gang, scaling=replace(gang.scaling, scaled_at=None, grew=None)))
     return draft.freeze()
 
 
@@ -135,7 +136,7 @@ def _mended(snapshot: Snapshot) -> Snapshot:
     """As if those in repair were just bound: they keep their room, and neither ask for more nor grow."""
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
-        draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, waits_for=()))
+        draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
     return draft.freeze()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policy.cluster.actions import Action, Admit, Decision
-from policy.cluster.gang import Gang
+from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
@@ -82,7 +82,7 @@ class BackfillCycle:
                 nodes = found
                 charge(beside, ask, nodes)
         charge(self._room, ask, nodes)
-        self._given[job.uid] = Gang(job.uid, nodes=nodes, workers=workers, admitted_at=self._now)
+        self._given[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=workers, admitted_at=self._now)
         self._actions.append(Admit(job.uid, workers, nodes))
         return True
 

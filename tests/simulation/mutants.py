@@ -23,13 +23,13 @@ from policy import desired
 from policy.cluster import draft as drafts
 from policy.cluster.actions import Bind
 from policy.cluster.events import BindDone, BindRefused, BindUnknown, PodGone
-from policy.cluster.gang import State
-from policy.cluster.lifecycle import Move
+from policy.cluster.gang import Deadline, State
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
-from policy.transitions import expire as expiry
 from policy.transitions import facts, gangs, settle
+from policy.transitions.deadlines import expiry
 from tests.simulation.othermutants import OTHER_MUTANTS
 from tests.simulation.policymutants import POLICY_MUTANTS, Patch
 
@@ -92,7 +92,7 @@ def partial_permit() -> list[Patch]:
 def plan_of_a_hopeless_gang_kept() -> list[Patch]:
     """5 (coscheduling #713): a plan whose members do not come keeps its room for ever."""
     return [
-        (expiry, "_end_plan", lambda draft, gang, now, *, gives_back: []),
+        (expiry, "_end_deadline", lambda draft, gang, over, now, *, gives_back: []),
         (expiry, "_end_window", lambda draft, gang, now: []),
     ]
 
@@ -156,8 +156,12 @@ def repaired_gang_starves() -> list[Patch]:
     from policy import step
     from policy.systems.elastic import ElasticCycle
 
+    blind = {(State.RUNNING, found): settle.PLAN for found in set(settle.Finding) - _NOT_PODS}
     return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticCycle, "mend", lambda self, offers: None),
-            (settle, "_watch_over", lambda *_: [])]  # fmt: skip
+            (settle, "FOLLOWS", {**settle.FOLLOWS, **blind})]  # fmt: skip
+
+
+_NOT_PODS = {settle.Finding.FINISHED, settle.Finding.WITHDRAWN}
 
 
 def finished_jobs_admitted_again() -> list[Patch]:
@@ -301,7 +305,7 @@ def force_bind() -> list[Patch]:
     def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
         job = gangs.job_of(draft, gang.job_uid)
         if gang.state is State.PLANNED and job is not None and queued(job):
-            return bars.send_held(draft, gang, Move.COMMIT, deadline=now + 30.0)
+            return bars.send_held(draft, gang, Move.COMMIT, deadline=Deadline(Awaits.BINDINGS, now + 30.0))
         return _END_WINDOW(draft, gang, now)
 
     return [(expiry, "_end_window", end)]

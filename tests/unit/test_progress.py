@@ -31,7 +31,8 @@ from extender.routes.progress import Progress
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.events import JobSeen, Led, NodeSeen, PodGone, PodSeen, Reported, Synced
-from policy.cluster.gang import State
+from policy.cluster.gang import Deadline, State
+from policy.cluster.lifecycle import Awaits
 from policy.cluster.snapshot import Rules
 from policy.cluster.training import Report
 from policy.desired import desired
@@ -349,7 +350,8 @@ def moving() -> Service:
     """Job a is to be moved, and is asked to save first."""
     service = Service()
     ledger = service.ledger
-    gang = replace(ledger.snapshot.gang(A.uid), state=State.MIGRATING, saving=True, deadline=service.clock.time + 30)
+    deadline = Deadline(Awaits.CHECKPOINT, service.clock.time + 30)
+    gang = replace(ledger.snapshot.gang(A.uid), state=State.MIGRATING, deadline=deadline)
     ledger.snapshot = replace(ledger.snapshot, gangs={**ledger.snapshot.gangs, A.uid: gang})
     return service
 

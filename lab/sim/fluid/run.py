@@ -289,7 +289,7 @@ class Run:
 
 
 def _deadlines(gang: Gang) -> list[float]:
-    return [at for at in (gang.window_ends, gang.deadline, gang.not_before) if at]
+    return [at for at in gang.moments if at]
 
 
 def _uids(trace: Trace) -> dict[str, str]:

@@ -116,7 +116,7 @@ class Service:
         now = self._world.now
         dues = [now + self._settings.delays.tick_seconds, self._policy.next_moment(now)]
         for gang in self.snapshot.gangs.values():
-            dues += [at for at in (gang.window_ends, gang.deadline, gang.not_before) if at is not None and at > now]
+            dues += [at for at in gang.moments if at > now]
         if self._timer is not None:
             self._engine.cancel(self._timer[1])
         self._timer = min(dues), self._engine.schedule(min(dues), lambda: self._post(Tick()))

@@ -12,7 +12,7 @@ from policy.cluster.snapshot import priority_of
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
 from policy.transitions.gangs import any_bound, forget, give_up, job_of, plan_name
-from policy.transitions.preempted import shrink_to_rest
+from policy.transitions.recovery.preempted import shrink_to_rest
 
 
 def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
