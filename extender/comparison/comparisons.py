@@ -24,7 +24,9 @@ from policy.systems import make_policy
 KEPT: Final = 16  # answers that are kept
 LEAST_REST: Final = 30.0  # seconds for which an answer is good at least
 SHARE: Final = 0.25  # share of the time that comparing may take, where somebody asks again and again
-GRACE_SECONDS: Final = 10.0  # time to start the process and to write its answer; after it the process is ended
+# Time to start the process and to write its answer, after which the process is ended. A busy machine takes half a
+# minute to start it, because the service goes first.
+GRACE_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 
 
