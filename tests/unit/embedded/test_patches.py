@@ -8,7 +8,7 @@ import pytest
 
 from extender.kube.api import CONFIGMAPS, Json
 from lab.embedded.patches import PatchError, json_patch, merge_patch
-from lab.embedded.rules import updated
+from lab.embedded.apirules import updated
 
 OLD = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 
