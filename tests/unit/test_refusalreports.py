@@ -13,7 +13,7 @@ import pytest
 from extender.app import Live
 from extender.config.settings import Settings
 from extender.control.extenderclient import ExtenderError
-from extender.control.refusalreports import PASSING, REFUSED
+from extender.control.refusalreports import PASSING, REFUSED, RefusalReports
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.kube.answers import outcome
 from extender.kube.api import Done, Outcome, Refused, Unknown
