@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldBind:
     """A bind call that waits for its answer, and the node that it names."""
 
     node: str
@@ -41,7 +41,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Lost:
+class LostBinding:
     """Bindings of one pod whose answers were lost. ``at``: when the last one was lost (monotonic); ``why``: its error
     text.
 
@@ -79,9 +79,9 @@ class Barrier:
         self._observe_hold = observe_hold
         self._leads = leads
         self._leader = leader
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldBind] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
-        self._lost: dict[str, Lost] = {}  # by pod uid
+        self._lost: dict[str, LostBinding] = {}  # by pod uid
         self._closed = False
         ledger.carry_with(self.carry)
 
@@ -109,7 +109,7 @@ class Barrier:
         if not self._places.enter():
             return Reason.BARRIER_FULL.text
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._held[uid] = Held(node, answer)
+        self._held[uid] = HeldBind(node, answer)
         try:
             # Many calls come at once, and none is urgent: one step takes all that come within a moment.
             self._ledger.post(BindHeld(uid, node))
@@ -188,7 +188,7 @@ class Barrier:
             self._lost[bind.uid].at, self._lost[bind.uid].why = at, why
             return
         asking = asyncio.create_task(self._find_out(bind))
-        self._lost[bind.uid] = Lost(at, why, asking)
+        self._lost[bind.uid] = LostBinding(at, why, asking)
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:

@@ -31,7 +31,7 @@ from extender.control.calls import (
     takes_unsigned,
 )
 from extender.control.eventwriter import EventWriter
-from extender.control.extenderclient import ExtenderError, Fetch, Post, read_view
+from extender.control.extenderrest import ExtenderError, Fetch, Post, read_view
 from extender.control.ratelimit import RateLimit
 from extender.control.refusalreports import RefusalReports
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused

@@ -90,7 +90,7 @@ Guard = Callable[[Mapping[str, Any]], str]
 """A peer's certificate, as `ssl.SSLSocket.getpeercert` gives it -> why it may not call; empty where it may."""
 
 
-def only(peers: Iterable[str]) -> Guard:
+def only_peers(peers: Iterable[str]) -> Guard:
     """Return a guard that accepts a peer with one of these names, as its common name or as an alternative name."""
     allowed = frozenset(peers)
 

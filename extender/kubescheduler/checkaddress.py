@@ -9,13 +9,13 @@ from urllib.parse import SplitResult, urlsplit
 from extender.config.hosts import is_loopback
 from extender.config.settings import Settings
 from extender.kubescheduler.finding import Finding, shown
-from extender.kubescheduler.schedulerconfig import Extender, Tls
+from extender.kubescheduler.schedulerconfig import ExtenderEntry, ExtenderTls
 from extender.kubescheduler.wire import VERBS_PATH
 
 SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler
 
 
-def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
+def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[Finding]:
     """Yield what is wrong with the URL and the TLS settings of Kohort's entry."""
     url = split(ours.url_prefix)
     expected = expected_url(settings)
@@ -41,7 +41,7 @@ def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Fi
         )
 
 
-def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[Finding]:
     """Yield what is wrong where the URL does not lead to the verbs' listener, or others on the way could interfere."""
     expected = expected_url(settings)
     if settings.server.tls.on and url.scheme == "http":
@@ -73,8 +73,8 @@ def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Sett
         )
 
 
-def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
-    tls = ours.tls_config or Tls()
+def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+    tls = ours.tls_config or ExtenderTls()
     if ours.enable_https and url.scheme == "http":
         yield Finding(
             f"{where}.enableHTTPS",

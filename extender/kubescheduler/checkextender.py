@@ -14,7 +14,7 @@ from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
     Configuration,
-    Extender,
+    ExtenderEntry,
 )
 from extender.kubescheduler.wire import VERBS_PATH
 
@@ -47,14 +47,14 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
     yield from _check_calls(where, ours, config, settings)
 
 
-def _position_of_ours(extenders: Sequence[Extender]) -> int | None:
+def _position_of_ours(extenders: Sequence[ExtenderEntry]) -> int | None:
     """Return the position of Kohort's entry: the one with our path, else the first that takes part in placing pods."""
     deciding = [i for i, one in enumerate(extenders) if one.decides]
     by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
     return next(iter(by_path or deciding), None)
 
 
-def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[Finding]:
     guards = any(one.preempt_verb for one in config.extenders)
     preempting = any(one.preempts for one in config.profiles if one.scheduler_name != settings.scheduler_name)
     verbs = (
@@ -92,7 +92,7 @@ def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Se
         )
 
 
-def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
+def _check_timeout(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[Finding]:
     barrier = settings.barrier
     least, field = barrier.http_timeout_seconds, f"{where}.httpTimeout"
     mend = f"Set httpTimeout: {barrier.http_timeout_seconds:g}s."
@@ -123,7 +123,7 @@ def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[F
         )
 
 
-def _check_calls(where: str, ours: Extender, config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[Finding]:
     if ours.ignorable:
         yield Finding(
             f"{where}.ignorable",
@@ -157,7 +157,7 @@ def _check_calls(where: str, ours: Extender, config: Configuration, settings: Se
         )
 
 
-def _check_managed_resources(where: str, ours: Extender) -> Iterator[Finding]:
+def _check_managed_resources(where: str, ours: ExtenderEntry) -> Iterator[Finding]:
     for i, resource in enumerate(ours.managed_resources):
         if not resource.ignored_by_scheduler:
             yield Finding(

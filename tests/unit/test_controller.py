@@ -28,7 +28,7 @@ from extender.control.calls import (
 )
 from extender.control.controller import Controller
 from extender.control.eventquota import EventQuota
-from extender.control.extenderclient import ExtenderError
+from extender.control.extenderrest import ExtenderError
 from extender.control.jobevents import DecisionEvents, WaitingEvents
 from extender.control.ratelimit import RateLimit
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused

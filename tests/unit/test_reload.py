@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender.clock import Clock
-from extender.config.reload import ALONE, LIVE, Reload, different
+from extender.config.reload import NOT_INTERCHANGEABLE, RELOADABLE, Reload, different
 from extender.config.settings import Settings
 from extender.config.settingsfile import load_settings
 from extender.state.journal import Journal
@@ -111,7 +111,7 @@ def test_to_and_from_the_rival_that_keeps_a_schedule_takes_a_restart(tmp_path: P
     assert followed.change(policy="kod2")[0].policy == "kod2"
 
 
-@pytest.mark.parametrize("alone", sorted(ALONE))
+@pytest.mark.parametrize("alone", sorted(NOT_INTERCHANGEABLE))
 def test_a_policy_that_takes_a_restart_takes_it_beneath_another_too(tmp_path: Path, alone: str) -> None:
     followed = Followed(tmp_path, policy="kod2")
     assert followed.change(policy=alone, rebalance="specon") == []
@@ -121,7 +121,7 @@ def test_a_policy_that_takes_a_restart_takes_it_beneath_another_too(tmp_path: Pa
 
 
 def test_every_live_setting_is_one() -> None:
-    assert set(LIVE) <= set(Settings.model_fields)
+    assert set(RELOADABLE) <= set(Settings.model_fields)
     assert list(different(Settings(), Settings())) == []
 
 

@@ -17,7 +17,7 @@ import uvloop
 from extender.http import tls
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
-from extender.http.tls import RotatingContext, names_in, only
+from extender.http.tls import RotatingContext, names_in, only_peers
 from tests.eventually import eventually
 from tests.stage import virtual
 
@@ -120,7 +120,7 @@ async def running(files: Files) -> AsyncIterator[Server]:
         found.extend(addresses)
         ready.set()
 
-    end = Endpoint(app, "127.0.0.1", 0, LIMITS, None, files.context(), only([PEER, "other.example"]))
+    end = Endpoint(app, "127.0.0.1", 0, LIMITS, None, files.context(), only_peers([PEER, "other.example"]))
     task = asyncio.create_task(serve([end], on_ready, stop))
     await asyncio.wait_for(ready.wait(), 60)
 
@@ -223,9 +223,9 @@ def test_a_name_may_be_common_or_alternative() -> None:
         "subjectAltName": (("DNS", "a.example"), ("URI", "spiffe://x/y")),
     }
     assert names_in(certificate) == {"cn", "a.example", "spiffe://x/y"}
-    assert only(["spiffe://x/y"])(certificate) == ""
-    assert "a.example" in only(["o"])(certificate), "an organisation is no name"
-    assert "nobody" in only(["o"])({})
+    assert only_peers(["spiffe://x/y"])(certificate) == ""
+    assert "a.example" in only_peers(["o"])(certificate), "an organisation is no name"
+    assert "nobody" in only_peers(["o"])({})
 
 
 async def rotate(files: Files) -> None:

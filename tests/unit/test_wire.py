@@ -190,7 +190,7 @@ PREEMPT = {
 @pytest.mark.parametrize("form", PREEMPT.values(), ids=PREEMPT.keys())
 def test_preempt_reads_both_forms_alike(form: dict[str, Any]) -> None:
     got = wire.decode_preempt(go(Pod=POD, **form))
-    assert (got.pod, got.victims) == (HEAD, {"n": wire.Victims(["a"], 1)})
+    assert (got.pod, got.victims) == (HEAD, {"n": wire.NodeVictims(["a"], 1)})
     assert json.loads(wire.encode_preempt(got.victims)) == {
         "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}}
     }

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from extender.kube.connection.goyaml import plain
-from extender.kube.connection.target import NO_PEM, Pem, Plugin, unusable
+from extender.kube.connection.target import NO_PEM, ExecPlugin, Pem, unusable
 
 KIND: Final = "ExecCredential"
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
@@ -46,7 +46,7 @@ class _Printed(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Credential:
+async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Credential:
     """Run the plugin to its end and return its credentials.
 
     Raises ClusterError with the plugin's output, its exit code, and what to do.
@@ -90,7 +90,7 @@ async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
     return printed, words or b""
 
 
-def _is_interactive(plugin: Plugin, who: str) -> bool:
+def _is_interactive(plugin: ExecPlugin, who: str) -> bool:
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive == "Always" and not terminal:
         raise unusable(f"{who} wants to talk with you (interactiveMode: Always), and there is no terminal; use one")
