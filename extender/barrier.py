@@ -23,12 +23,14 @@ from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import shortened
 
 BOUND = ""
-UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
+UNKNOWN_OUTCOME = (
+    "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
+)
 # An API server may still carry out a request for a while after its client has given up.
 LANDED_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two reads of a pod whose binding has no known outcome
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
-SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
+SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
 _log = logging.getLogger(__name__)
 
 
@@ -153,7 +155,7 @@ class Barrier:
             outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
             # A held call must get an answer, and nobody knows how far the write got.
-            _log.exception("a binding failed")
+            _log.exception("a binding failed with an unexpected error; its outcome is looked up")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
         self._landed(asyncio.current_task())

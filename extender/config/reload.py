@@ -58,7 +58,7 @@ class Reload:
         try:
             wanted = load_settings(self._path)
         except SettingsError as error:
-            self.problem = f"the old settings stay: {error}"
+            self.problem = f"the settings file cannot be used, so the former settings stay in force: {error}"
             _log.error("%s", self.problem)
             return
         self._take(wanted)
@@ -68,12 +68,14 @@ class Reload:
         changes = {name: getattr(wanted, name) for name in live}
         before, self.settings = self.settings, self.settings.model_copy(update=changes)
         waiting = ", ".join(different(self.settings, wanted))
-        self.problem = f"in force after a restart only: {waiting}" if waiting else ""
+        self.problem = (
+            f"the file's values of these settings take effect at the next restart: {waiting}" if waiting else ""
+        )
         if applied := ", ".join(different(before, self.settings)):
-            _log.info("settings applied: %s", applied)
+            _log.info("these settings were applied: %s", applied)
             self._apply(self.settings)
         if self.problem:
-            _log.warning("settings %s", self.problem)
+            _log.warning("%s", self.problem)
 
 
 def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:

@@ -12,12 +12,16 @@ from extender.kube.templates import MOST_REPLICAS
 from policy.cluster.model import WORKER, Role
 
 BOUNDS: Final = ("minReplicas", "maxReplicas")
-NOT_ELASTIC: Final = "its bounds of workers are not used: spec.{field} is not set, and without it {why}"
+NOT_ELASTIC: Final = (
+    "the bounds of workers are not used, because spec.{field} is not set and without it {why}; set it, or remove the "
+    "bounds"
+)
 AUTOSCALED: Final = (
-    "its bounds of workers are not used: with spec.{field} a HorizontalPodAutoscaler sets the number of workers"
+    "the bounds of workers are not used, because with spec.{field} a HorizontalPodAutoscaler sets the number of "
+    "workers; remove that field, or the bounds"
 )
 HALF_STATED: Final = (
-    "its bounds of workers are not used: annotations must state both, because one that follows from the replicas would "
+    "the bounds of workers are not used; state both by annotation, because one that follows from the replicas would "
     "be forgotten when they change"
 )
 SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"

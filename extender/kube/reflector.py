@@ -165,7 +165,7 @@ class Reflector:
                 if self.last_seen - started >= self._times.settled_seconds:
                     self._failures = 0
         if self.fresh and self._clock.monotonic() - started < self._times.settled_seconds:
-            raise ClusterError(0, "Closed", "the watch ended at once")
+            raise ClusterError(0, "Closed", "the API server ended the watch at once")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
         """Return the next events, or None at the end of the watch or where a list is due.
@@ -219,7 +219,7 @@ class Reflector:
         meta = _metadata(item)
         if not (name := meta.get("name")):
             self.dropped += 1
-            _log.warning("%s: dropped an object without a name", self.resource)
+            _log.warning("an object of %s was dropped, because it has no name", self.resource)
             return None
         return (str(meta.get("namespace") or ""), str(name)), str(meta.get("uid") or "")
 
@@ -257,7 +257,14 @@ class Reflector:
             self._refused_since = now
         if not self.forbidden and now - self._refused_since >= self._times.forbidden_seconds:
             self.forbidden = True
-            _log.warning("%s: may not be read, and is left out: %s", self.resource, error)
+            _log.warning(
+                (
+                    "%s may not be read and are left out; grant get, list and watch for them (ClusterRole in "
+                    "manifests/base): %s"
+                ),
+                self.resource,
+                error,
+            )
             waited, self._absent = not (self.synced and self.fresh), True
             if waited:
                 self._end(self._known, "", deliver)

@@ -58,7 +58,14 @@ def decode_count(body: bytes) -> int:
         raise ClusterError(0, "Unreadable", text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
-        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
+        raise ClusterError(
+            0,
+            "Uncounted",
+            (
+                "the list does not say how many objects remain; the API server counts them only in a list without "
+                "selectors"
+            ),
+        )
     return len(page.items or ()) + (more or 0)
 
 
@@ -207,7 +214,7 @@ def _object(body: bytes) -> Json | None:
     try:
         return {"metadata": msgspec.to_builtins(_HEADED.decode(body).metadata), MALFORMED: why}
     except (msgspec.MsgspecError, RecursionError):
-        _log.warning("dropped an object that cannot be read: %s", why)
+        _log.warning("an object of the API server was dropped, because not even its metadata can be read: %s", why)
         return None
 
 

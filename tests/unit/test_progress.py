@@ -150,7 +150,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "an unknown field": (b'{"loss": 1}', "loss"),
     "a text": (b'{"metric": "low"}', "metric"),
     "NaN": (b'{"metric": NaN}', "the body"),
-    "a key twice": (b'{"metric": 1, "metric": 2}', "the body: a key stands twice"),
+    "a key twice": (b'{"metric": 1, "metric": 2}', "the body: a key is repeated"),
     "absurd": (b'{"metric": 1e300}', "metric: 1e+300 is not allowed"),
     "nothing": (b"{}", "nothing is reported"),
     "beyond the end": (b'{"step": 11, "steps": 10}', "step: 11 is not allowed; allowed: 0 to steps (10)"),

@@ -522,7 +522,7 @@ async def test_two_listeners_and_a_stop_that_cuts_half_sent_bodies_and_answers_w
 
 @virtual
 async def test_an_address_in_use_is_an_error_at_the_start() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="is taken by another process"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="is used by another process"):
         await serve([Endpoint(Server().app(), *taken.getsockname())])
 
 

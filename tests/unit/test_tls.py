@@ -279,7 +279,7 @@ async def test_files_that_cannot_be_used_leave_the_former_ones(
         assert 1 <= len(warned) <= (3 if name == "no files" else 1)
         files.mount()
         assert await server.ask(files.client()) == 200
-        assert "read anew" in caplog.text
+        assert "were read again" in caplog.text
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])

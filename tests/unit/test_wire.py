@@ -171,7 +171,7 @@ def test_bind_needs_each_field(field: str, value: object) -> None:
 
 
 def test_bind_refuses_a_field_twice() -> None:
-    with pytest.raises(RequestError, match="twice"):
+    with pytest.raises(RequestError, match="repeated"):
         wire.decode_bind(go(**BIND)[:-1] + b',"Node":"other"}')
 
 

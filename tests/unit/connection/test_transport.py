@@ -158,7 +158,7 @@ FAILS: dict[str, tuple[str, dict[str, object], str]] = {
         "user 'u': the exec plugin '.*' failed with exit code 7: log in again",
     ),
     "no words": (script({}, 7), {}, "failed with exit code 7$"),
-    "no terminal": (script({}), {"interactive": "Always"}, "there is no terminal"),
+    "no terminal": (script({}), {"interactive": "Always"}, "needs a terminal"),
     "nothing printed": ("#!/bin/sh\n", {}, "printed no credentials: 'Expected|printed no credentials"),
     "a time without a zone": (
         script({"token": "t", "expirationTimestamp": "2020-01-01T00:00:00"}),
