@@ -1,7 +1,6 @@
 """Builds the service from its parts and runs them: watches, ledger, barrier, verbs, REST, health.
 
-At the start it listens, lists everything, then decides (``Synced``); at the stop the listeners finish, then the tasks
-end.
+At the start it listens, lists everything, then decides (``Synced``); at the stop the listeners finish first.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings:
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
-            "The settings put the verbs behind TLS (server.tls.peers); the plain listener does not have them.",
+            "The settings serve the verbs over TLS only (server.tls.peers); the plain listener does not have them.",
             f"Set urlPrefix: {expected}, enableHTTPS: true and tlsConfig.",
         )
     elif url.scheme == "http" and not is_loopback(url.hostname or ""):
@@ -57,8 +57,8 @@ def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings:
             f"{where}.urlPrefix",
             ours.url_prefix,
             f"{expected}, or https:// with a CA",
-            "The protocol has no other protection: off the machine, anybody on the way can read it and choose the "
-            "nodes, and anybody who reaches the port can bind pods.",
+            "The protocol has no other protection: beyond this machine, anybody on the network path can read it and "
+            "choose the nodes, and anybody who reaches the port can bind pods.",
             "Run Kohort in kube-scheduler's pod and call it on 127.0.0.1, or use https with tlsConfig.",
         )
     elif is_loopback(url.hostname or "") and (port := _port_of(settings)) not in (0, _port(url)):
@@ -67,7 +67,7 @@ def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings:
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
-            f"The settings say {named}: {port}; nobody would answer.",
+            f"The settings have {named}: {port}, so nothing answers at this URL.",
             "Use the same port in both.",
             "warning",
         )
@@ -88,7 +88,10 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
             f"{where}.tlsConfig.insecure",
             "true",
             "false",
-            "The server's certificate would not be looked at, so anybody on the way may answer in Kohort's place.",
+            (
+                "The server's certificate would not be verified, so anybody on the network path may answer in "
+                "Kohort's place."
+            ),
             "Remove insecure and give tlsConfig.caFile.",
         )
     if url.scheme != "https":
@@ -98,7 +101,7 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
             f"{where}.tlsConfig.caFile",
             "absent",
             "caFile or caData",
-            "With enableHTTPS and no CA kube-scheduler turns verification off without a word.",
+            "With enableHTTPS and no CA kube-scheduler does not verify the server's certificate, and does not say so.",
             "Give tlsConfig.caFile, with a CA that signs nothing but Kohort.",
         )
     if not ((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)):
@@ -106,7 +109,7 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
             f"{where}.tlsConfig.certFile",
             "absent",
             "certFile and keyFile, or certData and keyData",
-            "A client certificate is the only way for kube-scheduler to show who it is; a server that asks for one, "
+            "A client certificate is the only way for kube-scheduler to identify itself; a server that asks for one, "
             "as it must, would refuse it.",
             "Give tlsConfig.certFile and keyFile.",
             "error" if settings.server.tls.on else "warning",

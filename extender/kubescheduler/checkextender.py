@@ -27,7 +27,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
             "extenders",
             "none that filters and binds",
             "one for Kohort",
-            "kube-scheduler would place and bind each pod on its own, with no regard to its gang.",
+            "kube-scheduler would place and bind each pod on its own, without regard to its gang.",
             f"Add an extender with urlPrefix: {expected_url(settings)}, filterVerb: filter, bindVerb: bind.",
         )
         return
@@ -65,7 +65,7 @@ def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, setting
             ours.prioritize_verb,
             "prioritize",
             "error" if settings.answer == "ranked" else None,
-            "answer: ranked places members by the scores of this verb, and none would be asked for.",
+            "the setting answer: ranked places members by the scores of this verb, which would never be requested.",
         ),
         (
             "preemptVerb",
@@ -77,7 +77,7 @@ def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, setting
     )
     for field, value, verb, level, without in verbs:
         if value and value != verb:
-            why = f"Kohort has no route of this name, and kube-scheduler only finds out at its first call: {without}"
+            why = f"Kohort has no verb of this name, and kube-scheduler notices that only at its first call: {without}"
             yield Finding(f"{where}.{field}", shown(value), verb, why, f"Set {field}: {verb}.")
         elif not value and level is not None:
             missing: Literal["error", "warning"] = "error" if level == "error" else "warning"
@@ -88,7 +88,7 @@ def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, setting
             str(ours.weight or "absent"),
             "at least 1",
             "kube-scheduler refuses to start when an extender with prioritizeVerb has no weight.",
-            "Set weight: 20, which lets co-location outvote the plugins.",
+            "Set weight: 20, with which co-location outweighs the scores of the plugins.",
         )
 
 
@@ -138,7 +138,7 @@ def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, setting
             f"{where}.nodeCacheCapable",
             "false",
             "true",
-            "Every call would carry all nodes in full, some kilobytes each, instead of their names.",
+            "Every call would contain all node objects, some kilobytes each, instead of their names.",
             "Set nodeCacheCapable: true.",
             "warning",
         )
@@ -150,8 +150,8 @@ def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, setting
             "profiles",
             ", ".join(others),
             f"{settings.scheduler_name} alone",
-            "An extender is called for every pod of the process: pods of these profiles wait for Kohort too, and are "
-            "not bound while it is down.",
+            "kube-scheduler calls an extender for the pods of all its profiles: pods of these wait for Kohort too, "
+            "and are not bound while it is down.",
             "Give Kohort a kube-scheduler of its own, or accept this.",
             "warning",
         )
@@ -174,7 +174,7 @@ def _check_managed_resources(where: str, ours: ExtenderEntry) -> Iterator[Findin
             f"{where}.managedResources",
             names,
             "absent",
-            "Kohort is only asked about pods that request one of these: a member without the request is placed and "
+            "Kohort is only called for pods that request one of these: a member without the request is placed and "
             "bound on its own.",
             "Remove managedResources, or make sure that every member requests one.",
             "warning",
