@@ -17,7 +17,7 @@ from extender.cli.errors import CliError
 
 if TYPE_CHECKING:
     from extender.kube.connection.given import Given
-    from extender.kube.user import UserApi
+    from extender.kube.userapi import UserApi
 
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 NAMESPACE: Final = "kohort-system"
@@ -67,7 +67,7 @@ async def ask(given: Given, service: str, token: str, question: Question) -> tup
     """
     from extender.kube.api import ClusterError
     from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
-    from extender.kube.user import connect
+    from extender.kube.userapi import connect
 
     try:
         async with connect(given) as api:
@@ -85,7 +85,7 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: Question) 
     """Ask the Service through the API server's proxy."""
     from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
-    from extender.kube.user import proxy_path
+    from extender.kube.userapi import proxy_path
 
     namespace, name, port = service_of(service)
     headers = {FORWARDED_HEADER: f"Bearer {token}"} if token else {}
@@ -120,8 +120,8 @@ async def _by_forward(api: UserApi, question: Question) -> tuple[str, int, bytes
 
 async def _leader(api: UserApi) -> str:
     """Return the name of the pod that holds the Lease, else of any running pod."""
-    from extender.kube.answers import path
     from extender.kube.api import LEASES, PODS, ClusterError, Ref
+    from extender.kube.responses import path
 
     query = {"labelSelector": LABELS, "fieldSelector": "status.phase=Running"}
     status, answer = await api.exchange("GET", path(PODS, NAMESPACE), query)

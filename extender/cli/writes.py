@@ -209,7 +209,7 @@ async def _write(
     asked: Asked, namespace: str, name: str, kind: str | None, change: Callable[[Found], Change]
 ) -> Written:
     from extender.kube.api import ClusterError
-    from extender.kube.user import connect
+    from extender.kube.userapi import connect
 
     try:
         async with connect(asked.given) as api:

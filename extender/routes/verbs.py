@@ -267,5 +267,5 @@ class Verbs:
         # kube-scheduler treats a node without victims as an error, so such nodes are left out.
         candidates = {node: victims.uids for node, victims in args.victims.items() if victims.uids}
         spared = preempt_pod(self._ledger.snapshot, candidates)
-        kept = {node: wire.Victims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}
+        kept = {node: wire.NodeVictims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}
         return wire.encode_preempt(kept), ""

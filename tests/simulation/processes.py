@@ -18,7 +18,7 @@ from extender import app
 from extender.access.sight import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.extenderclient import ExtenderError
+from extender.control.extenderrest import ExtenderError
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody

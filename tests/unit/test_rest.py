@@ -245,12 +245,15 @@ async def test_without_weights_the_queue_goes_by_arrival() -> None:
 async def test_a_dead_controller_is_said_in_the_queue() -> None:
     service = running()
     service.vitals.checks = (
-        Check("controller", False, "not heard of for 12 s", fatal=False),
-        Check("watches", False, "nothing heard of pods"),
+        Check("controller", False, "not heard from for 12 s", fatal=False),
+        Check("watches", False, "nothing has arrived for pods"),
         Check("synced", True),
     )
     found = await service.ask("/queue")
-    assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
+    assert found["warnings"] == [
+        "watches: nothing has arrived for pods",
+        "controller: not heard from for 12 s",
+    ]
 
 
 @virtual

@@ -280,4 +280,4 @@ async def test_nodes_that_would_be_added_are_named_plainly_and_counted_on() -> N
 async def test_a_key_that_stands_twice_is_refused(body: str) -> None:
     answer = await running().client.post("/v1/what-if", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
-    assert "a key stands twice in one object" in answer.json()["detail"]
+    assert "a key is repeated in one object" in answer.json()["detail"]

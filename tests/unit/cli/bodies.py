@@ -15,7 +15,7 @@ AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "
 HELD = [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}]
 ANSWERS: dict[str, Any] = {
     "/v1/queue": {
-        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard of for 12 s"],
+        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard from for 12 s"],
         "jobs": [
             {
                 **JOB, "position": 1, "members": 3, "needs": AMOUNTS, "gated_pods": 3, "expected": EXPECTED,

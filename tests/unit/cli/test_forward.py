@@ -153,7 +153,7 @@ BROKEN: dict[str, tuple[tuple[bytes, ...], str]] = {
     "refused": ((b"\x00" + PORT, b"\x01" + PORT, b"\x01connection refused"), "connection refused"),
     "cut short": ((b"\x00" + PORT + ANSWER[:-1],), "before its answer was whole"),
     "silent": ((), "before its answer was whole"),
-    "another language": ((b"\x00" + PORT + b"SSH-2.0-OpenSSH_9.2\r\n",), "does not speak HTTP"),
+    "another language": ((b"\x00" + PORT + b"SSH-2.0-OpenSSH_9.2\r\n",), "does not answer in HTTP"),
 }
 
 

@@ -225,7 +225,7 @@ def test_kubectls_options_stand_before_the_command_or_after_it(
 def test_a_group_without_a_user_is_told_before_anything_is_asked(by_kubeconfig: Run, server: Server) -> None:
     found = by_kubeconfig("suspend", "mnist", "--as-group", "a")
     assert (found.exit_code, server.asked) == (1, [])
-    assert "a group, a uid or an extra to act with is given, but not as whom; give `as` or --as" in found.stderr
+    assert "a group, a uid or an extra to impersonate is given without a user; give `as` or --as" in found.stderr
 
 
 def test_with_one_of_them_no_service_of_this_machine_is_asked_in_place_of_the_clusters(
