@@ -193,6 +193,7 @@ WatchOption = Annotated[
     bool | None, typer.Option("--watch", "-w", help=f"Show the answer again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
+JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 
 CLUSTER: Final = {
     "kubeconfig": KubeconfigOption, "context": ContextOption, "cluster": ClusterOption, "user": UserOption,

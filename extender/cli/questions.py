@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from extender.cli.errors import CliError, RefusedError
-from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, Output, examples, shared
+from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, JobArgument, Output, examples, shared
 from extender.cli.showing import show
 
 if TYPE_CHECKING:
@@ -176,9 +176,6 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
             else:
                 typer.echo(json.dumps(plain(one)))
         time.sleep(FOLLOW_SECONDS)
-
-
-JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 
 
 @app.command(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from extender.cli.errors import CliError
-from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, Output, examples, shared
+from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, JobArgument, Output, examples, shared
 
 if TYPE_CHECKING:
     from extender.kube.api import Json, Ref
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 TRIES = 3
 
-JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 KindOption = Annotated[
     str | None, typer.Option("--kind", metavar="KIND", help="The job's kind, where jobs of two kinds have that name.")
 ]

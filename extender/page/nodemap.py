@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Final, NamedTuple
 
-from extender.access.sight import EVERYTHING, Sight
+from extender.access.visibility import EVERYTHING, Visibility
 from extender.page.marks import Look, Looks, dot, outline
 from extender.page.words import MOST_KEY, amount, clean, ranges, short_name
 from policy.cluster.model import PS, WORKER, Job, Node, Slot
@@ -85,13 +85,13 @@ class Crowd(NamedTuple):
 class Mapper:
     """Draws the map again and again.
 
-    breathe: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs out of
-    ``sight`` are not drawn.
+    breathe: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs
+    that ``visibility`` hides are not drawn.
     """
 
     looks: Looks
     breathe: Callable[[], None]
-    sight: Sight = EVERYTHING
+    visibility: Visibility = EVERYTHING
     _known: dict[str, tuple[Tile, tuple[Look, ...], str]] = field(default_factory=dict)
     _crowds: dict[str, Crowd] = field(default_factory=dict)
     _uses: dict[str, tuple[Node, Resources | None, tuple[int, str]]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Mapper:
         for crowd in self._crowds.values():
             for host, guest in crowd.guests:
                 guests[host].append(guest)
-        others = _others(snapshot) if self.sight.every else {}
+        others = _others(snapshot) if self.visibility.every else {}
         columns = _columns([len(there) for there in guests.values()])
         roomy = len(snapshot.nodes) <= ROOMY_NODES
         tiles = []
@@ -127,7 +127,7 @@ class Mapper:
         last call.
         """
         known, self._crowds = self._crowds, {}
-        seen = (job for job in snapshot.jobs.values() if self.sight.sees(job.namespace))
+        seen = (job for job in snapshot.jobs.values() if self.visibility.sees(job.namespace))
         for at, job in enumerate(sorted(seen, key=lambda job: (job.arrival, job.key))):
             if at % 25 == 0:
                 self.breathe()

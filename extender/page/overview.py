@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
-from extender.access.sight import EVERYTHING, Sight
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import EVERYTHING, Visibility
 from extender.observe.health import Readiness
 from extender.page.charts import charts_of
 from extender.page.frames import Lists, breathe
@@ -113,18 +113,18 @@ class Overview:
         story: Story,
         rows: Rows,
         looks: Looks,
-        sight: Sight = EVERYTHING,
+        visibility: Visibility = EVERYTHING,
     ) -> None:
-        """Prepare the page for viewers with this sight; the story and the looks may be shared with other viewers."""
+        """Prepare the page for viewers with this visibility; the story and the looks may be shared with others."""
         self._ledger = ledger
         self._vitals = vitals
         self._history = history
         self._story = story
         self._rows = rows
         self.looks = looks
-        self._sight = sight
-        self._veil = Veil(sight)
-        self._mapper = Mapper(looks, breathe, sight)
+        self._visibility = visibility
+        self._redaction = Redaction(visibility)
+        self._mapper = Mapper(looks, breathe, visibility)
         self._charted: tuple[float, list[str]] | None = None  # by the revision of the history
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
@@ -160,7 +160,7 @@ class Overview:
         """Return the charts, which change only with a new sample: a few seconds of hours would not be visible."""
         revision = self._history.revision
         if self._charted is None or self._charted[0] != revision:
-            samples, jobs = tuple(self._history), self._sight.every
+            samples, jobs = tuple(self._history), self._visibility.every
             charts = charts_of(samples, now, prices=any(sample.prices for sample in samples), jobs=jobs)
             self._charted = revision, [self._rows.html("chart", chart=chart) for chart in charts]
         return self._charted[1]
@@ -172,13 +172,13 @@ class Overview:
             "policy": self._ledger.policy.name,
             "leading": snapshot.leading,
             "synced": snapshot.synced,
-            "wrong": self._veil.warnings((*failing, *readiness.warnings)),
+            "wrong": self._redaction.warnings((*failing, *readiness.warnings)),
             "checks": len(readiness.checks),
             "failing": bool(failing),
         }
 
     def _queue(self, snapshot: Snapshot, now: float) -> Queue:
-        seen = [place for place in self._waiting(snapshot, now) if self._sight.sees(place.job.namespace)]
+        seen = [place for place in self._waiting(snapshot, now) if self._visibility.sees(place.job.namespace)]
         refused = refused_views(snapshot)
         rows = tuple(self._queue_row(snapshot, place, refused.get(place.job.uid, ())) for place in seen)
         return Queue(tuple(place.position for place in seen), rows)
@@ -195,19 +195,19 @@ class Overview:
     def _queue_row(self, snapshot: Snapshot, place: Place, refused: Sequence[RefusedView]) -> Queued:
         job = place.job
         told = waits(snapshot, job)
-        detail = self._veil.text(told.detail) if told else ""
-        more = (self._veil.view(one).text for one in refused)
+        detail = self._redaction.text(told.detail) if told else ""
+        more = (self._redaction.view(one).text for one in refused)
         reason = reason_of(snapshot, job).reason
         return Queued(
             self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, place.starving, told.reason if told else reason.value,
             (told.text if told else reason.text).removeprefix(_PREFIX),
-            "; ".join(part for part in (detail, *more) if part), self._veil.text(told.behind) if told else "",
+            "; ".join(part for part in (detail, *more) if part), self._redaction.text(told.behind) if told else "",
         )  # fmt: skip
 
     def _running(self, snapshot: Snapshot) -> Iterator[Running]:
-        seen = (job for job in snapshot.running() if self._sight.sees(job.namespace))
+        seen = (job for job in snapshot.running() if self._visibility.sees(job.namespace))
         for job in sorted(seen, key=lambda job: _order(snapshot, job)):
             gang = snapshot.gang(job.uid)
             there = sum(1 for pod in snapshot.pods_of(job.uid) if pod.holds_room and pod.slot and not pod.terminating)
@@ -216,7 +216,7 @@ class Overview:
             yield Running(
                 self.looks.of(job.uid), job.namespace, job.name, job.kind, gang.state.value, job.min_workers,
                 gang.workers, max(0, there - rigid), job.max_workers, len(set(gang.nodes.values())),
-                self._veil.text(rival.key) if rival is not None and gang.grew is False else "",
+                self._redaction.text(rival.key) if rival is not None and gang.grew is False else "",
             )  # fmt: skip
 
     def _decisions(self) -> list[tuple[Line, Look | None]]:
@@ -225,11 +225,11 @@ class Overview:
         return [(line, self.looks.of(line.uid) if line.uid in known else None) for line in every]
 
     def _told(self, line: Line) -> bool:
-        return self._sight.every or self._sight.sees(line.uid.partition("/")[0])
+        return self._visibility.every or self._visibility.sees(line.uid.partition("/")[0])
 
     def _line(self, line: Line) -> Line:
-        inputs = self._veil.inputs(dict(line.inputs))
-        return replace(line, text=self._veil.text(line.text), inputs=tuple(inputs.items()))
+        inputs = self._redaction.inputs(dict(line.inputs))
+        return replace(line, text=self._redaction.text(line.text), inputs=tuple(inputs.items()))
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from extender.access.sight import Sight, caller_of
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import Visibility, caller_of
 from extender.hindsight.asking import Hindsight, HindsightError
 from extender.page.comparison import EMPTY, POLICIES, ComparisonPage
 from extender.page.frames import Frame, Frames, Lists, Maker
@@ -23,6 +23,7 @@ from extender.page.overview import Overview, Vitals
 from extender.page.rows import ASSETS, Rows, asset, page, stamp
 from extender.page.story import Story
 from extender.present.explain import deeper
+from extender.present.names import job_named
 from extender.state.ledger import Ledger
 
 POLICY: Final = (
@@ -37,7 +38,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-MOST_SIGHTS: Final = 16
+MOST_VISIBILITIES: Final = 16
 FOUND: Final = "found"  # the name of the frame that has a finished comparison
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
@@ -54,7 +55,7 @@ class Page:
         self._maker = Maker(ledger.clock)
         self._one_at_a_time = asyncio.Lock()
         self._story, self._looks = Story(ledger.journal), Looks()
-        self._frames: OrderedDict[Sight, Frames] = OrderedDict()
+        self._frames: OrderedDict[Visibility, Frames] = OrderedDict()
         self._job = JobPage(ledger, self._story, self._looks, Rows("../../"))
         self._comparison = ComparisonPage(Rows("../"))
 
@@ -74,28 +75,28 @@ class Page:
     def _stale(self, generation: int) -> bool:
         return generation != self._ledger.snapshot.generation
 
-    def _frames_for(self, sight: Sight) -> Frames:
-        """Return the frames that all viewers with this sight share.
+    def _frames_for(self, visibility: Visibility) -> Frames:
+        """Return the frames that all viewers with this visibility share.
 
-        They are kept for MOST_SIGHTS sights at most, because each set remembers its rows.
+        They are kept for MOST_VISIBILITIES at most, because each set remembers its rows.
         """
-        found = self._frames.get(sight)
+        found = self._frames.get(visibility)
         if found is None:
-            overview = Overview(self._ledger, self._vitals, self.history, self._story, Rows(), self._looks, sight)
-            found = self._frames[sight] = Frames(overview.make, self._stale, self._ledger.clock, self._maker)
-            if len(self._frames) > MOST_SIGHTS:
+            overview = Overview(self._ledger, self._vitals, self.history, self._story, Rows(), self._looks, visibility)
+            found = self._frames[visibility] = Frames(overview.make, self._stale, self._ledger.clock, self._maker)
+            if len(self._frames) > MOST_VISIBILITIES:
                 self._frames.popitem(last=False)
-        self._frames.move_to_end(sight)
+        self._frames.move_to_end(visibility)
         return found
 
     async def overview(self, request: Request) -> Response:
         """Answer with the page of the cluster."""
-        frame = await self._frames_for((await caller_of(request)).sight).newest()
+        frame = await self._frames_for((await caller_of(request)).visibility).newest()
         return await self._page("overview.html", frame.name, "parts", lists=frame.lists, facts=frame.facts)
 
     async def parts(self, request: Request) -> Response:
         """Answer with what has changed on the cluster's page since the frame that the viewer has."""
-        frames = self._frames_for((await caller_of(request)).sight)
+        frames = self._frames_for((await caller_of(request)).visibility)
         return JSONResponse(await frames.news(request.query_params.get("since", "")), headers=HEADERS)
 
     async def job(self, request: Request) -> Response:
@@ -103,8 +104,8 @@ class Page:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         asked = request.query_params.get("unblock") == "true"
         found = await self._deeper(namespace, name) if asked else None
-        veil = Veil((await caller_of(request)).sight)
-        lists = await self._maker(lambda: self._job.make(namespace, name, veil, found))
+        redaction = Redaction((await caller_of(request)).visibility)
+        lists = await self._maker(lambda: self._job.make(namespace, name, redaction, found))
         if lists is None:
             text = (
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
@@ -115,7 +116,8 @@ class Page:
 
     async def _deeper(self, namespace: str, name: str) -> dict[str, object]:
         """Return what takes dozens of decisions, computed on another thread, for one request at a time."""
-        job, ledger = self._job.find(namespace, name), self._ledger
+        ledger = self._ledger
+        job = job_named(ledger.snapshot, namespace, name)
         if job is None:
             return {}
         async with self._one_at_a_time:
@@ -124,8 +126,8 @@ class Page:
     async def job_parts(self, request: Request) -> Response:
         """Answer with all lists of the job's page."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
-        veil = Veil((await caller_of(request)).sight)
-        lists = await self._maker(lambda: self._job.make(namespace, name, veil)) or {}
+        redaction = Redaction((await caller_of(request)).visibility)
+        lists = await self._maker(lambda: self._job.make(namespace, name, redaction)) or {}
         frame = Frame(0, "", self._ledger.snapshot.generation, lists, {"now": self._now()})
         return JSONResponse(frame.told(None), headers=HEADERS)
 

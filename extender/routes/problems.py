@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from extender.access.guard import PROBLEM, DeniedError
-from extender.access.sight import caller_of
+from extender.access.visibility import caller_of
 from extender.present.views.problem import ProblemView
 from extender.routes.wording import BODY, Fault, body_fault, fault, not_allowed, told_value
 
@@ -141,7 +141,7 @@ async def _kept(
 
     The ETag is weak: what changes with time alone, such as how long a job has waited, makes no new answer.
     """
-    tag = f'W/"{revision()}{(await caller_of(request)).sight.tag}"'
+    tag = f'W/"{revision()}{(await caller_of(request)).visibility.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
     asked = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
     if tag in asked:

@@ -17,8 +17,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from extender.access.guard import may_not
-from extender.access.sight import Caller, caller_of
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import Caller, caller_of
 from extender.config.settings import Settings
 from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
 from extender.http.headers import CONTROLLER
@@ -27,6 +27,7 @@ from extender.present.cluster import nodes_view, plans_view
 from extender.present.decisions import decisions_view
 from extender.present.explain import deeper, explain_view, held_views
 from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
+from extender.present.names import job_named
 from extender.present.orders import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
@@ -107,7 +108,7 @@ class Rest:
         ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warned(caller)
 
         def make() -> JobsView:
-            found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
+            found = Redaction(caller.visibility).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
             page = piece([job.uid for job in found], parameters)
             return JobsView(generation=snapshot.generation, warnings=warnings, jobs=page.of(found), **page.fields)
 
@@ -119,26 +120,26 @@ class Rest:
         """Return one job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
-        return Veil(caller.sight).view(found.model_copy(update={"warnings": self._warned(caller)}))
+        return Redaction(caller.visibility).view(found.model_copy(update={"warnings": self._warned(caller)}))
 
     async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
         """Return the waiting jobs in the policy's order, why each waits, and what blocks the queue as a whole."""
-        snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
+        snapshot, redaction = self._ledger.snapshot, Redaction(caller.visibility)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected and snapshot.leading else {}
         warnings = self._warned(caller)
 
         def make() -> QueueView:
-            found = veil.entries(queue_view(*asked, starts))
+            found = redaction.entries(queue_view(*asked, starts))
             page = piece([job.uid for job in found], parameters)
             return QueueView(
                 generation=snapshot.generation,
-                gated_pods=gated_pods(snapshot, caller.sight.sees),
+                gated_pods=gated_pods(snapshot, caller.visibility.sees),
                 warnings=warnings,
                 jobs=page.of(found),
-                held=veil.entries(held_views(held_room(snapshot))),
-                invalid=veil.entries(invalid_jobs(snapshot)),
-                unplaced=veil.entries(unplaced_members(snapshot)),
+                held=redaction.entries(held_views(held_room(snapshot))),
+                invalid=redaction.entries(invalid_jobs(snapshot)),
+                unplaced=redaction.entries(unplaced_members(snapshot)),
                 **page.fields,
             )
 
@@ -156,10 +157,10 @@ class Rest:
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Return every node, what is free on it, and each ps and worker on it by job."""
-        snapshot, veil, warnings = self._ledger.snapshot, Veil(caller.sight), self._warned(caller)
+        snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warned(caller)
 
         def make() -> NodesView:
-            found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
+            found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_views(held_room(snapshot)))
             page = piece([node.name for node in found], parameters)
             return NodesView(
                 generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
@@ -172,7 +173,7 @@ class Rest:
         snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warned(caller)
 
         def make() -> PlansView:
-            found = Veil(caller.sight).entries(plans_view(snapshot, now))
+            found = Redaction(caller.visibility).entries(plans_view(snapshot, now))
             page = piece([plan.uid for plan in found], parameters)
             return PlansView(generation=snapshot.generation, warnings=warnings, plans=page.of(found), **page.fields)
 
@@ -213,7 +214,7 @@ class Rest:
         def make() -> DecisionsView:
             found = decisions_view(entries, since, parameters.limit)
             latest = found[-1].sequence if found else since
-            seen = Veil(caller.sight).decisions(entries, found)
+            seen = Redaction(caller.visibility).decisions(entries, found)
             return DecisionsView(instance=self.instance, at=at, warnings=warnings, latest=latest, decisions=seen)
 
         return await self._beside(make)
@@ -222,7 +223,7 @@ class Rest:
         self, namespace: Namespace, name: Name, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> Response:
         """Explain why the job waits or runs where it does, and what would help."""
-        ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
+        ledger, job, redaction = self._ledger, self._find(namespace, name), Redaction(caller.visibility)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         more: dict[str, object] = {"warnings": self._warned(caller)}
         if parameters.unblock:
@@ -230,8 +231,8 @@ class Rest:
                 more |= await asyncio.to_thread(deeper, *asked)
 
         def make() -> ExplainView:
-            view = explain_view(*asked, veil.journal(entries))
-            return veil.view(view.model_copy(update=more))
+            view = explain_view(*asked, redaction.journal(entries))
+            return redaction.view(view.model_copy(update=more))
 
         return await self._beside(make)
 
@@ -247,13 +248,13 @@ class Rest:
             )
         if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
-            if not caller.sight.sees(namespace):
+            if not caller.visibility.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")
-        elif caller.sight.blind:
+        elif caller.visibility.sees_nothing:
             raise may_not(caller, "any namespace that has jobs now")
         async with self._one_at_a_time:
             asked = (question, ledger.snapshot, ledger.policy, name, ledger.now())
-            return Veil(caller.sight).view(await asyncio.to_thread(answer, *asked))
+            return Redaction(caller.visibility).view(await asyncio.to_thread(answer, *asked))
 
     async def comparison(self, parameters: Annotated[ComparisonParameters, Query()]) -> ComparisonView:
         """Return what another policy would have decided on the recorded journal, decision by decision and as a whole.
@@ -276,10 +277,9 @@ class Rest:
         return self.streams.answer(last, caller)
 
     def _find(self, namespace: str, name: str) -> Job:
-        """Return the job of that name; where several kinds have one of that name, the job that arrived last."""
-        jobs = [job for job in self._ledger.snapshot.jobs.values() if (job.namespace, job.name) == (namespace, name)]
-        if jobs:
-            return max(jobs, key=lambda job: job.arrival)
+        """Return the job of that name. Raise ProblemError where there is none."""
+        if (job := job_named(self._ledger.snapshot, namespace, name)) is not None:
+            return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
         allowed = (
             f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
@@ -290,7 +290,7 @@ class Rest:
         raise ProblemError(404, message, "name", name, allowed)
 
     def _warned(self, caller: Caller) -> tuple[str, ...]:
-        return Veil(caller.sight).warnings(self._warnings())
+        return Redaction(caller.visibility).warnings(self._warnings())
 
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.requests import Request
 
 from extender import app
-from extender.access.sight import ANYBODY_HERE
+from extender.access.visibility import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.source import SourceError

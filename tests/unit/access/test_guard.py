@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
+from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, TimedCache
 from extender.http.headers import FORWARDED_HEADER
 from extender.kubescheduler.wire import VERBS, VERBS_PATH
 from policy.cluster.events import Led
@@ -190,7 +190,7 @@ async def test_a_flood_of_tokens_is_no_flood_of_reviews(made: Cluster) -> None:
 
 
 def test_what_is_kept_is_bounded_and_the_least_used_goes() -> None:
-    kept: Kept[int, str] = Kept(HandClock(), most=3)
+    kept: TimedCache[int, str] = TimedCache(HandClock(), most=3)
     for number in range(3):
         kept.keep(number, "x", 10)
     kept.get(0)

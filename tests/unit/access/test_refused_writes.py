@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from extender.access.veil import REFUSED
+from extender.access.redaction import REFUSED
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from policy.cluster.events import WritesRefused
 from policy.cluster.gang import State
