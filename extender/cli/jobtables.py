@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from extender.cli.console import age, more, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
-from extender.page.words import because
+from extender.page.formatting import because
 from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.present.views.jobs import JobDetail, JobView

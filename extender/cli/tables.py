@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from extender.cli.console import age, clean, more, offered, short, table, why
-from extender.page.words import because
+from extender.page.formatting import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import (

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from extender.access.redaction import Redaction
-from extender.page.frames import Lists, breathe
+from extender.page.frames import Lists, let_loop_run
+from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.page.rows import Rows
-from extender.page.story import Line, Story
+from extender.page.timeline import Timeline, TimelineEntry
 from extender.present.explain import explain_view
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
@@ -25,7 +25,7 @@ class JobPage:
     """Makes the lists for any job of one ledger. Only one thread may use it at a time."""
 
     ledger: Ledger
-    story: Story
+    timeline: Timeline
     looks: Looks
     rows: Rows
 
@@ -36,11 +36,11 @@ class JobPage:
 
         deeper: the fields that `present.explain.deeper` computes, where the viewer asked for them.
         """
-        self.story.read_on()
+        self.timeline.read_on()
         job = job_named(self.ledger.snapshot, namespace, name)
         if job is not None:
             return self._of(job, redaction, deeper or {})
-        past = [line for line in self.story.lines() if (line.namespace, line.name) == (namespace, name)]
+        past = [line for line in self.timeline.lines() if (line.namespace, line.name) == (namespace, name)]
         told = [replace(line, text=redaction.text(line.text)) for line in past]
         return self._gone(namespace, name, told) if told else None
 
@@ -49,7 +49,7 @@ class JobPage:
         entries = redaction.journal(self.ledger.journal.since())
         view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
         view = redaction.view(view)
-        breathe()
+        let_loop_run()
         waiting = view.waited_seconds is not None
         row = self.rows.html
         return {
@@ -62,7 +62,7 @@ class JobPage:
             "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
         }
 
-    def _gone(self, namespace: str, name: str, past: list[Line]) -> Lists:
+    def _gone(self, namespace: str, name: str, past: list[TimelineEntry]) -> Lists:
         head = self.rows.html("gonehead", namespace=namespace, name=name)
         empty: dict[str, list[str]] = {key: [] for key in ("why", "members", "needs", "ahead", "rooms")}
         return {

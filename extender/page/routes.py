@@ -14,14 +14,14 @@ from starlette.routing import Route
 from extender.access.redaction import Redaction
 from extender.access.visibility import Visibility, caller_of
 from extender.hindsight.asking import Hindsight, HindsightError
-from extender.page.comparison import EMPTY, POLICIES, ComparisonPage
-from extender.page.frames import Frame, Frames, Lists, Maker
-from extender.page.history import History
+from extender.page.clusterpage import ClusterPage, ReadinessSource
+from extender.page.comparisonpage import EMPTY, POLICIES, ComparisonPage
+from extender.page.frames import Frame, Frames, Lists, PageThread
+from extender.page.htmlrows import ASSETS, Rows, asset, page, stamp
 from extender.page.jobpage import JobPage
+from extender.page.loadhistory import History
 from extender.page.marks import Looks
-from extender.page.overview import Overview, Vitals
-from extender.page.rows import ASSETS, Rows, asset, page, stamp
-from extender.page.story import Story
+from extender.page.timeline import Timeline
 from extender.present.explain import deeper
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
@@ -46,17 +46,17 @@ FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 class Page:
     """The pages of one ledger."""
 
-    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, hindsight: Hindsight) -> None:
+    def __init__(self, ledger: Ledger, vitals: ReadinessSource, history: History, hindsight: Hindsight) -> None:
         """Prepare the pages; nothing is drawn until somebody looks."""
         self._hindsight = hindsight
         self._ledger = ledger
         self._vitals = vitals
         self.history = history
-        self._maker = Maker(ledger.clock)
+        self._maker = PageThread(ledger.clock)
         self._one_at_a_time = asyncio.Lock()
-        self._story, self._looks = Story(ledger.journal), Looks()
+        self._timeline, self._looks = Timeline(ledger.journal), Looks()
         self._frames: OrderedDict[Visibility, Frames] = OrderedDict()
-        self._job = JobPage(ledger, self._story, self._looks, Rows("../../"))
+        self._job = JobPage(ledger, self._timeline, self._looks, Rows("../../"))
         self._comparison = ComparisonPage(Rows("../"))
 
     def routes(self) -> list[Route]:
@@ -82,8 +82,10 @@ class Page:
         """
         found = self._frames.get(visibility)
         if found is None:
-            overview = Overview(self._ledger, self._vitals, self.history, self._story, Rows(), self._looks, visibility)
-            found = self._frames[visibility] = Frames(overview.make, self._stale, self._ledger.clock, self._maker)
+            cluster = ClusterPage(
+                self._ledger, self._vitals, self.history, self._timeline, Rows(), self._looks, visibility
+            )
+            found = self._frames[visibility] = Frames(cluster.make, self._stale, self._ledger.clock, self._maker)
             if len(self._frames) > MOST_VISIBILITIES:
                 self._frames.popitem(last=False)
         self._frames.move_to_end(visibility)
@@ -129,7 +131,7 @@ class Page:
         redaction = Redaction((await caller_of(request)).visibility)
         lists = await self._maker(lambda: self._job.make(namespace, name, redaction)) or {}
         frame = Frame(0, "", self._ledger.snapshot.generation, lists, {"now": self._now()})
-        return JSONResponse(frame.told(None), headers=HEADERS)
+        return JSONResponse(frame.changes_since(None), headers=HEADERS)
 
     async def comparisons(self, _: Request) -> Response:
         """Answer with the page on which a policy is chosen for a comparison."""
@@ -163,8 +165,8 @@ class Page:
             except HindsightError as error:
                 text = str(error)
                 lists = await self._maker(lambda: self._comparison.failed(text))
-        told = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}
-        return JSONResponse(told, headers=HEADERS)
+        changes_since = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}
+        return JSONResponse(changes_since, headers=HEADERS)
 
     async def _no_comparison(self, text: str) -> Response:
         return await self._page("message.html", "", "", "../", 404, heading="No comparison", text=text)

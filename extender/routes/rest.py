@@ -63,7 +63,7 @@ Asker = Annotated[Caller, Depends(caller_of)]
 FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
 
-class Vitals(Protocol):
+class HealthSource(Protocol):
     """The source of the service's health, and the heartbeat that the controller's requests keep alive."""
 
     @property
@@ -80,7 +80,7 @@ class Rest:
     """The handlers; each reads the snapshot once."""
 
     def __init__(
-        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, hindsight: Hindsight | None = None
+        self, ledger: Ledger, settings: Callable[[], Settings], vitals: HealthSource, hindsight: Hindsight | None = None
     ) -> None:
         """Choose a random name for this process, so that a client notices when numbers begin anew."""
         self._hindsight = hindsight or Hindsight(ledger, settings)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from extender.clock import Clock
-from extender.page.frames import AT_ONCE, SHARE, Frames, Lists, Maker
+from extender.page.frames import AT_ONCE, SHARE, Frames, Lists, PageThread
 
 FRAME = 0.03
 
@@ -19,7 +19,7 @@ class Drawing(Clock):
         super().__init__()
         self.at = 1000.0
         self.drawn: list[float] = []
-        self.frames = Frames(self.make, lambda _: True, self, Maker(self))
+        self.frames = Frames(self.make, lambda _: True, self, PageThread(self))
 
     def monotonic(self) -> float:
         return self.at

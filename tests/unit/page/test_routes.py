@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from extender.page.htmlrows import ASSETS, stamp
 from extender.page.routes import POLICY
-from extender.page.rows import ASSETS, stamp
 from policy.cluster.events import JobSeen, NodeSeen, Synced
 from tests import builders
 from tests.browser.scenes import Scene

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.page.rows import Rows
 from extender.present.explain import deeper, explain_view
 from extender.present.views.explain import RunningView
 from policy.cluster.events import Reported

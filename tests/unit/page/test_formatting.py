@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from extender.page.words import CAUSES, clean, duration, needs, percent, ranges
+from extender.page.formatting import CAUSES, clean, duration, needs, percent, ranges
 from policy.cluster.events import Event
 from tests.builders import GIB, res
 
