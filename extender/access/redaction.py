@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from extender.access.visibility import Visibility
 from extender.present.views.base import JobName, View
-from extender.present.views.cluster import Guest, HeldView, NodeView
+from extender.present.views.cluster import HeldView, NodeMemberView, NodeView
 from extender.present.views.decisions import DecisionView
 from extender.present.views.explain import AheadView
 from extender.present.views.refused import RefusedView
@@ -104,6 +104,6 @@ class Redaction:
     def _shown(self, value: object) -> bool:
         if isinstance(value, JobName):
             return self.visibility.sees(value.namespace)
-        if isinstance(value, HeldView | Guest):
+        if isinstance(value, HeldView | NodeMemberView):
             return self.visibility.sees(value.job.partition("/")[0])
         return True

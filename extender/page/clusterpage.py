@@ -19,7 +19,7 @@ from extender.page.loadhistory import History
 from extender.page.marks import Look, Looks
 from extender.page.nodemap import NodeMap, NodeMapDrawer
 from extender.page.timeline import Timeline, TimelineEntry
-from extender.present.jobs import refused_views, waits
+from extender.present.jobviews import refused_views, waits
 from extender.present.views.refused import RefusedView
 from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places

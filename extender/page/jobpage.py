@@ -10,7 +10,7 @@ from extender.page.frames import Lists, let_loop_run
 from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
 from extender.page.timeline import Timeline, TimelineEntry
-from extender.present.explain import explain_view
+from extender.present.explainview import explain_view
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
 from policy.cluster.model import Job

@@ -22,7 +22,7 @@ from extender.page.jobpage import JobPage
 from extender.page.loadhistory import History
 from extender.page.marks import Looks
 from extender.page.timeline import Timeline
-from extender.present.explain import deeper
+from extender.present.explainview import deeper
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
 

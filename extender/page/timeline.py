@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.present.decisions import decision_view
+from extender.present.decisionviews import decision_view
 from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 

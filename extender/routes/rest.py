@@ -23,12 +23,12 @@ from extender.config.settings import Settings
 from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
 from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
-from extender.present.cluster import nodes_view, plans_view
-from extender.present.decisions import decisions_view
-from extender.present.explain import deeper, explain_view, held_views
-from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
+from extender.present.clusterviews import nodes_view, plans_view
+from extender.present.decisionviews import decisions_view
+from extender.present.explainview import deeper, explain_view, held_views
+from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
 from extender.present.names import job_named
-from extender.present.orders import desired_view
+from extender.present.ordersview import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -36,7 +36,8 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.parameters import (
+from extender.routes.problems import Paged, ProblemError, list_page, wrong
+from extender.routes.restparameters import (
     Client,
     ComparisonParameters,
     DecisionsParameters,
@@ -48,9 +49,8 @@ from extender.routes.parameters import (
     NoParameters,
     QueueParameters,
 )
-from extender.routes.problems import Paged, ProblemError, piece, wrong
 from extender.routes.stream import MOST_STREAMS, Streams
-from extender.routes.whatif import WhatIf, answer
+from extender.routes.whatifquestion import WhatIf, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.foresee import Start, foresee
@@ -109,7 +109,7 @@ class Rest:
 
         def make() -> JobsView:
             found = Redaction(caller.visibility).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
-            page = piece([job.uid for job in found], parameters)
+            page = list_page([job.uid for job in found], parameters)
             return JobsView(generation=snapshot.generation, warnings=warnings, jobs=page.of(found), **page.fields)
 
         return await self._beside(make)
@@ -131,7 +131,7 @@ class Rest:
 
         def make() -> QueueView:
             found = redaction.entries(queue_view(*asked, starts))
-            page = piece([job.uid for job in found], parameters)
+            page = list_page([job.uid for job in found], parameters)
             return QueueView(
                 generation=snapshot.generation,
                 gated_pods=gated_pods(snapshot, caller.visibility.sees),
@@ -161,7 +161,7 @@ class Rest:
 
         def make() -> NodesView:
             found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_views(held_room(snapshot)))
-            page = piece([node.name for node in found], parameters)
+            page = list_page([node.name for node in found], parameters)
             return NodesView(
                 generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
             )
@@ -174,7 +174,7 @@ class Rest:
 
         def make() -> PlansView:
             found = Redaction(caller.visibility).entries(plans_view(snapshot, now))
-            page = piece([plan.uid for plan in found], parameters)
+            page = list_page([plan.uid for plan in found], parameters)
             return PlansView(generation=snapshot.generation, warnings=warnings, plans=page.of(found), **page.fields)
 
         return await self._beside(make)

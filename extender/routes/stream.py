@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from extender.access.redaction import Redaction
 from extender.access.visibility import Caller
-from extender.present.decisions import decisions_view
+from extender.present.decisionviews import decisions_view
 from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 

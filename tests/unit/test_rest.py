@@ -17,7 +17,7 @@ from extender.app import Live
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.present.jobs import unplaced_members
+from extender.present.jobviews import unplaced_members
 from extender.present.views.amounts import amounts, quantity
 from extender.present.views.explain import ChangeView
 from extender.present.views.problem import ProblemView

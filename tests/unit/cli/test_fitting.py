@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from extender.cli import overview, tables
-from extender.cli.fitting import Fitted
+from extender.cli import tables, topview
+from extender.cli.fitting import FittedTable
 from extender.present.views.cluster import NodesView
 from extender.present.views.jobs import JobsView, QueueView
 from tests.unit.cli.bodies import ANSWERS
@@ -48,7 +48,7 @@ def top(*, wide: bool = False) -> RenderableType:
     jobs = JobsView.model_validate(renamed("/v1/jobs"))
     running = [job.model_copy(update={"workers": 3, "state": "running"}) for job in jobs.jobs]
     nodes, queue = NodesView.model_validate(renamed("/v1/nodes")), QueueView.model_validate(renamed("/v1/queue"))
-    return overview.draw(overview.overview(nodes, jobs.model_copy(update={"jobs": tuple(running)}), queue), wide=wide)
+    return topview.draw(topview.overview(nodes, jobs.model_copy(update={"jobs": tuple(running)}), queue), wide=wide)
 
 
 SHOWN: dict[str, Callable[[bool], RenderableType]] = {
@@ -90,14 +90,14 @@ def test_what_is_left_out_is_said_and_nothing_where_there_is_room() -> None:
 
 
 def test_columns_go_in_their_order_and_only_as_many_as_need_to() -> None:
-    table = Fitted(("A", "B", "C"), [("a" * 30, "b" * 30, "c" * 30)], ("B", "C"))
+    table = FittedTable(("A", "B", "C"), [("a" * 30, "b" * 30, "c" * 30)], ("B", "C"))
     assert drawn(table, 94)[1].split() == ["a" * 30, "b" * 30, "c" * 30]
     assert drawn(table, 93)[1].split() == ["a" * 30, "c" * 30]
     assert drawn(table, 93)[2] == "left out, since the terminal is 93 wide: B; -o json has all"
 
 
 def test_texts_fold_at_spaces_before_a_word_is_broken() -> None:
-    table = Fitted(("NAME", "WHY"), [("n" * 20, "one two three four five six seven eight")])
+    table = FittedTable(("NAME", "WHY"), [("n" * 20, "one two three four five six seven eight")])
     lines = drawn(table, 40)
     assert lines[1].split() == ["n" * 20, "one", "two", "three", "four"]
-    assert drawn(Fitted(("NAME",), [("n" * 50,)]), 40)[1:] == ["n" * 40, "n" * 10], "there is no other way"
+    assert drawn(FittedTable(("NAME",), [("n" * 50,)]), 40)[1:] == ["n" * 40, "n" * 10], "there is no other way"

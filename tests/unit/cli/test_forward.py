@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from extender.cli.through import Question
+from extender.cli.viaapiserver import RestRequest
 from extender.kube import portforward
 from extender.kube.api import ClusterError
 from tests.unit.cli.conftest import Json, Server
@@ -120,9 +120,9 @@ class Socket:
             yield aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, data, None)
 
 
-async def exchange(*says: bytes, question: Question | None = None) -> tuple[tuple[int, bytes], list[bytes]]:
+async def exchange(*says: bytes, question: RestRequest | None = None) -> tuple[tuple[int, bytes], list[bytes]]:
     socket = Socket(list(says))
-    written = (question or Question("GET", "/v1/jobs", {})).written
+    written = (question or RestRequest("GET", "/v1/jobs", {})).written
     return await portforward.exchange(cast(aiohttp.ClientWebSocketResponse, socket), written), socket.sent
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_in_any_pieces(answer: bytes) -> None:
 
 async def test_the_question_is_one_http_request() -> None:
     _, (sent,) = await exchange(
-        b"\x00" + PORT + ANSWER, question=Question("POST", "/v1/what-if", {"a": "b c"}, {"x": 1})
+        b"\x00" + PORT + ANSWER, question=RestRequest("POST", "/v1/what-if", {"a": "b c"}, {"x": 1})
     )
     head, _, body = sent[1:].partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")

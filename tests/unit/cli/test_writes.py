@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from extender.cli.errors import CliError
-from extender.cli.writes import Found, scaling, suspension
+from extender.cli.writes import FoundJob, scaling, suspension
 from extender.kube.api import Ref
 from extender.kube.jobkinds import KINDS, JobKind
 from tests.unit.cli.conftest import JOB_PATH, Server
@@ -64,7 +64,7 @@ SUSPENDED: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_every_kind_is_suspended_where_its_table_says(kind: JobKind) -> None:
-    found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": {}})
+    found = FoundJob(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": {}})
     if kind.kind not in SUSPENDED:
         with pytest.raises(CliError, match="kubectl scale"):
             suspension(found, on=True)
@@ -87,7 +87,7 @@ WORKERS: dict[str, Any] = {
 def test_every_kind_is_scaled_where_its_table_says(kind: JobKind) -> None:
     replicas = {"Worker": {"replicas": 2}}
     spec: dict[str, Any] = {**dict.fromkeys(kind.counts, 2), **({} if kind.counts else {kind.replicas_at: replicas})}
-    found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": spec})
+    found = FoundJob(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": spec})
     if kind.kind not in WORKERS:
         with pytest.raises(CliError, match="of an existing JobSet cannot be changed"):
             scaling(found, 3, "kohort")

@@ -6,7 +6,7 @@ import pytest
 
 from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.present.explain import deeper, explain_view
+from extender.present.explainview import deeper, explain_view
 from extender.present.views.explain import RunningView
 from policy.cluster.events import Reported
 from policy.cluster.training import Report
