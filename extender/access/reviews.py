@@ -141,7 +141,7 @@ class ConcurrencyLimit:
 class Tokens:
     """Finds the owners of tokens.
 
-    audiences: a token must be for one of them; none: it must be for the API server itself.
+    audiences: a token must be for one of them; where there are none, for the API server itself.
     """
 
     def __init__(

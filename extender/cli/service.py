@@ -35,7 +35,7 @@ class ServiceTarget:
     server: the URL of the service. Where it is empty, the request goes through the API server that the kubeconfig
     names, else to this machine, unless the user named a cluster and that cluster does not answer.
 
-    service: NAMESPACE/NAME:PORT of the service's Service; where it is empty, see `through`.
+    service: NAMESPACE/NAME:PORT of the service's Service; where it is empty, see `viaapiserver.ask`.
 
     given: the values of kubectl's options.
 

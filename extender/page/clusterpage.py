@@ -125,7 +125,7 @@ class ClusterPage:
         self._visibility = visibility
         self._redaction = Redaction(visibility)
         self._drawer = NodeMapDrawer(looks, let_loop_run, visibility)
-        self._charted: tuple[float, list[str]] | None = None  # by the revision of the history
+        self._charted: tuple[float, list[str]] | None = None  # the history's revision, and its charts
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
         """Return revision, lists and facts of the current snapshot."""
@@ -157,7 +157,7 @@ class ClusterPage:
         return [self._rows.html("more", number=number)] if number > 0 else []
 
     def _charts(self, now: float) -> list[str]:
-        """Return the charts, which change only with a new sample: a few seconds of hours would not be visible."""
+        """Return the charts, drawn anew after a new sample only: a few more seconds would not be visible in them."""
         revision = self._history.revision
         if self._charted is None or self._charted[0] != revision:
             samples, jobs = tuple(self._history), self._visibility.every

@@ -46,7 +46,7 @@ class Tile(NamedTuple):
     name: str
     state: str
     used: int
-    told: str
+    text: str
     guests: tuple[MapMember, ...]
     others: int
     columns: int
@@ -214,17 +214,17 @@ def _state(node: Node) -> str:
 
 def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
     """Return the share (percent) of the resource that is used most, and the use of each resource in words."""
-    most, told = 0.0, []
+    most, uses = 0.0, []
     for name in sorted(node.allocatable.amounts):
         whole = node.allocatable[name]
         if name not in ("cpu", "memory") and not name.endswith(GPU_SUFFIX):
             continue
         part = charged[name] if charged is not None else 0
         most = max(most, part / whole if whole > 0 else 0.0)
-        told.append(
+        uses.append(
             f"{amount(name, part)} of {amount(name, whole)}{'' if name == 'memory' else ' ' + short_name(name)}"
         )
-    return round(100 * most), ", ".join(told)
+    return round(100 * most), ", ".join(uses)
 
 
 # -- one tile ------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def _bar(used: int) -> str:
 def _label(tile: Tile) -> str:
     """Return the tile in words, for screen readers and for the text line of the map."""
     state = "" if tile.state == "ready" else f" ({'not ready' if tile.state == 'down' else tile.state})"
-    parts = [f"{clean(tile.name, 80)}{state}: {tile.told or 'no capacity known'}"]
+    parts = [f"{clean(tile.name, 80)}{state}: {tile.text or 'no capacity known'}"]
     for key, guests in _by_job(tile.guests):
         roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
         away = sum(guest.away for guest in guests)

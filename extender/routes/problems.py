@@ -77,7 +77,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 def _first(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
     """Return the first error in the parameters or the body as a problem.
 
-    The place that pydantic names begins with which of the two it is.
+    Pydantic's location of an error begins with the part of the request that is wrong, such as ``query`` or ``body``.
     """
     details: dict[str, Any] = error.errors()[0]
     inside, *place = details["loc"]

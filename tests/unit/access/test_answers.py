@@ -1,4 +1,4 @@
-"""Whom the listener for people tells what: nothing of a namespace that the caller may not read, on any route."""
+"""The listener for people shows nothing of a namespace that the caller may not read, on any route."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_route_says_how_it_is_kept_from_telling_too_much() -> None:
 
 
 async def told(asking: httpx.AsyncClient, path: str, jobs: list[str]) -> list[httpx.Response]:
-    """Every answer of that route, about each of the jobs."""
+    """Return every answer of that route, about each of the jobs."""
     found = []
     for method, url, body in ASKED[path]:
         for key in jobs if "{job}" in url else [""]:
@@ -70,7 +70,7 @@ async def told(asking: httpx.AsyncClient, path: str, jobs: list[str]) -> list[ht
 
 
 def ours(made: Cluster) -> list[str]:
-    """A few of our jobs: one that runs and one that waits, if there are."""
+    """Return a few of our jobs: one that runs and one that waits, where there are such jobs."""
     mine = [one for one in made.snapshot.jobs.values() if one.namespace == OURS]
     by_state = {made.snapshot.gang(one.uid).admitted: one.key for one in mine}
     return list(by_state.values())

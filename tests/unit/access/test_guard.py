@@ -1,4 +1,4 @@
-"""Whom the listener for people lets in, what it asks the API server, and what it says to others."""
+"""The guard of the listener for people: whom it admits, what it asks the API server, and what it answers to others."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_when_the_api_server_says_nothing_nobody_is_let_in_and_nothing_is_
 
 
 class Slow(Server):
-    """Answers no review before it is let go; counts those that wait."""
+    """A fake API server that answers no review before it is told to, and counts the reviews that wait."""
 
     def __init__(self) -> None:
         super().__init__()

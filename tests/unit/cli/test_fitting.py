@@ -1,4 +1,6 @@
-"""Tables on a narrow terminal: whole names and words, folded at spaces, and what is left out is said."""
+"""Tables on a narrow terminal: names and words stay whole, lines fold at spaces, and columns that are left out are
+named.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def drawn(what: RenderableType, width: int = 80) -> list[str]:
 
 
 def renamed(path: str) -> Any:
-    """An answer with names and details as long as real ones."""
+    """Return an answer with names and details as long as real ones."""
     found = copy.deepcopy(ANSWERS[path])
     for job in found.get("jobs", ()):
         job |= {

@@ -87,7 +87,7 @@ NAMED = {
 def test_where_a_cluster_is_named_no_other_one_is_asked(
     by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], code: int, told: str
 ) -> None:
-    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # of another cluster, perhaps
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # this service may belong to another cluster
     found = by_kubeconfig("jobs", *options)
     assert (found.exit_code, found.stdout, told in found.stderr) == (code, "", True)
 
@@ -107,7 +107,7 @@ def test_a_kubeconfig_of_the_environment_names_a_cluster(
 
 @dataclass
 class Socket:
-    """Says what it was given to say, each a message; notes what it was sent."""
+    """A fake web socket: it sends the given messages, and records what it receives."""
 
     says: list[bytes]
     sent: list[bytes] = field(default_factory=list)

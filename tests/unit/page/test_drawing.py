@@ -1,4 +1,4 @@
-"""What is drawn: a look for every job, the node map, charts; and what of a frame is sent again."""
+"""What the page draws: a look for every job, the node map and charts; and which part of a frame is sent again."""
 
 import re
 from collections import Counter

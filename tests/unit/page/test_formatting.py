@@ -1,4 +1,4 @@
-"""Text for people: whatever a user has named is harmless, and amounts are short."""
+"""Text for people: names that users chose are made harmless, and amounts are short."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""How often the page is drawn: at once after a quiet time, and never for more than its share of a busy one."""
+"""How often the page is drawn: at once after a quiet time, and never for more than its share of a busy time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FRAME = 0.03
 
 
 class Drawing(Clock):
-    """A clock that only sleeping and drawing move; every frame is of a new revision."""
+    """A clock that moves only by sleeping and drawing; every frame has a new revision."""
 
     def __init__(self) -> None:
         super().__init__()

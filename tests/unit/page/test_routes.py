@@ -1,4 +1,4 @@
-"""The page's routes: headers, links that stay relative, what is not there, and assets out of the wheel."""
+"""The page's routes: headers, relative links, paths that do not exist, and assets from the wheel."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What a job's page says of why the job stands where it stands."""
+"""What a job's page says about why the job waits or runs where it does."""
 
 from dataclasses import replace
 
