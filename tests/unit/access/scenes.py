@@ -98,9 +98,8 @@ def drawn(seed: int, policy: str = "kod2") -> Cluster:
     """
     chance, made = random.Random(seed), cluster(policy)
     made.nodes(*(f"n{index}" for index in range(chance.randint(2, 4))))
-    for number in range(
-        4 if policy == "oasis" else chance.randint(5, 9)
-    ):  # fewer: its counterfactuals plan every schedule
+    # OASiS has fewer jobs, since its counterfactuals plan every schedule anew.
+    for number in range(4 if policy == "oasis" else chance.randint(5, 9)):
         namespace = chance.choice((OURS, HIDDEN))
         name = f"{'canary' if namespace == HIDDEN else 'mine'}-{number}"
         least = chance.randint(1, 3)
