@@ -43,7 +43,7 @@ from extender.leading.election import lease_of
 from extender.leading.lease import EVERYBODY
 from extender.leading.term import Term
 from extender.observe import metrics
-from extender.page.history import History
+from extender.page.loadhistory import History
 from extender.page.routes import Page
 from extender.routes import refused, rest, table
 from extender.routes.problems import with_problems

@@ -148,8 +148,8 @@ class Verbs:
             _log.exception("%s failed", verb)
             body, reason = refusal(verb, INTERNAL_ERROR), "InternalError"
         self._observe(verb, perf_counter() - started, reason)
-        astray = self._elects and not self._ledger.snapshot.leading
-        return Response(body, media_type="application/json", headers={"connection": "close"} if astray else None)
+        does_not_lead = self._elects and not self._ledger.snapshot.leading
+        return Response(body, media_type="application/json", headers={"connection": "close"} if does_not_lead else None)
 
     async def _filter(self, request: Request) -> Answered:
         args = wire.decode_filter(await request.body())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from policy.answers.operated import forward, without
 from policy.answers.refusals import backs_off_from_refusal
+from policy.cluster import words
 from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
@@ -142,7 +143,7 @@ class Course:
     def _basis(self, job: Job) -> str:
         if self._ended:
             have = "has" if len(self._ended) == 1 else "have"
-            return f"if nobody else comes, once {_names(self._ended)} {have} ended"
+            return f"if nobody else comes, once {words.listed(self._ended, NAMED)} {have} ended"
         return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
@@ -161,10 +162,5 @@ class Course:
             return reason_of(self._begun, job).reason.text.removeprefix("kohort: ")
         if silent:
             does, they = ("does", "it trains") if len(silent) == 1 else ("do", "they train")
-            return f"{_names(silent)} {does} not tell how long {they}"
+            return f"{words.listed(silent, NAMED)} {does} not tell how long {they}"
         return "no end of a running job gives it room"
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMED])
-    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extender.access.reviews import GROUP, RESOURCE, VERB
-from extender.cli.through import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESPACE, PORT
+from extender.cli.viaapiserver import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESPACE, PORT
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS

@@ -213,7 +213,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "nothing": ({}, "body", "at least one of job, shape, cordon"),
     "an unknown field": ({"jobs": []}, "jobs", "job, shape, cordon"),
     "an unknown field of a part": ({"add_nodes": [{"like": "n1", "x": 1}]}, "add_nodes.0.x", "like, count"),
-    "a part without its node": ({"add_nodes": [{}]}, "add_nodes.0.like", "text (the name of a node that there is)"),
+    "a part without its node": ({"add_nodes": [{}]}, "add_nodes.0.like", "text (the name of an existing node)"),
     "a node for a list": ({"cordon": "n1"}, "cordon", "a list of at most 500 entries"),
     "a number for a name": ({"cordon": [1]}, "cordon.0", "text"),
     "a number for an amount": ({"shape": {"workers": 1, "requests": {"cpu": 1}}}, "shape.requests.cpu", "text"),

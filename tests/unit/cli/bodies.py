@@ -1,4 +1,4 @@
-"""What the service, and the API server before it, answer in the tests of the command line."""
+"""Answers of the service, and of the API server in front of it, for the tests of the command line."""
 
 from typing import Any
 

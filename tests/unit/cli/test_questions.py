@@ -475,7 +475,7 @@ def test_errors_say_what_is_allowed(kohort: Callable[..., Result], args: tuple[s
 
 def test_a_service_that_is_not_there_is_told_how_to_start(kohort: Callable[..., Result]) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # the port is bound, but nobody listens on it
         found = kohort("queue", "--server", f"http://127.0.0.1:{taken.getsockname()[1]}")
     assert found.exit_code == 1
     assert "kohort serve" in found.stderr
@@ -610,7 +610,7 @@ def test_completion_is_there_for_a_shell(kohort: Callable[..., Result], monkeypa
 
 
 def after(looks: int, monkeypatch: pytest.MonkeyPatch, between: Callable[[int], None] = lambda _: None) -> None:
-    """Ctrl-C after so many looks."""
+    """Press Ctrl-C after so many answers."""
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:

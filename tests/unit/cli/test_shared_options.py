@@ -1,4 +1,6 @@
-"""What stands before a command or after it: -n of a job that is asked about, the kubeconfig, and what is not used."""
+"""Options that may stand before or after a command: -n for a job, the kubeconfig, and options that a command does not
+take.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +160,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, m
     def closed(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", closed)  # root may read whatever it wants to
+    monkeypatch.setattr(Path, "read_bytes", closed)  # by a fake, because file modes do not stop root
     assert "'closed': permission denied; correct" in kohort("jobs", "--kubeconfig", "closed").stderr
 
 

@@ -15,7 +15,7 @@ from extender.kube.jobkinds import KINDS, JobKind
 from extender.kube.jobs import valid_job
 from extender.kube.templates import pod_templates
 from extender.present.views.whatif import WhatIfView
-from extender.present.whatif import what_if_view
+from extender.present.whatifview import what_if_view
 from extender.routes.problems import ProblemError, wrong
 from extender.routes.shape import Shape
 from extender.routes.wording import BODY
