@@ -1,11 +1,11 @@
 """Measure what decisions cost: a step after each kind of event, placing, the queue and explain; no network.
 
 A step is pure, so the same step is timed repeatedly on the same snapshot, by the CPU clock; as it never waits, this is
-its duration on an idle machine. The cluster is full: every node holds a gang of five, and the waiting gangs have fifty
-shapes. ``heavy job`` gets its room by shrinking: every running gang may be a victim, and ``prepare`` has computed what
-they would give, as the service does between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41
-that fits on no single node. A step is KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its
-arrival, in CPU time and by the clock.
+its duration on an idle machine. The maps of the snapshot are layered, as in a service that has run for a while. The
+cluster is full: every node holds a gang of five, and the waiting gangs have fifty shapes. ``heavy job`` gets its room
+by shrinking: every running gang may be a victim, and ``prepare`` has computed what they would give, as the service does
+between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41 that fits on no single node. A step is
+KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its arrival, in CPU time and by the clock.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from benchmarks import command, oasis_scene, scenes
 from benchmarks.report import BenchmarkReport, percentile, progress
 from policy.answers.explain import explain
 from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
-from policy.cluster.index import Index
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.placement.gang import ask_of, place
 from policy.placement.room import Room
 from policy.step import step
-from policy.systems.base import Policy, prepare
+from policy.systems.base import Policy
 from policy.systems.dragon import Dragon
 from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
@@ -101,9 +100,11 @@ def _full(nodes: int, waiting: int) -> Cases:
 
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
     """Return the cases in which a heavy job arrives: after a quiet moment of the service, and right after its start."""
-    fresh = replace(full, index=Index.of(full))
-    quiet = step(replace(full, index=Index.of(full)), [Tick()], policy, scenes.NOW)[0]
-    prepare(policy, quiet, scenes.NOW)
+    quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
+    policy.prepare(quiet, scenes.NOW)
+    quiet = scenes.after_a_while(quiet, policy)
+    policy.prepare(quiet, scenes.NOW)
+    fresh = scenes.after_start(full)
     cases: Cases = {}
     for what, workers in (("heavy job", 3), ("heavy wide job", 40)):
         events = _arrival(job("heavy").ps(1).workers(workers).with_(utility=1e6).arrived(arrival))

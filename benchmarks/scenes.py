@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
-from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced, Tick
+from policy.cluster.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
+from policy.cluster.layered import copied
+from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Phase
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
+from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2
 from tests.builders import START, JobBuilder, guest, job, members, node
 
+POLICY = Kod2()
 SHAPES = 50
 NOW = START + 100.0
 WIDE = Rules(gangs_at_once=10_000)
@@ -65,7 +70,34 @@ def _bound(made: Job, where: str) -> Iterator[Event]:
         yield PodSeen(replace(pod, node=where, phase=Phase.RUNNING, plan="p"))
 
 
+def after_start(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot as a service has it right after its start: nothing has been asked about it yet."""
+    room, emptied = (replace(known, misfits=set()) for known in (snapshot.index.room, snapshot.index.emptied))
+    return replace(snapshot, index=replace(snapshot.index, memo=Memo(), room=room, emptied=emptied))
+
+
+def after_a_while(snapshot: Snapshot, policy: Policy = POLICY) -> Snapshot:
+    """Return the snapshot after two steps in which another's pod comes and goes and a job is updated.
+
+    An index or a memo that has just been made holds plain dicts; these steps leave it with layered maps.
+    """
+    passing = guest("passing", name_of(0), 0.01, 0.01)
+    first = next(iter(snapshot.jobs.values()), None)
+    updated = [JobSeen(replace(first, version=first.version + 1))] if first is not None else []
+    snapshot = step(snapshot, [PodSeen(passing), *updated], policy, NOW)[0]
+    return step(snapshot, [PodGone(passing.uid)], policy, NOW)[0]
+
+
 def _settled(events: Iterable[Event]) -> Snapshot:
-    """Return the snapshot after these events, and after another step for what the first one left to do."""
-    snapshot = step(Snapshot(rules=WIDE), [*events, Synced()], Kod2(), NOW)[0]
-    return step(snapshot, [Tick()], Kod2(), NOW)[0]
+    """Return the snapshot after these events, with its large maps layered as in a service that has run for a while.
+
+    The first step leaves plain dicts: every step that is timed on them would first copy whole maps.
+    """
+    snapshot = step(Snapshot(rules=WIDE), [*events, Synced()], POLICY, NOW)[0]
+    return after_a_while(_layered(step(snapshot, [Tick()], POLICY, NOW)[0]))
+
+
+def _layered(snapshot: Snapshot) -> Snapshot:
+    maps = {field.name: getattr(snapshot, field.name) for field in fields(snapshot)}
+    layered: dict[str, Any] = {name: copied(value) for name, value in maps.items() if isinstance(value, Mapping)}
+    return replace(snapshot, **layered)

@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.commands.failures import Failures
 from tests.commands.fullstate import STATE, FullState
 from tests.commands.resuming import Resuming
 from tests.commands.retries import Retries
@@ -22,10 +23,12 @@ COUNTED = "counted"  # name of the property in which a test records what it coun
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Turn on retries, and resuming if `make full` asks for it."""
+    """Turn on retries and the printing of failures, and resuming if `make full` asks for it."""
+    controls = not hasattr(config, "workerinput")  # this process hands the tests out to the others
     config.pluginmanager.register(Retries())
+    if controls:
+        config.pluginmanager.register(Failures(config))
     if folder := os.environ.get(STATE):
-        controls = not hasattr(config, "workerinput")
         config.pluginmanager.register(Resuming(FullState(Path(folder)), controls))
 
 

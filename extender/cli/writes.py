@@ -1,6 +1,7 @@
-"""The commands that write: to the API server, with the user's own rights, and never through the service.
+"""The commands that write. They write to the API server with the user's own rights, and never through the service.
 
-Each reads the job first and writes only if nobody has changed it since (UID and resourceVersion); else it looks again.
+Each command reads the job first and writes with the UID and resourceVersion that it read as preconditions; where
+somebody has changed the job meanwhile, it reads again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from extender.cli.errors import CliError
-from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, Output, examples, shared
+from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, JobArgument, Output, examples, shared
 
 if TYPE_CHECKING:
     from extender.kube.api import Json, Ref
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 TRIES = 3
 
-JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 KindOption = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="Its kind, where two jobs have that name.")
+    str | None, typer.Option("--kind", metavar="KIND", help="The job's kind, where jobs of two kinds have that name.")
 ]
 SchedulerOption = Annotated[
-    str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName by which pods opt in.")
+    str, typer.Option("--scheduler-name", metavar="NAME", help="The spec.schedulerName by which pods opt in.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a command has changed of a job. before, after: of ``field``; equal where nothing had to be done."""
+class WriteResult:
+    """What a command has changed in a job.
+
+    before, after: the values of ``field``; they are equal where nothing had to be changed.
+    """
 
     namespace: str
     name: str
@@ -49,8 +52,8 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A job object as it was read."""
+class FoundJob:
+    """A job object as the API server returned it."""
 
     kind: JobKind
     ref: Ref
@@ -58,65 +61,68 @@ class Found:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.ref.namespace}/{self.ref.name}"
 
 
-Change = tuple[Written, Mapping[str, Any] | None]
-"""What will have been changed, and the merge patch; None: nothing is to be done."""
+Change = tuple[WriteResult, Mapping[str, Any] | None]
+"""The change for the user, and the merge patch; None: nothing has to be written."""
 
 
 @app.command(
-    short_help="Give a job another number of workers.",
+    short_help="Set the number of a job's workers.",
     epilog=examples("kohort scale team/mnist --workers 4", "kohort scale mnist -n team --workers 2 -o json"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def scale(
     asked: Asked,
     job: JobArgument,
-    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="So many.")],
+    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="The new number of workers.")],
     kind: KindOption = None,
     scheduler_name: SchedulerOption = "kohort",
 ) -> None:
-    """Set the replicas of a job's workers, within its bounds; what the policy makes of it is told.
+    """Set the replicas of a job's workers, within its bounds, and say where to see what the policy makes of it.
 
-    Fewer workers than the job has are taken over at once and kept for the cool-down. More are the policy's to give: it
-    sets the number back until room and rivals allow it; to have more room for good, raise kohort.dev/utility.
+    Fewer workers than the job has are taken over at once and kept for the cool-down. More workers are given by the
+    policy alone: it sets the number back until there is room and no rival comes first. To get more room for good, raise
+    kohort.dev/utility.
     """
-    _told(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
+    _report(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
 
 
 @app.command(
-    short_help="Take a job's pods away until it is resumed.",
+    short_help="Suspend a job: its pods are deleted until it is resumed.",
     epilog=examples("kohort suspend team/mnist", "kohort resume team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Suspend a job: its operator deletes the pods, its room goes to others, and it leaves the queue."""
-    _told(asked, job, kind, lambda found: suspension(found, on=True))
+    """Suspend a job: its operator deletes the pods, other jobs get the resources, and the job leaves the queue."""
+    _report(asked, job, kind, lambda found: suspension(found, on=True))
 
 
 @app.command(
-    short_help="Let a suspended job queue again.",
+    short_help="Resume a suspended job.",
     epilog=examples("kohort resume team/mnist", "kohort explain team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Let a suspended job go on: it queues with its first arrival."""
-    _told(asked, job, kind, lambda found: suspension(found, on=False))
+    """Let a suspended job go on: it queues again and keeps its first arrival time."""
+    _report(asked, job, kind, lambda found: suspension(found, on=False))
 
 
 # -- what is changed -----------------------------------------------------------------------------
 
 
-def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
-    """Set the number of workers, where the kind has it. CliError where that cannot be."""
+def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
+    """Return the change that sets the number of workers. Raise CliError where the job's kind or bounds forbid it."""
     from extender.kube.fields import part
     from extender.kube.jobs import read_job
 
     kind, spec = found.kind, part(found.item, "spec")
-    if not (kind.counts or kind.roles):
-        raise CliError(f"the workers of a {kind.kind} cannot be changed once it is there; create {found.key} anew")
+    if not kind.resizes:
+        raise CliError(
+            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it anew"
+        )
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:
         raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; name a job that has workers of its own")
@@ -128,7 +134,7 @@ def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
     return written, None if before == workers else kind.workers_patch(workers)
 
 
-def _check_bounds(found: Found, job: Job, workers: int) -> None:
+def _check_bounds(found: FoundJob, job: Job, workers: int) -> None:
     if job.invalid:
         raise CliError(f"{found.key} is malformed: {job.invalid}; correct that first")
     if job.note:
@@ -141,8 +147,8 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
         )
 
 
-def _bounds_field(found: Found) -> str:
-    """Where it states them: annotations win over the kind's own."""
+def _bounds_field(found: FoundJob) -> str:
+    """Return the field that states the job's bounds: annotations win over a field of the kind's own."""
     from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS
 
     notes, own = found.item["metadata"].get("annotations") or {}, found.kind.bounds_at
@@ -151,8 +157,8 @@ def _bounds_field(found: Found) -> str:
     return f"{MIN_WORKERS} or {MAX_WORKERS}"
 
 
-def suspension(found: Found, *, on: bool) -> Change:
-    """Suspend a job, or let it go on, where the kind has that. CliError where it cannot be."""
+def suspension(found: FoundJob, *, on: bool) -> Change:
+    """Return the change that suspends a job or lets it go on. Raise CliError where its kind cannot be suspended."""
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
 
@@ -166,26 +172,26 @@ def suspension(found: Found, *, on: bool) -> Change:
     if not on and ours:
         raise CliError(
             f"{found.key} is suspended by Kohort itself, until the pods of its released gang are gone; it goes on by "
-            f"itself. `kohort explain {found.key}` tells more"
+            f"itself. See `kohort explain {found.key}`"
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
-    if on and ours:  # without the mark it is the user's, and nobody lets the job go on
+    if on and ours:  # remove Kohort's mark: then the suspension is the user's, and Kohort does not resume the job
         written = _written(found, kind.suspended_by, "by Kohort", on)
         return written, {**kind.suspend_patch(on), "metadata": {"annotations": {RELEASED: None}}}
     written = _written(found, kind.suspended_by, before, on)
     return written, None if before == on else kind.suspend_patch(on)
 
 
-def _written(found: Found, field: str, before: Any, after: Any) -> Written:
-    note = f"kohort explain {found.key} tells what comes of it"
-    return Written(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
+def _written(found: FoundJob, field: str, before: Any, after: Any) -> WriteResult:
+    note = f"`kohort explain {found.key}` says what the policy makes of it"
+    return WriteResult(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
 
 
 # -- reading and writing -------------------------------------------------------------------------
 
 
-def _told(asked: Asked, job: str, kind: str | None, change: Callable[[Found], Change]) -> None:
+def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob], Change]) -> None:
     from extender.cli.console import clean, data_of
 
     written = asyncio.run(_write(asked, *asked.job(job), kind, change))
@@ -199,10 +205,10 @@ def _told(asked: Asked, job: str, kind: str | None, change: Callable[[Found], Ch
 
 
 async def _write(
-    asked: Asked, namespace: str, name: str, kind: str | None, change: Callable[[Found], Change]
-) -> Written:
+    asked: Asked, namespace: str, name: str, kind: str | None, change: Callable[[FoundJob], Change]
+) -> WriteResult:
     from extender.kube.api import ClusterError
-    from extender.kube.user import connect
+    from extender.kube.userapi import connect
 
     try:
         async with connect(asked.given) as api:
@@ -213,17 +219,19 @@ async def _write(
                     return written
     except ClusterError as error:
         raise CliError(_in_words(error)) from None
-    raise CliError(f"{namespace}/{name} was changed by others {TRIES} times meanwhile; try again")
+    raise CliError(f"{namespace}/{name} was changed by others during each of {TRIES} attempts; try again")
 
 
-async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool:
-    """Whether it was written; False where somebody else was faster."""
+async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> bool:
+    """Tell whether the patch was written; it is not where somebody else has changed the job meanwhile."""
     from extender.kube.api import Refused, Unknown
 
     meta = found.item["metadata"]
     outcome = await api.patch(found.ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
     if isinstance(outcome, Unknown):
-        raise CliError(f"whether it was written is not known ({outcome.why}); see `kohort describe {found.key}`")
+        raise CliError(
+            f"it is not known whether the change was written ({outcome.why}); see `kohort describe {found.key}`"
+        )
     if isinstance(outcome, Refused) and not outcome.outdated:
         helps = (
             f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else "; correct what it names"
@@ -232,8 +240,8 @@ async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool
     return not isinstance(outcome, Refused)
 
 
-async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Found:
-    """The one job of that name."""
+async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> FoundJob:
+    """Return the one job of that name. Raise CliError where there is none, or more than one."""
     from extender.kube.api import Ref
     from extender.kube.jobkinds import KINDS
 
@@ -241,21 +249,21 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
         raise CliError(f"--kind: {kind!r} is not allowed; allowed: {', '.join(sorted(KINDS))}", 2)
     looked = [KINDS[kind]] if kind is not None else list(KINDS.values())
     refs = [(one, Ref(one.resource, namespace, name)) for one in looked]
-    found = [Found(one, ref, item) for one, ref in refs if (item := await api.get(ref)) is not None]
+    found = [FoundJob(one, ref, item) for one, ref in refs if (item := await api.get(ref)) is not None]
     if not found and kind is None and await _is_pod(api, namespace, name):
         raise CliError(
             f"{namespace}/{name} is a pod without a job: nothing resizes or suspends it; delete it, or give it an owner"
         )
     if not found:
         kinds = ", ".join(sorted(one.kind for one in looked))
-        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` names those that there are")
+        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` lists the jobs that there are")
     if len(found) > 1:
         raise CliError(f"{namespace}/{name} is {' and '.join(one.kind.kind for one in found)}; name one by --kind", 2)
     return found[0]
 
 
 async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
-    """Whether a pod has that name; False where its user may not look."""
+    """Tell whether a pod has that name. Return False where the user may not read pods."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     try:

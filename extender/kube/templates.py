@@ -1,4 +1,4 @@
-"""Where a job's pod templates stand, by its row of the table: one a role, one for all, or one in each job of a set."""
+"""Finds a job's pod templates by its row of the table: one for each role, one for all, or one in each job of a set."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from policy.cluster.model import WORKER
 MOST_REPLICAS: Final = 10_000
 
 
-class Asked(NamedTuple):
-    """A role of a job: its name, its replicas, its pod template and where that stands."""
+class RoleTemplate(NamedTuple):
+    """A role of a job: its name, its replicas, its pod template and the path of that template."""
 
     role: str
     replicas: int
@@ -21,8 +21,8 @@ class Asked(NamedTuple):
     at: str
 
 
-def loose_templates(item: object, kind: JobKind) -> list[Json]:
-    """The pod templates of a job, whatever else it holds."""
+def pod_templates(item: object, kind: JobKind) -> list[Json]:
+    """Return the pod templates of a job, even where the rest of it is malformed."""
     spec = part(item, "spec")
     if kind.counts:
         return [part(spec, "template")]
@@ -32,21 +32,21 @@ def loose_templates(item: object, kind: JobKind) -> list[Json]:
     return [part(role, "template") for role in part(spec, kind.replicas_at).values()]
 
 
-def asked(spec: Json, kind: JobKind) -> Iterator[Asked]:
-    """The roles that a job asks for. Raises ObjectError."""
+def role_templates(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
+    """Yield the roles of a job. Raises ObjectError where one is malformed."""
     for name, (value, why) in kind.fixed.items():
         if spec.get(name) != value:
             raise ObjectError(f"spec.{name}", spec.get(name), f"{value}: {why}")
     if kind.counts:
-        yield _workers(spec, kind)
+        yield _worker_role(spec, kind)
     elif kind.slots == "child":
-        yield from _of_set(spec, kind)
+        yield from _roles_of_jobset(spec, kind)
     else:
-        yield from _of_roles(spec, kind)
+        yield from _roles_of_mapping(spec, kind)
 
 
-def notes_of(item: Json, workers: Asked | None) -> Json:
-    """Kohort's annotations: the job's own, else those of its workers' template."""
+def annotations_of(item: Json, workers: RoleTemplate | None) -> Json:
+    """Return the job's annotations, with those of its workers' template where the job itself has none of that name."""
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:
         return own
@@ -54,7 +54,7 @@ def notes_of(item: Json, workers: Asked | None) -> Json:
     return {**mapping(meta.get("annotations"), f"{workers.at}.metadata.annotations"), **own}
 
 
-def _of_roles(spec: Json, kind: JobKind) -> Iterator[Asked]:
+def _roles_of_mapping(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
     field = f"spec.{kind.replicas_at}"
     replicas = mapping(spec.get(kind.replicas_at), field)
     for key in sorted(replicas):
@@ -64,11 +64,15 @@ def _of_roles(spec: Json, kind: JobKind) -> Iterator[Asked]:
         role = mapping(replicas[key], where)
         default = kind.workers if key == kind.worker else 1
         count = _count(role.get("replicas"), f"{where}.replicas", default)
-        yield Asked(kind.roles[key], count, mapping(role.get("template"), f"{where}.template"), f"{where}.template")
+        yield RoleTemplate(
+            kind.roles[key], count, mapping(role.get("template"), f"{where}.template"), f"{where}.template"
+        )
 
 
-def _workers(spec: Json, kind: JobKind) -> Asked:
-    """The spec's one template. Where several fields count its pods they say the same: all of them run at once."""
+def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
+    """Return the role of the spec's one template. All fields that count its pods must be equal: all pods run at
+    once.
+    """
     first, *others = kind.counts
     workers = _count(spec.get(first), f"spec.{first}", 1)
     for name in others:
@@ -78,11 +82,11 @@ def _workers(spec: Json, kind: JobKind) -> Asked:
             )
     if start := mapping(spec.get("ordinals"), "spec.ordinals").get("start"):
         raise ObjectError("spec.ordinals.start", start, "0")
-    return Asked(WORKER, workers, mapping(spec.get("template"), "spec.template"), "spec.template")
+    return RoleTemplate(WORKER, workers, mapping(spec.get("template"), "spec.template"), "spec.template")
 
 
-def _of_set(spec: Json, kind: JobKind) -> Iterator[Asked]:
-    """Each job of the set is a role; all of them are created at once, or the gang would never be whole."""
+def _roles_of_jobset(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
+    """Yield each job of the set as a role; all must be created at once, or the gang would never be complete."""
     order = mapping(spec.get("startupPolicy"), "spec.startupPolicy").get("startupPolicyOrder")
     if order not in (None, "AnyOrder"):
         raise ObjectError("spec.startupPolicy.startupPolicyOrder", order, "AnyOrder")
@@ -100,7 +104,7 @@ def _of_set(spec: Json, kind: JobKind) -> Iterator[Asked]:
         if jobs > MOST_REPLICAS:
             raise ObjectError(f"{where}.replicas", replicas, f"{MOST_REPLICAS} jobs in all")
         for index in range(replicas):
-            yield Asked(f"{name}-{index}", pods, template, f"{at}.template")
+            yield RoleTemplate(f"{name}-{index}", pods, template, f"{at}.template")
 
 
 def _pods_of(job: Json, at: str) -> int:

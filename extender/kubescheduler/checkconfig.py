@@ -1,8 +1,8 @@
-"""Find what in a KubeSchedulerConfiguration would break the gang, say why, and how to mend it.
+"""Finds what in a KubeSchedulerConfiguration would break a gang, and says why and how to correct it.
 
-kube-scheduler starts happily with nearly all of these faults and shows them only later, as half-placed jobs, silent
-loss of certificate checks, or pods that wait for ever. This room reads a file and compares it with our settings; it
-asks no cluster. The behaviour it argues from is that of kube-scheduler 1.37.
+kube-scheduler starts without complaint with nearly all of these faults and shows them only later, as half-placed jobs,
+certificates that are not checked, or pods that wait for ever. This module reads a file and compares it with our
+settings; it sends nothing to a cluster. It goes by the behaviour of kube-scheduler 1.37.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
-LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # it looks once a second
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks once a second
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0  # the room must be free again when the gang's window ends
 
 
 def check_file(path: str | Path, settings: Settings) -> list[Finding]:
-    """Read a KubeSchedulerConfiguration, or a ConfigMap that holds one, and give its findings; never raises."""
+    """Return the findings for a KubeSchedulerConfiguration, or for a ConfigMap that holds one; never raise."""
     try:
         config = load_config(path)
     except YamlError as error:
-        return [Finding(str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Give such a file.")]
+        return [Finding(str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Name a file that holds one.")]
     return findings(config, settings)
 
 
 def findings(config: Mapping[str, Any], settings: Settings) -> list[Finding]:
-    """Say all that is wrong with a KubeSchedulerConfiguration for Kohort with these settings; empty is good."""
+    """Return all that is wrong with a KubeSchedulerConfiguration for Kohort with these settings; empty where it is
+    usable.
+    """
     if wrong := list(_check_kind(config)):
         return wrong
     try:
@@ -66,12 +68,12 @@ def refused(found: Sequence[Finding]) -> bool:
 
 
 def unreadable(found: Sequence[Finding]) -> bool:
-    """Tell whether there was no configuration in the file to check."""
+    """Tell whether the file held no configuration to check."""
     return any(finding.value == UNREADABLE for finding in found)
 
 
 def render(found: Sequence[Finding]) -> str:
-    """Write the findings for a person, errors first, and a last line that sums up."""
+    """Return the findings as text for a person, errors first, and a last line that sums up."""
     ordered = sorted(found, key=lambda finding: finding.level != "error")
     blocks = [
         f"{one.level}: {one.field}: {one.value}\n  allowed: {one.allowed}\n  why: {one.why}\n  mend: {one.mend}"
@@ -152,8 +154,8 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
             "podMaxBackoffSeconds",
             str(config.pod_max_backoff_seconds),
             f"at most {longest:g} (barrier.window_seconds less {BACKOFF_MARGIN_SECONDS:g})",
-            "A member whose bind was refused sits out its whole back-off and cannot be woken; longer than the barrier "
-            "window, the others give up before it is back, and the gang never binds.",
+            "A member whose bind was refused waits for its whole back-off and cannot be woken; if that is longer than "
+            "the barrier window, the other members' binds time out before it returns, and the gang never binds.",
             f"Set podMaxBackoffSeconds: {expected.pod_max_backoff_seconds:g}, or raise barrier.window_seconds.",
         )
     pairs = (
@@ -166,7 +168,7 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
                 field,
                 str(value),
                 f"{assumed:g}",
-                "Kohort's settings assume another value, by which it sizes its window.",
+                "Kohort's settings assume another value, and its barrier window depends on it.",
                 f"Set {field}: {assumed:g}, or change the setting of that name under scheduler.",
                 "warning",
             )
@@ -180,7 +182,7 @@ def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Findi
             "profiles",
             names,
             f"one with schedulerName: {settings.scheduler_name}",
-            "Pods opt in by this schedulerName; no profile has it, so they would stay pending for ever.",
+            "Pods that opt in have this schedulerName; no profile has it, so they would stay pending for ever.",
             f"Add a profile with schedulerName: {settings.scheduler_name}.",
         )
         return
@@ -206,10 +208,10 @@ def _check_bind_timeout(where: str, profile: Profile, settings: Settings) -> Ite
         f"{where}.pluginConfig[VolumeBinding].bindTimeoutSeconds",
         f"absent ({value})" if value == DEFAULT_BIND_TIMEOUT_SECONDS else shown(value),
         f"{LEAST_BIND_TIMEOUT_SECONDS} to {longest} (barrier.window_seconds less {BIND_TIMEOUT_MARGIN_SECONDS:g})",
-        "For so long kube-scheduler keeps room for a member whose volume does not come, where no API object shows it: "
-        "Kohort plans other gangs there, and their members are refused until it is over.",
+        "For this long kube-scheduler reserves room for a member whose volume is not ready, and no API object shows "
+        "it: Kohort plans other gangs there, and their members are refused until that time is over.",
         f"Add {{name: VolumeBinding, args: {{bindTimeoutSeconds: {longest}}}}} to pluginConfig in {where}; a volume "
-        "that takes longer is waited for in several attempts.",
+        "that takes longer is bound in a later attempt.",
         "warning",
     )
 
@@ -224,6 +226,6 @@ def _check_sampling(where: str, profile: Profile, config: Configuration) -> Iter
         "percentageOfNodesToScore" if inherited else f"{where}.percentageOfNodesToScore",
         "absent (chosen by cluster size)" if value is None else str(value),
         "100",
-        "kube-scheduler would stop looking once it has enough nodes, so the planned node may not be offered at all.",
+        "kube-scheduler stops at a sample of the feasible nodes, so the planned node may not be offered at all.",
         f"Set percentageOfNodesToScore: 100 in {where}.",
     )

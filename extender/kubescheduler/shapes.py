@@ -1,4 +1,4 @@
-"""Shapes of kube-scheduler's requests, with Go's own names; everything may be null or absent."""
+"""The structures of kube-scheduler's requests under their Go names; every field may be null or absent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec import Raw, Struct
 NULL: Final = Raw(b"null")
 
 
-class Meta(Struct, gc=False, rename="camel"):
-    """An object's metadata, as far as it is read."""
+class ObjectMeta(Struct, gc=False, rename="camel"):
+    """An object's metadata, as far as Kohort reads it."""
 
     name: str | None = None
     namespace: str | None = None
@@ -19,8 +19,8 @@ class Meta(Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class Spec(Struct, gc=False, rename="camel"):
-    """A pod's spec, as far as it is read."""
+class PodSpec(Struct, gc=False, rename="camel"):
+    """A pod's spec, as far as Kohort reads it."""
 
     scheduler_name: str | None = None
 
@@ -28,26 +28,26 @@ class Spec(Struct, gc=False, rename="camel"):
 class Object(Struct):
     """A pod or a node."""
 
-    metadata: Meta | None = None
-    spec: Spec | None = None
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
 
 
 class NodeList(Struct):
-    """Node objects as they came."""
+    """Node objects as kube-scheduler sent them."""
 
     items: list[Raw] | None = None
 
 
-class Args(Struct):
-    """Of filter and prioritize (ExtenderArgs)."""
+class FilterArgs(Struct):
+    """The body of filter and prioritize (ExtenderArgs)."""
 
     Pod: Raw = NULL
     Nodes: Raw = NULL
     NodeNames: list[str] | None = None
 
 
-class Binding(Struct):
-    """Of bind (ExtenderBindingArgs)."""
+class BindingArgs(Struct):
+    """The body of bind (ExtenderBindingArgs)."""
 
     PodName: str | None = None
     PodNamespace: str | None = None
@@ -75,8 +75,8 @@ class WholeVictims(Struct):
     NumPDBViolations: int | None = None
 
 
-class Preemption(Struct):
-    """Of preempt (ExtenderPreemptionArgs)."""
+class PreemptionArgs(Struct):
+    """The body of preempt (ExtenderPreemptionArgs)."""
 
     Pod: Raw = NULL
     NodeNameToVictims: dict[str, WholeVictims | None] | None = None

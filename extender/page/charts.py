@@ -1,4 +1,4 @@
-"""Line charts of the last hours as inline SVG: the lines stretch with the page, the text around them does not."""
+"""Line charts of the last hours as inline SVG. The lines stretch with the page; the text around them does not."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, Protocol, TypeVar
 
-from extender.page.history import Sample
-from extender.page.words import clean, duration, short_name
+from extender.page.formatting import clean, duration, short_name
+from extender.page.loadhistory import LoadSample
 
 WIDTH, HEIGHT = 600.0, 100.0
-POINTS: Final = 240  # more would not be seen
+POINTS: Final = 240  # more would not be visible
 LEAST_SPAN: Final = 600.0  # seconds
-GAP: Final = 5.0  # times the usual distance of samples: then nobody looked, and no line is drawn
+GAP: Final = 5.0  # no line is drawn between samples that are more than so many usual distances apart
 
 
 class Timed(Protocol):
-    """Whatever was seen at one moment."""
+    """A value of one moment."""
 
     @property
     def at(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         ...
 
 
@@ -31,8 +31,11 @@ S = TypeVar("S", bound=Timed)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One series. path: in a box of WIDTH by HEIGHT. area: the same, closed at the bottom. now: its last value."""
+class Series:
+    """One series.
+
+    path: the SVG path in a box of WIDTH by HEIGHT. area: the same path, closed at the bottom. now: the last value.
+    """
 
     name: str
     style: int
@@ -44,18 +47,24 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What the template needs. top: the value at the upper edge; times: at the left, in the middle, at the right."""
+    """A chart for the template.
+
+    top: the value at the upper edge. times: the texts at the left, in the middle and at the right.
+    """
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[Series, ...]
     top: str
     middle: str
     times: tuple[str, ...]
     empty: str = ""
 
 
-def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
-    """Utilisation, jobs where ``jobs`` (they are counted in all namespaces), and prices where the policy has any."""
+def charts_of(samples: Sequence[LoadSample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
+    """Return the charts of use, of jobs, and of prices where the policy has any.
+
+    jobs: False leaves the chart of jobs out, because it counts the jobs of all namespaces.
+    """
     every = _thinned(samples)
     used = sorted({name for sample in every[-1:] for name in sample.used}, key=_rank)
     charts = [
@@ -74,12 +83,15 @@ def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = 
 def chart_of(
     title: str, samples: Sequence[S], end: float, series: Sequence[tuple[str, Callable[[S], float]]], *, shares: bool
 ) -> Chart:
-    """One chart of the past until ``end``: shares of 1, or numbers of things."""
+    """Return one chart of the time until ``end``.
+
+    shares: the values are shares of 1; otherwise they are counts.
+    """
     top, told = ((lambda _: 1.0), _share) if shares else (_round, _whole)
     return _chart(title, samples, end, series, top, told, until=_clock(end), least=1.0)
 
 
-Value = Callable[[Sample], float]
+Value = Callable[[LoadSample], float]
 
 
 def _used(name: str) -> Value:
@@ -103,14 +115,14 @@ def _whole(value: float) -> str:
 
 
 def _round(most: float) -> float:
-    """The next number of the form 1, 2 or 5 times a power of ten; charts do not jump with every sample."""
+    """Return the next number of the form 1, 2 or 5 times a power of ten; so charts do not jump with every sample."""
     if most <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(most))
     return next(step * unit for step in (1, 2, 5, 10) if step * unit >= most * 0.999)
 
 
-def _thinned(samples: Sequence[Sample]) -> Sequence[Sample]:
+def _thinned(samples: Sequence[LoadSample]) -> Sequence[LoadSample]:
     step = max(1, math.ceil(len(samples) / POINTS))
     return samples[(len(samples) - 1) % step :: step]
 
@@ -121,7 +133,7 @@ def _chart(
     least: float = LEAST_SPAN,
 ) -> Chart:  # fmt: skip
     if not samples or not series:
-        empty = "first values in a moment" if not samples else "nothing is priced yet"
+        empty = "the first values come in a moment" if not samples else "there are no prices yet"
         return Chart(title, (), "", "", ("", "", until), empty)
     begin = min(samples[0].at, now - least)
     top = top_of(max(value(sample) for sample in samples for _, value in series))
@@ -141,7 +153,7 @@ def _clock(at: float) -> str:
 def _line(
     name: str, style: int, samples: Sequence[S], value: Callable[[S], float], box: tuple[float, float, float],
     told: Callable[[float], str],
-) -> Line:  # fmt: skip
+) -> Series:  # fmt: skip
     begin, now, top = box
     usual = _usual_distance(samples)
     pieces: list[list[tuple[float, float]]] = []
@@ -157,7 +169,7 @@ def _line(
     summary = f"{clean(name, 40)}: now {told(values[-1])}, lowest {told(min(values))}, highest {told(max(values))}"
     path = "".join(_path(piece) for piece in pieces)
     area = "".join(f"{_path(piece)}V{HEIGHT:.0f}H{piece[0][0]:.1f}Z" for piece in pieces)
-    return Line(clean(name, 40), style, path, area, told(values[-1]), summary)
+    return Series(clean(name, 40), style, path, area, told(values[-1]), summary)
 
 
 def _usual_distance(samples: Sequence[Timed]) -> float:
@@ -166,7 +178,7 @@ def _usual_distance(samples: Sequence[Timed]) -> float:
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    """A lone point becomes a short stroke."""
+    """Return the SVG path through the points; a single point becomes a short stroke."""
     first, *rest = points
     told = "L".join(f"{x:.1f} {y:.1f}" for x, y in rest or [(first[0] - 1, first[1])])
     return f"M{first[0]:.1f} {first[1]:.1f}L{told}"

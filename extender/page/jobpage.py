@@ -1,17 +1,17 @@
-"""The lists of one job's page: where it stands and why, its members, what it needs, and its history."""
+"""The lists of one job's page: its state and the reason for it, its members, what it needs, and its history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from extender.access.veil import Veil
-from extender.page.frames import Lists, breathe
+from extender.access.redaction import Redaction
+from extender.page.frames import Lists, let_loop_run
+from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.page.rows import Rows
-from extender.page.story import Line, Story
-from extender.present.explain import explain_view
-from extender.present.views.explain import ExplainView, NodeRoomView
+from extender.page.timeline import Timeline, TimelineEntry
+from extender.present.explainview import explain_view
+from extender.present.names import job_named
 from extender.state.ledger import Ledger
 from policy.cluster.model import Job
 
@@ -22,35 +22,34 @@ MOST_MEMBERS = 1_000
 
 @dataclass(slots=True)
 class JobPage:
-    """Makes the lists of any job of one ledger; one thread at a time."""
+    """Makes the lists for any job of one ledger. Only one thread may use it at a time."""
 
     ledger: Ledger
-    story: Story
+    timeline: Timeline
     looks: Looks
     rows: Rows
 
-    def find(self, namespace: str, name: str) -> Job | None:
-        """The job of that name; of several kinds with one name, the one that came last."""
-        jobs = self.ledger.snapshot.jobs.values()
-        found = [job for job in jobs if (job.namespace, job.name) == (namespace, name)]
-        return max(found, key=lambda job: job.arrival) if found else None
+    def make(
+        self, namespace: str, name: str, redaction: Redaction, deeper: Mapping[str, object] | None = None
+    ) -> Lists | None:
+        """Return the lists, or None where nothing is known of such a job.
 
-    def make(self, namespace: str, name: str, veil: Veil, deeper: Mapping[str, object] | None = None) -> Lists | None:
-        """The lists; None where nothing is known of such a job. deeper: what takes longer, where that was asked."""
-        self.story.read_on()
-        job = self.find(namespace, name)
+        deeper: the fields that `present.explain.deeper` computes, where the viewer asked for them.
+        """
+        self.timeline.read_on()
+        job = job_named(self.ledger.snapshot, namespace, name)
         if job is not None:
-            return self._of(job, veil, deeper or {})
-        past = [line for line in self.story.lines() if (line.namespace, line.name) == (namespace, name)]
-        told = [replace(line, text=veil.text(line.text)) for line in past]
+            return self._of(job, redaction, deeper or {})
+        past = [line for line in self.timeline.lines() if (line.namespace, line.name) == (namespace, name)]
+        told = [replace(line, text=redaction.text(line.text)) for line in past]
         return self._gone(namespace, name, told) if told else None
 
-    def _of(self, job: Job, veil: Veil, deeper: Mapping[str, object]) -> Lists:
+    def _of(self, job: Job, redaction: Redaction, deeper: Mapping[str, object]) -> Lists:
         snapshot, now = self.ledger.snapshot, self.ledger.now()
-        entries = veil.journal(self.ledger.journal.since())
+        entries = redaction.journal(self.ledger.journal.since())
         view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
-        view = veil.view(view)
-        breathe()
+        view = redaction.view(view)
+        let_loop_run()
         waiting = view.waited_seconds is not None
         row = self.rows.html
         return {
@@ -59,11 +58,11 @@ class JobPage:
             "members": [row("member", one=one) for one in view.members[:MOST_MEMBERS]],
             "needs": [row("need", one=one) for one in view.needs],
             "ahead": [row("ahead", one=one) for one in view.ahead[:10]],
-            "rooms": [row("room", one=one) for one in _nearest(view)],
+            "rooms": [row("room", one=one) for one in view.nearest()[:MOST_NODES]],
             "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
         }
 
-    def _gone(self, namespace: str, name: str, past: list[Line]) -> Lists:
+    def _gone(self, namespace: str, name: str, past: list[TimelineEntry]) -> Lists:
         head = self.rows.html("gonehead", namespace=namespace, name=name)
         empty: dict[str, list[str]] = {key: [] for key in ("why", "members", "needs", "ahead", "rooms")}
         return {
@@ -71,14 +70,3 @@ class JobPage:
             "head": [head],
             "history": [self.rows.html("historic", line=line) for line in past[:MOST_LINES]],
         }
-
-
-def _nearest(view: ExplainView) -> list[NodeRoomView]:
-    """The nodes that lack least, by the resource of which the most is missing; those that are no choice come last."""
-
-    def lacks(room: NodeRoomView) -> tuple[bool, float, str]:
-        shares = [missing.exact / max(1, room.free[name].exact + missing.exact) if name in room.free else 1.0
-                  for name, missing in room.missing.items()]  # fmt: skip
-        return bool(room.refused), max(shares, default=0.0), room.node
-
-    return sorted(view.nodes, key=lacks)[:MOST_NODES]

@@ -1,6 +1,6 @@
-"""The node map: one tile a node, one mark a member; who is with its ps and who is not is seen at a glance.
+"""The node map: one tile per node and one mark per member, which shows whose ps is on another node.
 
-Tiles are remembered by what they show, so that a decision costs only the tiles that it changes.
+A tile is kept as long as it shows the same, so that a decision costs only the tiles that it changes.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Final, NamedTuple
 
-from extender.access.sight import EVERYTHING, Sight
+from extender.access.visibility import EVERYTHING, Visibility
+from extender.page.formatting import MOST_KEY, amount, clean, ranges, short_name
 from extender.page.marks import Look, Looks, dot, outline
-from extender.page.words import MOST_KEY, amount, clean, count, ranges, short_name
 from policy.cluster.model import PS, WORKER, Job, Node, Slot
 from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import counted
 
-SIDE: Final = 30.0  # a tile's marks are drawn in a square of that side
+SIDE: Final = 30.0  # the side of the square in which a tile's marks are drawn
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
-ROOMY_NODES: Final = 48  # up to so many nodes have their names on the map
+ROOMY_NODES: Final = 48  # a cluster of at most so many nodes has their names on the map
 SOME_NODES: Final = 240
 
 
-class Guest(NamedTuple):
-    """A member on a node. away: a ps or a worker of its job, to which it talks, is on another node."""
+class MapMember(NamedTuple):
+    """A member on a node.
+
+    away: whether a ps or worker of its job with which it exchanges data is on another node.
+    """
 
     job: str
     key: str
@@ -37,13 +41,13 @@ class Guest(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """All that a tile shows."""
+    """Everything that a tile shows."""
 
     name: str
     state: str
     used: int
-    told: str
-    guests: tuple[Guest, ...]
+    text: str
+    guests: tuple[MapMember, ...]
     others: int
     columns: int
     roomy: bool
@@ -51,7 +55,11 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """The tiles in order of name, and how close they stand; ps-worker pairs, those across nodes, and their jobs."""
+    """The map: its tiles as HTML, in order of node name.
+
+    density: the CSS class that says how many nodes there are. pairs: ps-worker pairs of all jobs. cross: pairs on two
+    nodes. cross_jobs: jobs that have such pairs.
+    """
 
     tiles: tuple[str, ...]
     density: str
@@ -60,44 +68,48 @@ class NodeMap:
     cross_jobs: int = 0
 
 
-class Crowd(NamedTuple):
-    """The members of one job, those with a place on a node. pairs: of ps and worker, and those across the network."""
+class JobOnMap(NamedTuple):
+    """The members of one job that have a node.
+
+    pairs: ps-worker pairs. cross: pairs on two nodes.
+    """
 
     where: Mapping[Slot, str]
     finished: bool
-    guests: tuple[tuple[str, Guest], ...]
+    guests: tuple[tuple[str, MapMember], ...]
     pairs: int
     cross: int
 
 
 @dataclass(slots=True)
-class Mapper:
-    """Draws the map again and again. breathe: called between slices of work, so that verbs are answered meanwhile.
+class NodeMapDrawer:
+    """Draws the map again and again.
 
-    Members of jobs out of ``sight`` are not drawn.
+    let_loop_run: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs
+    that ``visibility`` hides are not drawn.
     """
 
     looks: Looks
-    breathe: Callable[[], None]
-    sight: Sight = EVERYTHING
+    let_loop_run: Callable[[], None]
+    visibility: Visibility = EVERYTHING
     _known: dict[str, tuple[Tile, tuple[Look, ...], str]] = field(default_factory=dict)
-    _crowds: dict[str, Crowd] = field(default_factory=dict)
+    _jobs: dict[str, JobOnMap] = field(default_factory=dict)
     _uses: dict[str, tuple[Node, Resources | None, tuple[int, str]]] = field(default_factory=dict)
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
-        """The map of a snapshot."""
+        """Return the map of a snapshot."""
         self._look(snapshot)
-        guests: dict[str, list[Guest]] = defaultdict(list)
-        for crowd in self._crowds.values():
-            for host, guest in crowd.guests:
+        guests: dict[str, list[MapMember]] = defaultdict(list)
+        for on_map in self._jobs.values():
+            for host, guest in on_map.guests:
                 guests[host].append(guest)
-        others = _others(snapshot) if self.sight.every else {}
+        others = _others(snapshot) if self.visibility.every else {}
         columns = _columns([len(there) for there in guests.values()])
         roomy = len(snapshot.nodes) <= ROOMY_NODES
         tiles = []
         for at, (name, node) in enumerate(sorted(snapshot.nodes.items())):
             if at % 25 == 0:
-                self.breathe()
+                self.let_loop_run()
             tile = Tile(
                 name, _state(node), *self._use(node, snapshot.charged.get(name)), tuple(guests.get(name, ())),
                 others.get(name, 0), columns, roomy,
@@ -106,23 +118,25 @@ class Mapper:
         for gone in self._known.keys() - snapshot.nodes.keys():
             del self._known[gone], self._uses[gone]
         density = "roomy" if roomy else "some" if len(tiles) <= SOME_NODES else "many"
-        crowds = self._crowds.values()
-        pairs, cross = sum(crowd.pairs for crowd in crowds), sum(crowd.cross for crowd in crowds)
-        return NodeMap(tuple(tiles), density, pairs, cross, sum(crowd.cross > 0 for crowd in crowds))
+        jobs = self._jobs.values()
+        pairs, cross = sum(on_map.pairs for on_map in jobs), sum(on_map.cross for on_map in jobs)
+        return NodeMap(tuple(tiles), density, pairs, cross, sum(on_map.cross > 0 for on_map in jobs))
 
     def _look(self, snapshot: Snapshot) -> None:
-        """See who is where, job by job in order of arrival; those that have not moved are as they were."""
-        known, self._crowds = self._crowds, {}
-        seen = (job for job in snapshot.jobs.values() if self.sight.sees(job.namespace))
+        """Collect the members of each job, in order of arrival; a job whose members have not moved is taken from the
+        last call.
+        """
+        known, self._jobs = self._jobs, {}
+        seen = (job for job in snapshot.jobs.values() if self.visibility.sees(job.namespace))
         for at, job in enumerate(sorted(seen, key=lambda job: (job.arrival, job.key))):
             if at % 25 == 0:
-                self.breathe()
+                self.let_loop_run()
             where = places_of(snapshot, job.uid)
             if not where:
                 continue
-            crowd = known.get(job.uid)
-            same = crowd is not None and (crowd.where, crowd.finished) == (where, job.finished)
-            self._crowds[job.uid] = crowd if crowd is not None and same else _crowd(job, where)
+            on_map = known.get(job.uid)
+            same = on_map is not None and (on_map.where, on_map.finished) == (where, job.finished)
+            self._jobs[job.uid] = on_map if on_map is not None and same else _job_on_map(job, where)
 
     def _use(self, node: Node, charged: Resources | None) -> tuple[int, str]:
         known = self._uses.get(node.name)
@@ -141,13 +155,16 @@ class Mapper:
 
 
 def _columns(counts: list[int]) -> int:
-    """So many that nine nodes of ten show all their members; marks of one size are easier to compare."""
+    """Return the columns of marks in a tile: so many that nine nodes of ten show all their members.
+
+    All tiles have the same number, because marks of one size are easier to compare.
+    """
     usual = sorted(counts)[len(counts) * 9 // 10] if counts else 0
     return min(MOST_COLUMNS, max(LEAST_COLUMNS, math.ceil(math.sqrt(usual))))
 
 
 def places_of(snapshot: Snapshot, uid: str) -> dict[Slot, str]:
-    """Where each member is, or is planned; those that have ended are left out."""
+    """Return the node of each member that is bound or planned; members whose pods have ended are left out."""
     gang = snapshot.gangs.get(uid)
     where: dict[Slot, str] = {}
     if gang is not None and gang.admitted:
@@ -166,15 +183,15 @@ def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
     return [node for slot, node in where.items() if slot[0] == role]
 
 
-def _crowd(job: Job, where: Mapping[Slot, str]) -> Crowd:
-    """Rigid members first."""
+def _job_on_map(job: Job, where: Mapping[Slot, str]) -> JobOnMap:
+    """Return a job's members with their nodes, rigid members first."""
     servers, workers = _hosts(where, PS), _hosts(where, WORKER)
     cross = sum(1 for server in servers for worker in workers if server != worker)
     guests = []
     for (role, index), node in sorted(where.items(), key=lambda item: (item[0][0] == WORKER, item[0])):
         away = cross > 0 and _away(role, node, servers, workers)
-        guests.append((node, Guest(job.uid, job.key, role, index, away, job.finished)))
-    return Crowd(where, job.finished, tuple(guests), len(servers) * len(workers), cross)
+        guests.append((node, MapMember(job.uid, job.key, role, index, away, job.finished)))
+    return JobOnMap(where, job.finished, tuple(guests), len(servers) * len(workers), cross)
 
 
 def _away(role: str, node: str, servers: list[str], workers: list[str]) -> bool:
@@ -196,18 +213,18 @@ def _state(node: Node) -> str:
 
 
 def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
-    """The share (percent) of the resource that is used most, and what is used of each in words."""
-    most, told = 0.0, []
+    """Return the share (percent) of the resource that is used most, and the use of each resource in words."""
+    most, uses = 0.0, []
     for name in sorted(node.allocatable.amounts):
         whole = node.allocatable[name]
         if name not in ("cpu", "memory") and not name.endswith(GPU_SUFFIX):
             continue
         part = charged[name] if charged is not None else 0
         most = max(most, part / whole if whole > 0 else 0.0)
-        told.append(
+        uses.append(
             f"{amount(name, part)} of {amount(name, whole)}{'' if name == 'memory' else ' ' + short_name(name)}"
         )
-    return round(100 * most), ", ".join(told)
+    return round(100 * most), ", ".join(uses)
 
 
 # -- one tile ------------------------------------------------------------------------------------
@@ -224,7 +241,10 @@ def _html(tile: Tile, looks: tuple[Look, ...]) -> str:
 
 
 def _marks(tile: Tile, looks: tuple[Look, ...]) -> str:
-    """One path for the members of a job that look the same, so that a thousand tiles stay light."""
+    """Return the marks of a tile.
+
+    Members of one job that look the same share one path, so that a thousand tiles stay light.
+    """
     step = SIDE / tile.columns
     half = step * 0.4
     places = tile.columns * tile.columns
@@ -258,28 +278,28 @@ def _bar(used: int) -> str:
 
 
 def _label(tile: Tile) -> str:
-    """The tile in words: for screen readers, and for the line under the map."""
+    """Return the tile in words, for screen readers and for the text line of the map."""
     state = "" if tile.state == "ready" else f" ({'not ready' if tile.state == 'down' else tile.state})"
-    parts = [f"{clean(tile.name, 80)}{state}: {tile.told or 'no capacity known'}"]
+    parts = [f"{clean(tile.name, 80)}{state}: {tile.text or 'no capacity known'}"]
     for key, guests in _by_job(tile.guests):
         roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
         away = sum(guest.away for guest in guests)
-        note = f"; {count(away, 'member')} with a partner elsewhere" if away else ""
-        over = "; finished, still holds room" if guests[0].finished else ""
+        note = f"; {counted(away, 'member')} with a partner on another node" if away else ""
+        over = "; finished, still holds resources" if guests[0].finished else ""
         parts.append(f"{clean(key, 120)} {roles}{note}{over}")
     if tile.others:
-        parts.append(f"{count(tile.others, 'pod')} of others")
+        parts.append(f"{counted(tile.others, 'pod')} of other schedulers")
     return " | ".join(parts)
 
 
-def _by_job(guests: Iterable[Guest]) -> Iterable[tuple[str, list[Guest]]]:
-    found: dict[str, list[Guest]] = defaultdict(list)
+def _by_job(guests: Iterable[MapMember]) -> Iterable[tuple[str, list[MapMember]]]:
+    found: dict[str, list[MapMember]] = defaultdict(list)
     for guest in guests:
         found[guest.key].append(guest)
     return found.items()
 
 
-def _by_role(guests: Iterable[Guest]) -> Iterable[tuple[str, list[int]]]:
+def _by_role(guests: Iterable[MapMember]) -> Iterable[tuple[str, list[int]]]:
     found: dict[str, list[int]] = defaultdict(list)
     for guest in guests:
         found[guest.role].append(guest.number)

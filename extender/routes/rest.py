@@ -1,7 +1,7 @@
 """REST under /v1 for people, the CLI and the controller: reads of the current snapshot, and one long poll.
 
-Nothing here changes state or calls the API server. A wrong request gets a problem: field, value, what is
-allowed. What has not changed since the revision that somebody has is a 304.
+Nothing here changes state or calls the API server. A wrong request gets a problem that names the field, its value and
+what is allowed. A client that already has the current revision gets a 304.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from extender.access.guard import may_not
-from extender.access.sight import Caller, caller_of
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import Caller, caller_of
+from extender.comparison.comparisons import ComparisonError, Comparisons, UnknownPolicyError
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
 from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
-from extender.present.cluster import nodes_view, plans_view
-from extender.present.decisions import decisions_view
-from extender.present.explain import deeper, explain_view, held_views
-from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
-from extender.present.orders import desired_view
+from extender.present.clusterviews import nodes_view, plans_view
+from extender.present.decisionviews import decisions_view
+from extender.present.explainview import deeper, explain_view, held_views
+from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
+from extender.present.names import job_named
+from extender.present.ordersview import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -35,7 +36,8 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.parameters import (
+from extender.routes.problems import Paged, ProblemError, list_page, wrong
+from extender.routes.restparameters import (
     Client,
     ComparisonParameters,
     DecisionsParameters,
@@ -47,9 +49,8 @@ from extender.routes.parameters import (
     NoParameters,
     QueueParameters,
 )
-from extender.routes.problems import Paged, ProblemError, piece, wrong
 from extender.routes.stream import MOST_STREAMS, Streams
-from extender.routes.whatif import WhatIf, answer
+from extender.routes.whatifquestion import WhatIf, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.foresee import Start, foresee
@@ -62,16 +63,16 @@ Asker = Annotated[Caller, Depends(caller_of)]
 FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
 
-class Vitals(Protocol):
-    """What REST tells and is told about health."""
+class HealthSource(Protocol):
+    """The source of the service's health, and the heartbeat that the controller's requests keep alive."""
 
     @property
     def controller(self) -> Heartbeat | None:
-        """The controller's sign of life."""
+        """Return the controller's heartbeat."""
         ...
 
     def readiness(self) -> Readiness:
-        """The checks of ``/readyz``."""
+        """Return the checks of ``/readyz``."""
         ...
 
 
@@ -79,36 +80,40 @@ class Rest:
     """The handlers; each reads the snapshot once."""
 
     def __init__(
-        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, hindsight: Hindsight | None = None
+        self,
+        ledger: Ledger,
+        settings: Callable[[], Settings],
+        vitals: HealthSource,
+        comparisons: Comparisons | None = None,
     ) -> None:
-        """Name this process, so that a client sees when numbers begin anew."""
-        self._hindsight = hindsight or Hindsight(ledger, settings)
+        """Choose a random name for this process, so that a client notices when numbers begin anew."""
+        self._comparisons = comparisons or Comparisons(ledger, settings)
         self.instance = secrets.token_hex(8)
         self._ledger = ledger
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # of long answers, and of short ones
+        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # for long answers, and for short ones
         self._foresight: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
     def revision(self) -> str:
-        """Changes with every step of the ledger, and with what is amiss."""
+        """Return a text that changes with every step of the ledger and with the warnings."""
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
     async def _beside(self, make: Callable[[], BaseModel]) -> Response:
-        """An answer that is made and written on a thread: the loop answers kube-scheduler meanwhile."""
+        """Return an answer that is made and encoded on a thread, while the loop can answer kube-scheduler."""
         async with self._turn:
             text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
         return Response(text, media_type="application/json")
 
     async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """Every job that opted in, by arrival."""
+        """Return every job that opted in, in order of arrival."""
         ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warned(caller)
 
         def make() -> JobsView:
-            found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
-            page = piece([job.uid for job in found], parameters)
+            found = Redaction(caller.visibility).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
+            page = list_page([job.uid for job in found], parameters)
             return JobsView(generation=snapshot.generation, warnings=warnings, jobs=page.of(found), **page.fields)
 
         return await self._beside(make)
@@ -116,48 +121,51 @@ class Rest:
     async def job(
         self, namespace: Namespace, name: Name, parameters: Annotated[NoParameters, Query()], caller: Asker
     ) -> JobDetail:
-        """One job with its roles and members."""
+        """Return one job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
-        return Veil(caller.sight).view(found.model_copy(update={"warnings": self._warned(caller)}))
+        return Redaction(caller.visibility).view(found.model_copy(update={"warnings": self._warned(caller)}))
 
     async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
-        """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
-        snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
+        """Return the waiting jobs in the policy's order, why each waits, and what blocks the queue as a whole."""
+        snapshot, redaction = self._ledger.snapshot, Redaction(caller.visibility)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected and snapshot.leading else {}
         warnings = self._warned(caller)
 
         def make() -> QueueView:
-            found = veil.entries(queue_view(*asked, starts))
-            page = piece([job.uid for job in found], parameters)
+            found = redaction.entries(queue_view(*asked, starts))
+            page = list_page([job.uid for job in found], parameters)
             return QueueView(
                 generation=snapshot.generation,
-                gated_pods=gated_pods(snapshot, caller.sight.sees),
+                gated_pods=gated_pods(snapshot, caller.visibility.sees),
                 warnings=warnings,
                 jobs=page.of(found),
-                held=veil.entries(held_views(held_room(snapshot))),
-                invalid=veil.entries(invalid_jobs(snapshot)),
-                unplaced=veil.entries(unplaced_members(snapshot)),
+                held=redaction.entries(held_views(held_room(snapshot))),
+                invalid=redaction.entries(invalid_jobs(snapshot)),
+                unplaced=redaction.entries(unplaced_members(snapshot)),
                 **page.fields,
             )
 
         return await self._beside(make)
 
     async def _foreseen(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
-        """Once for all who ask about the same snapshot: it takes dozens of decisions."""
+        """Return when each job may start, computed once for all requests about the same snapshot.
+
+        The computation takes dozens of decisions.
+        """
         async with self._one_at_a_time:
             if self._foresight is None or self._foresight[0] != snapshot.generation:
                 self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
             return self._foresight[1]
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """Every node, what is free on it, and each ps and worker by job."""
-        snapshot, veil, warnings = self._ledger.snapshot, Veil(caller.sight), self._warned(caller)
+        """Return every node, what is free on it, and each ps and worker on it by job."""
+        snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warned(caller)
 
         def make() -> NodesView:
-            found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
-            page = piece([node.name for node in found], parameters)
+            found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_views(held_room(snapshot)))
+            page = list_page([node.name for node in found], parameters)
             return NodesView(
                 generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
             )
@@ -165,12 +173,12 @@ class Rest:
         return await self._beside(make)
 
     async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """The plans of admitted gangs."""
+        """Return the plans of admitted gangs."""
         snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warned(caller)
 
         def make() -> PlansView:
-            found = Veil(caller.sight).entries(plans_view(snapshot, now))
-            page = piece([plan.uid for plan in found], parameters)
+            found = Redaction(caller.visibility).entries(plans_view(snapshot, now))
+            page = list_page([plan.uid for plan in found], parameters)
             return PlansView(generation=snapshot.generation, warnings=warnings, plans=page.of(found), **page.fields)
 
         return await self._beside(make)
@@ -180,12 +188,12 @@ class Rest:
         parameters: Annotated[DesiredParameters, Query()],
         client: Client = "",
     ) -> DesiredView:
-        """What the controller should make true."""
+        """Return what the controller should make true."""
         beating = self._vitals.controller if client == CONTROLLER else None
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # A generation from before our start would be waited for in vain.
+        # A generation of an earlier process is not waited for, because this process may never reach it.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:
@@ -200,7 +208,7 @@ class Rest:
         return self._desired
 
     async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> Response:
-        """The journal's entries after ``since``, or else the newest; oldest first."""
+        """Return the journal's entries after `since`, or else the newest ones; oldest first."""
         entries = tuple(self._ledger.journal.since())
         older = entries[: -parameters.limit]
         newest = older[-1].sequence if older else 0
@@ -210,7 +218,7 @@ class Rest:
         def make() -> DecisionsView:
             found = decisions_view(entries, since, parameters.limit)
             latest = found[-1].sequence if found else since
-            seen = Veil(caller.sight).decisions(entries, found)
+            seen = Redaction(caller.visibility).decisions(entries, found)
             return DecisionsView(instance=self.instance, at=at, warnings=warnings, latest=latest, decisions=seen)
 
         return await self._beside(make)
@@ -218,69 +226,75 @@ class Rest:
     async def explain(
         self, namespace: Namespace, name: Name, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> Response:
-        """Why the job is where it is, and what would mend it."""
-        ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
+        """Explain why the job waits or runs where it does, and what would help."""
+        ledger, job, redaction = self._ledger, self._find(namespace, name), Redaction(caller.visibility)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         more: dict[str, object] = {"warnings": self._warned(caller)}
         if parameters.unblock:
-            async with self._one_at_a_time:  # never more than one long answer beside the loop
+            async with self._one_at_a_time:  # at most one long answer is computed beside the loop
                 more |= await asyncio.to_thread(deeper, *asked)
 
         def make() -> ExplainView:
-            view = explain_view(*asked, veil.journal(entries))
-            return veil.view(view.model_copy(update=more))
+            view = explain_view(*asked, redaction.journal(entries))
+            return redaction.view(view.model_copy(update=more))
 
         return await self._beside(make)
 
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
-        """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
+        """Return the jobs that would be changed if a job came, a node went, or another policy decided.
+
+        Nothing is written.
+        """
         ledger, name = self._ledger, self._settings().scheduler_name
         if not ledger.snapshot.synced:
-            raise ProblemError(503, "the ledger is still being rebuilt: nothing can be said yet; ask again in a moment")
+            raise ProblemError(
+                503, "the ledger is still being rebuilt, so there is no answer yet; ask again in a moment"
+            )
         if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
-            if not caller.sight.sees(namespace):
+            if not caller.visibility.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")
-        elif caller.sight.blind:
+        elif caller.visibility.sees_nothing:
             raise may_not(caller, "any namespace that has jobs now")
         async with self._one_at_a_time:
             asked = (question, ledger.snapshot, ledger.policy, name, ledger.now())
-            return Veil(caller.sight).view(await asyncio.to_thread(answer, *asked))
+            return Redaction(caller.visibility).view(await asyncio.to_thread(answer, *asked))
 
     async def comparison(self, parameters: Annotated[ComparisonParameters, Query()]) -> ComparisonView:
-        """What another policy would have made of the recorded journal: decision by decision, and of the same hours.
+        """Return what another policy would have decided on the recorded journal, decision by decision and as a whole.
 
-        It is computed by a process of its own, within journal.compare_seconds, and kept for whoever asks again.
+        It is computed in a process of its own within journal.compare_seconds, and kept for later requests.
         """
         try:
-            return await self._hindsight.compare(parameters.policy)
+            return await self._comparisons.compare(parameters.policy)
         except UnknownPolicyError as error:
             raise wrong("policy", parameters.policy, str(error)) from None
-        except HindsightError as error:
-            raise ProblemError(503 if self._hindsight.records else 404, str(error)) from None
+        except ComparisonError as error:
+            raise ProblemError(503 if self._comparisons.records else 404, str(error)) from None
 
     async def stream(
         self, parameters: Annotated[NoParameters, Query()], caller: Asker, last: LastEvent = ""
     ) -> Response:
-        """Server-sent events, one a revision, with its decisions."""
+        """Send server-sent events: one per revision of the ledger, with the decisions that made it."""
         if self.streams.full:
-            raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")
+            raise ProblemError(503, f"too many streams are open; allowed: {MOST_STREAMS} at once; try again later")
         return self.streams.answer(last, caller)
 
     def _find(self, namespace: str, name: str) -> Job:
-        """The job of that name; of several kinds with one name, the one that came last."""
-        jobs = [job for job in self._ledger.snapshot.jobs.values() if (job.namespace, job.name) == (namespace, name)]
-        if jobs:
-            return max(jobs, key=lambda job: job.arrival)
+        """Return the job of that name. Raise ProblemError where there is none."""
+        if (job := job_named(self._ledger.snapshot, namespace, name)) is not None:
+            return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
-        allowed = f"one of {', '.join(here[:20])}" if here else f"no job of namespace {namespace!r} has opted in"
-        message = f"no job {namespace}/{name} is known; {allowed}"
+        allowed = (
+            f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
+        )
+        message = f"name: no job {namespace}/{name} is known; allowed: {allowed}"
         if not self._ledger.snapshot.synced:
             message += "; the ledger is still being rebuilt: ask again in a moment"
         raise ProblemError(404, message, "name", name, allowed)
 
     def _warned(self, caller: Caller) -> tuple[str, ...]:
-        return Veil(caller.sight).warnings(self._warnings())
+        return Redaction(caller.visibility).warnings(self._warnings())
 
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()

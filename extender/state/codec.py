@@ -1,6 +1,7 @@
 """Values of ``policy`` as plain JSON and back: dataclasses, enums, named tuples, and maps with keys that are no text.
 
-A class is written as ``{"is": "policy.cluster.gang:Gang", ...}``; only classes of ``policy`` are made on the way back.
+A class is written as ``{"is": "policy.cluster.gang:Gang", ...}``. Only classes of ``policy`` are made on the way back,
+also from the names and parts that they had in earlier versions (``earlier.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Final
+
+from extender.state.earlier import name_now, parts_now
 
 IS: Final = "is"
 ROOM: Final = "policy."
@@ -86,9 +89,10 @@ def value_of(written: Any) -> Any:
 
 
 def _made(kind: str, parts: dict[str, Any]) -> Any:
-    made = _class(kind)
+    name = name_now(kind)
+    made = _class(name)
     try:
-        return made(parts["value"]) if issubclass(made, Enum) else made(**parts)
+        return made(parts["value"]) if issubclass(made, Enum) else made(**parts_now(name, parts))
     except (KeyError, TypeError, ValueError) as error:
         raise CodecError(f"{kind}: {error}") from None
 

@@ -24,10 +24,10 @@ import httpx
 
 from extender import app as service
 from extender.clock import Clock
-from extender.config.sections import Server
+from extender.config.sections import ServerSettings
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.sidecar import http_fetch, http_tell
+from extender.control.controllerprocess import http_fetch, http_tell
 from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.connection.given import Given
@@ -81,7 +81,7 @@ def run(
 
 def _usual_port() -> int:
     """Return the settings' own port, or 0 where another process has it."""
-    usual = Server().port
+    usual = ServerSettings().port
     try:
         listen(LOOPBACK, usual).close()
     except AddressError as taken:

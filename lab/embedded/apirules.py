@@ -26,7 +26,7 @@ from extender.kube.api import (
     Json,
     Resource,
 )
-from extender.kube.groups import COSCHEDULING, GROUP
+from extender.kube.podgroupkinds import COSCHEDULING, GROUP
 from lab.embedded.patches import PatchError, json_patch, merge_patch
 
 KIND_OF: Final[Mapping[Resource, str]] = {

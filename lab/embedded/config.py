@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extender.config.goduration import go_duration_seconds
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_HTTP_TIMEOUT,
-    Extender,
+    ExtenderEntry,
     Profile,
-    go_duration_seconds,
     parse_config,
 )
 
@@ -80,13 +80,13 @@ def _profile(profile: Profile, wide: int) -> ProfileConfig:
     return ProfileConfig(wide if percentage is None else percentage, preempts, seconds)
 
 
-def _extender(extender: Extender) -> ExtenderConfig:
+def _extender(extender: ExtenderEntry) -> ExtenderConfig:
     return ExtenderConfig(
         url=extender.url_prefix.rstrip("/"),
         filter_verb=extender.filter_verb,
         prioritize_verb=extender.prioritize_verb,
         bind_verb=extender.bind_verb,
         weight=extender.weight,
-        timeout=go_duration_seconds(extender.http_timeout or DEFAULT_HTTP_TIMEOUT) or 5.0,
+        timeout=max(0.0, go_duration_seconds(extender.http_timeout or DEFAULT_HTTP_TIMEOUT) or 0.0) or 5.0,
         capable=extender.node_cache_capable,
     )

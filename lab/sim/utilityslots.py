@@ -6,17 +6,17 @@ import math
 
 from lab.sim.traces.trace import Trace
 from policy.cluster.training import SLOT_SECONDS
-from policy.systems.base import base_of
+from policy.systems.base import Policy
 
 LATE = 1e-6  # slots; with fluid work, rounding may end a job just after its slot
 
 
-def slot_of(told: float | None, trace: Trace, policy: object) -> float:
+def slot_of(told: float | None, trace: Trace, policy: Policy) -> float:
     """Return the slot length of a run: as its settings say, else the trace's, else the one that the policy plans in.
 
     For a rebalanced policy, the base policy counts.
     """
-    planned: float | None = getattr(base_of(policy), "slot_seconds", None)
+    planned: float | None = getattr(policy.base, "slot_seconds", None)
     return next((slot for slot in (told, trace.slot_seconds, planned) if slot is not None), SLOT_SECONDS)
 
 

@@ -23,7 +23,7 @@ from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 from lab.study.tracespeeds import name_of
 from policy.systems import built, make_policy
-from policy.systems.base import Policy, draws
+from policy.systems.base import Policy
 
 PODS_HEED = frozenset({"patience", "horizon"})  # simulator settings that the pod-level simulator supports
 # Measures that the pod-level simulator does not compute.
@@ -80,7 +80,7 @@ def policy_of(spec: NamedSpec, seed: int, slot_seconds: float | None = None) -> 
 
 def follows_seed(spec: NamedSpec) -> bool:
     """Tell whether the policy's decisions depend on the seed of the study. Raises StudyError."""
-    return SEED not in dict(spec.parameters) and draws(policy_of(spec, 0))
+    return SEED not in dict(spec.parameters) and policy_of(spec, 0).base.draws
 
 
 def run_one(run: StudyRun) -> Row:

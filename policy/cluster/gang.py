@@ -4,37 +4,103 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from policy.cluster.frozen import quick
+from policy.cluster.lifecycle import AWAITED, Awaits, State
 from policy.cluster.model import PS, WORKER, Job, Slot
 from policy.cluster.refusedwrite import RefusedWrite
 
+__all__ = [
+    "ADMITTED", "INVALID", "NEVER_SCALED", "NO_FAILURE", "SUSPENDED",
+    "Deadline", "Gang", "HeldBinds", "Scaling", "State", "Tries", "no_gang", "told_state",
+]  # fmt: skip
+
 INVALID: Final = "invalid"
 SUSPENDED: Final = "suspended"
+ADMITTED: Final = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
+FREEING: Final = (State.PLANNED, State.REPAIRING)  # may wait for room that other jobs free
+AWAITING: Final = (State.RUNNING, State.MIGRATING)  # may await members that have a node
+TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)  # may try a plan or a growth once more
+NOTHING_HELD: Final[Mapping[str, Slot]] = {}
 
 
-class State(Enum):
-    """Where a gang stands; the moves between them are the table in lifecycle.py."""
+class Deadline(NamedTuple):
+    """Until when a gang waits (``at``: seconds since the epoch), and for what."""
 
-    WAITING = "waiting"
-    PLANNED = "planned"
-    BINDING = "binding"
-    RUNNING = "running"
-    MIGRATING = "migrating"
-    PAUSED = "paused"
-    REPAIRING = "repairing"
-    RELEASING = "releasing"
-    COMPLETED = "completed"
+    awaits: Awaits
+    at: float
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class HeldBinds:
+    """Binds of one gang that wait at the barrier: kube-scheduler has passed the pods and waits for our answer.
+
+    slots: the slot of each held pod, by pod uid; never empty.
+    window_ends: when they are refused (seconds since the epoch), unless another member comes.
+    hold_ends: when they are refused in any case.
+    """
+
+    slots: Mapping[str, Slot]
+    window_ends: float
+    hold_ends: float
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a window without a held bind."""
+        if not self.slots:
+            raise ValueError("a barrier window without a held bind")
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What a gang has tried without success.
+
+    attempts: plans that failed in a row; of a running gang, growths.
+    misses: planned nodes in a row that kube-scheduler did not offer.
+    not_before: end of the back-off (seconds since the epoch), before which the gang is not admitted or not grown.
+    retried: whether the present plan, or the present growth, has been tried once more.
+    """
+
+    attempts: int = 0
+    misses: int = 0
+    not_before: float = 0.0
+    retried: bool = False
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How an admitted gang has been resized; times in seconds since the epoch.
+
+    scaled_at: last resize. grew: whether that was a growth. on_behalf_of: the job that the last shrink was for.
+    turns: the last times at which shrinking followed growing, or the other way round, oldest first.
+    kept_at: when workers that it was told to give up were last given back to it, because none of them went.
+    before: its workers before a resize that the API does not show as done yet.
+    targets: earlier numbers of workers, which the job object may still show as replicas.
+    """
+
+    scaled_at: float | None = None
+    grew: bool | None = None
+    on_behalf_of: str = ""
+    turns: tuple[float, ...] = ()
+    kept_at: float | None = None
+    before: int | None = None
+    targets: tuple[int, ...] = ()
+
+
+NO_FAILURE: Final = Tries()
+NEVER_SCALED: Final = Scaling()
 
 
 @quick
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What Kohort intends for one job.
+    """What Kohort intends for one job. A gang whose parts do not go with its state raises ValueError.
 
+    plan: the plan's name, which the bound pods bear.
     nodes: the planned node of each slot, bound members included; its room is charged from the moment of planning.
     workers: how many workers the job was given (0 while it waits or is paused).
     ps: how many ps it was given, where the policy schedules them; None: as many as the job object asks for.
@@ -42,25 +108,17 @@ class Gang:
     least: the minimum of workers under which it was bound; a user who raises the minimum does not break what runs.
     whole: whether its members are bound together or not at all; only the baseline fifo-pod has gangs that are not.
     waits_for: uids, sorted, of pods that must be gone before the plan's nodes are handed out (room being freed).
-    held: pods at the barrier: kube-scheduler has passed them and waits in bind.
+    barrier: the binds that are held, while the gang is planned.
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
-    window_ends: when the held binds are refused, unless another member comes; hold_ends: when they are in any case.
-    deadline: when the plan is given up; of a running gang, when those that are awaited are.
+    deadline: until when the gang waits, and for what; None: for as long as it takes.
     awaited: of a running gang, how many of the workers that it was given last have not come yet; of one that is moved,
     how many members are not on their new nodes yet.
-    saving: it is to be moved and has been asked for a checkpoint first; until the deadline or its word that it saved.
-    retried: the plan, or the growth, has been tried once more.
-    attempts, not_before: plans that failed in a row, of a running gang growths; and the end of the back-off, before
-    which it is not admitted or not grown (seconds since the epoch).
-    misses: planned nodes in a row that kube-scheduler did not offer.
-    scaled_at: last resize; grew: its direction; on_behalf_of: the job that the last shrink was for.
-    turns: when the direction of resizing changed last (oldest first).
-    kept_at: when workers that it was told to give up were last given back to it, because none of them went.
-    before: how many workers it had before a resize that the API does not show as done yet.
-    refused: the write whose refusal by the API server it bears: the binding for which its plan was given up, or the
-    resize for which it was left its workers.
+    tries: what has failed, and until when it backs off.
+    admitted_at: when its minimum was first bound (seconds since the epoch).
+    scaling: how it has been resized.
+    refused: the write that the API server refused: the binding for which the plan was given up, or the resize that
+    was taken back.
     lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
-    targets: earlier values of ``workers`` that the job object may still show as replicas.
     """
 
     job_uid: str
@@ -73,27 +131,102 @@ class Gang:
     least: int = 0
     whole: bool = True
     waits_for: Collection[str] = ()
-    held: Mapping[str, Slot] = field(default_factory=dict)
+    barrier: HeldBinds | None = None
     in_flight: Mapping[str, str] = field(default_factory=dict)
-    window_ends: float | None = None
-    hold_ends: float | None = None
-    deadline: float | None = None
+    deadline: Deadline | None = None
     awaited: int = 0
-    saving: bool = False
-    retried: bool = False
-    attempts: int = 0
-    misses: int = 0
-    not_before: float = 0.0
+    tries: Tries = NO_FAILURE
     admitted_at: float | None = None
-    scaled_at: float | None = None
-    grew: bool | None = None
-    on_behalf_of: str = ""
-    turns: tuple[float, ...] = ()
-    kept_at: float | None = None
-    before: int | None = None
+    scaling: Scaling = NEVER_SCALED
     refused: RefusedWrite | None = None
-    targets: tuple[int, ...] = ()
     lost: Mapping[Slot, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a part does not go with the state."""
+        state = self.state
+        if self.deadline is not None and self.deadline.awaits not in AWAITED[state]:
+            raise ValueError(f"a {state.value} gang waits for no {self.deadline.awaits.value}")
+        if state not in ADMITTED and (self.nodes or self.workers or self.lost or self.scaling != NEVER_SCALED):
+            raise ValueError(f"a {state.value} gang has no plan")
+        if self.barrier is not None and state is not State.PLANNED:
+            raise ValueError(f"binds of a {state.value} gang are not held")
+        if self.waits_for and state not in FREEING:
+            raise ValueError(f"a {state.value} gang waits for no room")
+        if self.awaited and state not in AWAITING:
+            raise ValueError(f"a {state.value} gang awaits no members")
+        if self.tries.retried and state not in TRYING:
+            raise ValueError(f"a {state.value} gang tries nothing once more")
+
+    @property
+    def held(self) -> Mapping[str, Slot]:
+        """The slots of the pods whose binds are held, by pod uid."""
+        return self.barrier.slots if self.barrier is not None else NOTHING_HELD
+
+    @property
+    def window_ends(self) -> float | None:
+        """When the held binds are refused, unless another member comes."""
+        return self.barrier.window_ends if self.barrier is not None else None
+
+    @property
+    def hold_ends(self) -> float | None:
+        """When the held binds are refused in any case."""
+        return self.barrier.hold_ends if self.barrier is not None else None
+
+    @property
+    def attempts(self) -> int:
+        """Plans that failed in a row; of a running gang, growths."""
+        return self.tries.attempts
+
+    @property
+    def misses(self) -> int:
+        """Planned nodes in a row that kube-scheduler did not offer."""
+        return self.tries.misses
+
+    @property
+    def not_before(self) -> float:
+        """End of the back-off (seconds since the epoch)."""
+        return self.tries.not_before
+
+    @property
+    def retried(self) -> bool:
+        """Whether the present plan, or the present growth, has been tried once more."""
+        return self.tries.retried
+
+    @property
+    def scaled_at(self) -> float | None:
+        """Time of the last resize (seconds since the epoch)."""
+        return self.scaling.scaled_at
+
+    @property
+    def grew(self) -> bool | None:
+        """Whether the last resize was a growth."""
+        return self.scaling.grew
+
+    @property
+    def on_behalf_of(self) -> str:
+        """The job that the last shrink was for."""
+        return self.scaling.on_behalf_of
+
+    @property
+    def turns(self) -> tuple[float, ...]:
+        """When the direction of resizing changed last, oldest first (seconds since the epoch)."""
+        return self.scaling.turns
+
+    @property
+    def kept_at(self) -> float | None:
+        """When workers that it was told to give up were last given back to it (seconds since the epoch)."""
+        return self.scaling.kept_at
+
+    @property
+    def moments(self) -> tuple[float, ...]:
+        """Every time (seconds since the epoch) at which something of it ends: window, deadline, back-off."""
+        deadline = self.deadline.at if self.deadline is not None else None
+        return tuple(at for at in (self.window_ends, deadline, self.not_before) if at is not None)
+
+    @property
+    def saving(self) -> bool:
+        """Whether the gang is to be moved and its training has been asked for a checkpoint first."""
+        return self.deadline is not None and self.deadline.awaits is Awaits.CHECKPOINT
 
     @property
     def robbed(self) -> Mapping[Slot, str]:
@@ -116,9 +249,6 @@ class Gang:
 def no_gang(job_uid: str) -> Gang:
     """What is looked at where the job has no entry: one that waits."""
     return Gang(job_uid)
-
-
-ADMITTED = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
 
 
 def told_state(job: Job, gang: Gang) -> str:

@@ -130,9 +130,9 @@ def is_orphan(pod: Pod | None) -> bool:
 
 def deadline(gang: Gang) -> float | None:
     """When its window or its plan ends, whichever is first."""
-    if gang.window_ends is None or gang.deadline is None:
-        return gang.deadline if gang.window_ends is None else gang.window_ends
-    return min(gang.window_ends, gang.deadline)
+    if gang.deadline is None:
+        return gang.window_ends
+    return gang.deadline.at if gang.window_ends is None else min(gang.window_ends, gang.deadline.at)
 
 
 MOMENTS: Mapping[str, Callable[[Case], float | None]] = {

@@ -1,20 +1,37 @@
-"""The lifecycle of a gang, as a literal table.
+"""The lifecycle of a gang as literal tables: its states, the moves between them, and what each state waits for.
 
-1. Every change of a gang's state goes through ``next_state``; nothing else may name a new state.
-2. WAITING, RUNNING and COMPLETED follow from API objects alone and so survive a restart. PLANNED and BINDING are
-   volatile: after a restart the plan is made anew, or found again in the annotations of the bound members.
-   A replica that stops leading forgets them in the same way (FORGET), and follows its pods from then on.
-3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum, never evicted for a rival (KOD2 1a);
-   only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, with its first arrival.
-   A migration (MIGRATING) expects the loss of the old members; one that is given up is a loss like any other.
-   PAUSED is the policy's own wish: the gang gives up its room for a time and is admitted again (OASiS's empty slots).
+1. ``next_state`` is the only function that names a gang's next state.
+2. WAITING, RUNNING and COMPLETED follow from API objects alone, and so survive a restart. The other states are
+   volatile: after a restart a plan is made anew, or is found in the annotations of the bound members. A replica that
+   stops leading forgets them in the same way (FORGET), and follows its pods from then on.
+3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum and never evicted for another job (KOD2 1a).
+   Only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, where it keeps its first arrival.
+   The loss of the old members is part of a migration (MIGRATING); a migration that is given up with fewer members than
+   the minimum is a loss like any other.
+   PAUSED is the policy's wish: the gang gives up its room for a time and is admitted again (empty slots of OASiS).
+4. A gang has at most one deadline, and it says what is awaited until then (``Awaits``). ``AWAITED`` lists what each
+   state may wait for, ``policy.transitions.deadlines`` for how long, and what follows when that time is over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
-from policy.cluster.gang import State
+
+class State(Enum):
+    """Where a gang is in its life."""
+
+    WAITING = "waiting"
+    PLANNED = "planned"
+    BINDING = "binding"
+    RUNNING = "running"
+    MIGRATING = "migrating"
+    PAUSED = "paused"
+    REPAIRING = "repairing"
+    RELEASING = "releasing"
+    COMPLETED = "completed"
 
 
 class Move(Enum):
@@ -33,14 +50,56 @@ class Move(Enum):
     FORGET = "forget"
 
 
+class Awaits(Enum):
+    """What a gang's deadline is for.
+
+    ROOM: pods of other jobs are to go, whose room the plan names.
+    MEMBERS: kube-scheduler is to ask for the bindings of the planned members.
+    SECOND_WINDOW: the same once more, after one window of the barrier has ended.
+    BINDINGS: the bindings that were sent are to be made.
+    GROWTH: workers beyond the minimum are to come.
+    CHECKPOINT: the training of a gang that is to be moved is to save.
+    MIGRATION: the members are to arrive on their new nodes.
+    REPAIR: lost members are to be replaced.
+    RELEASE: the operator is to delete the pods of a suspended job.
+    OUTCOMES: the outcomes of bindings in flight are to become known, of a gang that waits for nothing else.
+    EARLIER_TERM: the same, where a replica that has just begun to lead finds them.
+    """
+
+    ROOM = "room"
+    MEMBERS = "members"
+    SECOND_WINDOW = "second window"
+    BINDINGS = "bindings"
+    GROWTH = "growth"
+    CHECKPOINT = "checkpoint"
+    MIGRATION = "migration"
+    REPAIR = "repair"
+    RELEASE = "release"
+    OUTCOMES = "outcomes"
+    EARLIER_TERM = "outcomes of an earlier term"
+
+
+AWAITED: Final[Mapping[State, frozenset[Awaits]]] = {
+    State.WAITING: frozenset({Awaits.OUTCOMES, Awaits.EARLIER_TERM}),
+    State.PLANNED: frozenset({Awaits.ROOM, Awaits.MEMBERS, Awaits.SECOND_WINDOW}),
+    State.BINDING: frozenset({Awaits.BINDINGS}),
+    State.RUNNING: frozenset({Awaits.GROWTH, Awaits.OUTCOMES}),
+    State.MIGRATING: frozenset({Awaits.CHECKPOINT, Awaits.MIGRATION}),
+    State.PAUSED: frozenset({Awaits.OUTCOMES, Awaits.EARLIER_TERM}),
+    State.REPAIRING: frozenset({Awaits.REPAIR, Awaits.ROOM, Awaits.MEMBERS}),
+    State.RELEASING: frozenset({Awaits.RELEASE, Awaits.EARLIER_TERM}),
+    State.COMPLETED: frozenset({Awaits.OUTCOMES, Awaits.EARLIER_TERM}),
+}
+
+
 class InvalidMoveError(Exception):
     """A move that the table does not have: a bug, never bad input."""
 
 
-TABLE: dict[tuple[State, Move], State] = {
+TABLE: Final[Mapping[tuple[State, Move], State]] = {
     (State.WAITING, Move.ADMIT): State.PLANNED,
     (State.PAUSED, Move.ADMIT): State.PLANNED,
-    # Bound members without a plan of ours: found after a restart.
+    # Bound members without a plan are found after a restart.
     (State.WAITING, Move.COMPLETE): State.RUNNING,
     (State.WAITING, Move.LOSE): State.REPAIRING,
     (State.WAITING, Move.RELEASE): State.RELEASING,
@@ -54,11 +113,11 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.RUNNING, Move.MIGRATE): State.MIGRATING,
     (State.RUNNING, Move.LOSE): State.REPAIRING,
     (State.RUNNING, Move.RELEASE): State.RELEASING,
-    # Arrived, or given up with all members where they were.
+    # The gang has arrived, or the migration is given up while the minimum is where it was.
     (State.MIGRATING, Move.COMPLETE): State.RUNNING,
     (State.MIGRATING, Move.LOSE): State.REPAIRING,
     (State.MIGRATING, Move.RELEASE): State.RELEASING,
-    # Withdrawn while all its old members are gone and no successor is bound.
+    # The job is withdrawn while all old members are gone and no successor is bound.
     (State.MIGRATING, Move.GIVE_UP): State.WAITING,
     (State.REPAIRING, Move.COMPLETE): State.RUNNING,
     (State.REPAIRING, Move.RELEASE): State.RELEASING,
@@ -78,7 +137,7 @@ TABLE: dict[tuple[State, Move], State] = {
 
 
 def next_state(state: State, move: Move) -> State:
-    """The state after ``move``. Raises InvalidMoveError where the table has none."""
+    """Return the state after ``move``. Raises InvalidMoveError where the table has none."""
     try:
         return TABLE[state, move]
     except KeyError:
@@ -86,7 +145,7 @@ def next_state(state: State, move: Move) -> State:
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram, for docs/architecture.md."""
+    """Return the table as a Mermaid state diagram, for docs/concepts.md."""
     edges: dict[tuple[State, State], list[str]] = {}
     for (state, how), after in TABLE.items():
         edges.setdefault((state, after), []).append(how.value)

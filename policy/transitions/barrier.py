@@ -8,11 +8,12 @@ from policy.cluster import events
 from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.lifecycle import Move
+from policy.cluster.gang import ADMITTED, Gang, HeldBinds, State
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Node, Pod, Slot, queued
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
+from policy.transitions.deadlines.patience import until
 from policy.transitions.facts import land
 from policy.transitions.gangs import (
     bind,
@@ -25,9 +26,9 @@ from policy.transitions.gangs import (
     pod_of,
     rules_of,
 )
+from policy.transitions.recovery.taken import is_taken
 from policy.transitions.refusals import hear_condition, not_offered
 from policy.transitions.refusedwrites import refused_binding
-from policy.transitions.theft import is_taken
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
@@ -174,9 +175,9 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
     """
     if pod.uid in gang.held:
         return gang
-    hold_ends = gang.hold_ends if gang.hold_ends is not None else now + rules.hold_seconds
+    hold_ends = gang.barrier.hold_ends if gang.barrier is not None else now + rules.hold_seconds
     window_ends = min(hold_ends, now + rules.window_seconds)
-    return replace(gang, held={**gang.held, pod.uid: slot}, window_ends=window_ends, hold_ends=hold_ends)
+    return replace(gang, barrier=HeldBinds({**gang.held, pod.uid: slot}, window_ends, hold_ends))
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
@@ -186,8 +187,7 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
         return []
     if not complete(job, _given(gang) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
-    deadline = now + rules_of(draft).repair_seconds
-    return send_held(draft, gang, Move.COMMIT, deadline=deadline)
+    return send_held(draft, gang, Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
 
 
 def _given(gang: Gang) -> set[Slot]:
@@ -212,7 +212,7 @@ def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Ef
     held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
     surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
     in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}
-    move(draft, gang, how, held={}, window_ends=None, hold_ends=None, in_flight=in_flight, **changes)
+    move(draft, gang, how, barrier=None, in_flight=in_flight, **changes)
     made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in held]
     return made + [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in sorted(surplus)]
 
@@ -239,7 +239,7 @@ def bound(draft: Draft, uid: str, node: str, now: float) -> None:
         gang = draft.gang(pod.job_uid)
         draft.put_pod(replace(pod, node=node, plan=pod.plan or gang.plan, gated=False))
         if gang.state is State.BINDING and gang.deadline is not None:
-            draft.put_gang(replace(gang, deadline=now + rules_of(draft).repair_seconds))
+            draft.put_gang(replace(gang, deadline=until(draft, Awaits.BINDINGS, now)))
     _landed(draft, uid)
 
 

@@ -6,10 +6,10 @@ from policy.cluster import damping
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Reject, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.lifecycle import Move
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.reasons import Reason, Verdict
+from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import (
-    LOST_BINDING_SECONDS,
     cleared,
     job_of,
     move,
@@ -59,14 +59,13 @@ def _remember(draft: Draft, key: str, value: object) -> None:
 
 
 def _admit(draft: Draft, action: Admit, now: float) -> None:
-    rules = rules_of(draft)
-    job = job_of(draft, action.job_uid)
-    patience = rules.freeing_seconds if action.waits_for else rules.plan_seconds
+    job, gang = job_of(draft, action.job_uid), draft.gang(action.job_uid)
+    awaits = Awaits.ROOM if action.waits_for else Awaits.MEMBERS
     move(
-        draft, draft.gang(action.job_uid), Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
+        draft, gang, Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
         workers=action.workers, ps=action.ps, ps_next=None, least=job.min_workers if job else 0, whole=action.whole,
-        waits_for=action.waits_for, retried=False,
-        deadline=now + patience if action.whole else None,
+        waits_for=action.waits_for, tries=replace(gang.tries, retried=False),
+        deadline=until(draft, awaits, now) if action.whole else None,
     )  # fmt: skip
 
 
@@ -76,7 +75,7 @@ def _pause(draft: Draft, action: Resize, now: float) -> list[Effect]:
     if not gang.admitted:
         draft.put_gang(replace(gang, ps_next=action.ps))
         return []
-    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
+    deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     move(draft, cleared(gang), Move.PAUSE, admitted_at=gang.admitted_at, deadline=deadline, ps_next=action.ps)
     return refuse_held(gang, Reason.PAUSED)
 
@@ -85,9 +84,9 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     old = draft.gang(action.job_uid)
     gang = retarget(draft, old, action.workers, action.nodes, now, action.ps)
     if action.workers != old.workers:
-        gang = replace(gang, on_behalf_of=action.on_behalf_of, refused=None)
+        gang = replace(gang, scaling=replace(gang.scaling, on_behalf_of=action.on_behalf_of), refused=None)
         if rules_of(draft).resizes_per_minute:
             draft.set("resizes", (*damping.recent(draft.read("resizes"), now), now))
     if action.waits_for:
-        gang = replace(gang, waits_for=action.waits_for, deadline=now + rules_of(draft).freeing_seconds)
+        gang = replace(gang, waits_for=action.waits_for, deadline=until(draft, Awaits.ROOM, now))
     draft.put_gang(gang)

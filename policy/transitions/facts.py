@@ -10,12 +10,12 @@ from policy.cluster.actions import Edited, Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.lifecycle import Move
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Constraints, Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
+from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import (
-    LOST_BINDING_SECONDS,
     bind,
     cleared,
     job_of,
@@ -24,10 +24,9 @@ from policy.transitions.gangs import (
     pod_of,
     refuse_held,
     retarget,
-    rules_of,
 )
 from policy.transitions.migrate import leave
-from policy.transitions.preempted import lose_room
+from policy.transitions.recovery.preempted import lose_room
 from policy.transitions.refusedwrites import take_refused
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
@@ -149,15 +148,15 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     if gang.state not in ADMITTED or asked == before or job.invalid:
         return []
     if asked == gang.workers:
-        draft.put_gang(replace(gang, targets=()))
+        draft.put_gang(replace(gang, scaling=replace(gang.scaling, targets=())))
         return []
     follows = not draft.read("leading")
     wanted = _within(job, asked)
-    lowered = wanted < gang.workers and asked not in gang.targets
+    lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
     # On the way down we ask for one worker less after another.
-    ours = asked in gang.targets or gang.workers < asked < before
+    ours = asked in gang.scaling.targets or gang.workers < asked < before
     return [] if ours else [_told(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
 
@@ -276,7 +275,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
         gang = land(draft, gang, uid)
     if gang.state is State.REPAIRING and pod.node and pod.terminating:
         # From now on its successor can come, however long it took to stop.
-        gang = replace(gang, deadline=now + rules_of(draft).repair_seconds)
+        gang = replace(gang, deadline=until(draft, Awaits.REPAIR, now))
         draft.put_gang(gang)
     if uid not in gang.held:
         return []
@@ -307,14 +306,16 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
         if settled and not (leading and (gang.in_flight or gang.awaited)):
             continue
         if leading:
-            draft.put_gang(replace(gang, retried=False, deadline=now + _time_again(draft, gang)))
+            once, deadline = replace(gang.tries, retried=False), until(draft, _awaited_again(gang), now)
+            draft.put_gang(replace(gang, tries=once, deadline=deadline))
         else:
             effects += refuse_held(gang, Reason.NOT_LEADING)
             move(draft, cleared(gang), Move.FORGET)
     return effects
 
 
-def _time_again(draft: Draft, gang: Gang) -> float:
+def _awaited_again(gang: Gang) -> Awaits:
+    """Return what a gang waits for that a replica finds when it begins to lead."""
     if gang.state is State.RUNNING:
-        return rules_of(draft).growing_seconds if gang.awaited else LOST_BINDING_SECONDS
-    return rules_of(draft).repair_seconds
+        return Awaits.GROWTH if gang.awaited else Awaits.OUTCOMES
+    return Awaits.REPAIR if gang.state is State.REPAIRING else Awaits.EARLIER_TERM

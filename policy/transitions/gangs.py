@@ -7,17 +7,15 @@ from collections.abc import Collection, Iterator, Mapping
 from policy.cluster.actions import Bind, Effect, RefuseBind, Released
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.gang import Gang, State
-from policy.cluster.lifecycle import Move, next_state
+from policy.cluster.gang import Gang, State, Tries
+from policy.cluster.lifecycle import Awaits, Move, next_state
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
+from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
 RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize of a gang that only has a plan is part of it
-# The outcome of a binding whose answer was lost is read back within seconds. After so long nobody will tell it; the
-# watch, which may stall for most of a minute, has shown it by then if it was made.
-LOST_BINDING_SECONDS = 120.0
 
 
 def rules_of(draft: Draft) -> Rules:
@@ -87,7 +85,7 @@ def any_stays(draft: Draft, job_uid: str) -> bool:
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
 
-def complete(job: Job, slots: set[Slot], workers: int, servers: int | None = None) -> bool:
+def complete(job: Job, slots: Collection[Slot], workers: int, servers: int | None = None) -> bool:
     """Whether the slots hold every rigid member (so many ps, or as the job asks) and so many workers."""
     rigid = all(slot in slots for slot in job.slots(0, servers))
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
@@ -103,7 +101,7 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
     """Take the gang along an edge of the lifecycle table and store it. With its running ends what it grows by."""
     state = next_state(gang.state, how)
     if gang.state is State.RUNNING:
-        changes = {"awaited": 0, "retried": False, "attempts": 0, "not_before": 0.0, **changes}
+        changes = {"awaited": 0, "tries": Tries(misses=gang.misses), **changes}
     moved: Gang = replace(gang, state=state, **changes)  # type: ignore[arg-type]
     draft.put_gang(moved)
     return moved
@@ -127,7 +125,7 @@ def refuse_held(gang: Gang, reason: Reason) -> list[Effect]:
 def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
     """Take one pod from the barrier; with the last one the window closes."""
     held = {other: slot for other, slot in gang.held.items() if other != uid}
-    gang = replace(gang, held=held) if held else replace(gang, held=held, window_ends=None, hold_ends=None)
+    gang = replace(gang, barrier=replace(gang.barrier, slots=held) if gang.barrier is not None and held else None)
     draft.put_gang(gang)
     return gang
 
@@ -160,9 +158,15 @@ def retarget(
     if workers != gang.workers:
         grew = workers > gang.workers
         turned = gang.grew is not None and gang.grew is not grew
-        changes |= {"grew": grew, "scaled_at": now, "targets": (*gang.targets, gang.workers)}
-        changes |= {"before": gang.workers} if gang.before is None and gang.state in RESIZED else {}
-        changes |= {"turns": (*gang.turns, now)[-TURNS_KEPT:]} if turned else {}
+        known = gang.scaling
+        changes["scaling"] = replace(
+            known,
+            grew=grew,
+            scaled_at=now,
+            targets=(*known.targets, gang.workers),
+            before=gang.workers if known.before is None and gang.state in RESIZED else known.before,
+            turns=(*known.turns, now)[-TURNS_KEPT:] if turned else known.turns,
+        )
         changes |= _awaiting(draft, gang, workers - gang.workers, now)
     gang = replace(gang, **changes)  # type: ignore[arg-type]
     draft.put_gang(gang)
@@ -174,16 +178,16 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
     if more > 0:
-        deadline = now + rules_of(draft).growing_seconds
-        return {"awaited": gang.awaited + more, "retried": False, "deadline": deadline}
+        once = replace(gang.tries, retried=False)
+        return {"awaited": gang.awaited + more, "tries": once, "deadline": until(draft, Awaits.GROWTH, now)}
     left = max(0, gang.awaited + more)
-    return {"awaited": left} if left or not gang.awaited else nobody_awaited(gang, now)
+    return {"awaited": left} if left or not gang.awaited else nobody_awaited(draft, gang, now)
 
 
-def nobody_awaited(gang: Gang, now: float) -> dict[str, object]:
+def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
     """The changes of a running gang that awaits nobody any more; what is in flight has its time still."""
-    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
-    return {"awaited": 0, "retried": False, "deadline": deadline}
+    deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
+    return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
@@ -195,10 +199,10 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
     rules = rules_of(draft)
     if back_off:
         attempts = gang.attempts + 1
-        gang = replace(gang, attempts=attempts, not_before=now + _pause(rules, attempts))
+        tries = replace(gang.tries, attempts=attempts, not_before=now + _pause(rules, attempts))
+        gang = replace(gang, tries=tries)
     if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
-        deadline = now + LOST_BINDING_SECONDS
-        move(draft, cleared(gang), Move.RELEASE, deadline=deadline)
+        move(draft, cleared(gang), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))
     else:
         move(draft, cleared(gang), Move.GIVE_UP)
     return effects
@@ -206,10 +210,8 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
 
 def cleared(gang: Gang) -> Gang:
     """The gang without its plan; bindings in flight, what it has tried and when it may try again stay."""
-    return Gang(
-        gang.job_uid, gang.state, in_flight=gang.in_flight, attempts=gang.attempts, misses=gang.misses,
-        not_before=gang.not_before, refused=gang.refused,
-    )  # fmt: skip
+    tries = replace(gang.tries, retried=False)
+    return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, tries=tries, refused=gang.refused)
 
 
 def _pause(rules: Rules, attempts: int) -> float:

@@ -7,13 +7,14 @@ suspended by us meanwhile: its operator would take pods that somebody else delet
 
 from __future__ import annotations
 
-from policy.cluster.actions import Migrate
+from policy.cluster.actions import Effect, Migrate
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.gang import Gang, State
-from policy.cluster.lifecycle import Move
+from policy.cluster.gang import Gang
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Job, Node, Pod, Slot
-from policy.transitions.arrivals import await_rest
+from policy.transitions.deadlines.growth import await_rest
+from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import (
     any_goes,
     bound_slots,
@@ -32,18 +33,17 @@ def migrate(draft: Draft, action: Migrate, now: float) -> None:
 
     Its training is asked to save first, and given ``checkpoint_seconds`` for it; nobody is evicted before.
     """
-    rules = rules_of(draft)
-    saving = rules.checkpoint_seconds > 0
-    deadline = now + (rules.checkpoint_seconds if saving else rules.freeing_seconds)
+    saves = rules_of(draft).checkpoint_seconds > 0
+    deadline = until(draft, Awaits.CHECKPOINT if saves else Awaits.MIGRATION, now)
     gang = draft.gang(action.job_uid)
     name, nodes = plan_name(draft, now), dict(action.nodes)
-    move(draft, gang, Move.MIGRATE, nodes=nodes, plan=name, deadline=deadline, saving=saving, awaited=len(nodes))
+    move(draft, gang, Move.MIGRATE, nodes=nodes, plan=name, deadline=deadline, awaited=len(nodes))
 
 
 def leave(draft: Draft, gang: Gang, now: float) -> None:
     """It has saved, or had the time to: its old pods may go now."""
-    if gang.state is State.MIGRATING and gang.saving:
-        draft.put_gang(replace(gang, saving=False, deadline=now + rules_of(draft).freeing_seconds))
+    if gang.saving:
+        draft.put_gang(replace(gang, deadline=until(draft, Awaits.MIGRATION, now)))
 
 
 def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
@@ -51,7 +51,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
     if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps):
-        move(draft, gang, Move.COMPLETE, deadline=None, saving=False, awaited=0)
+        move(draft, gang, Move.COMPLETE, deadline=None, awaited=0)
         await_rest(draft, job, now)
         return draft.gang(job.uid)
     nodes: dict[str, Node] = draft.read("nodes")
@@ -66,28 +66,33 @@ def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
     """With each member that arrives the others have their time anew: a budget may let them go one by one."""
     if left >= gang.awaited:
         return gang
-    deadline = gang.deadline if gang.saving else now + rules_of(draft).freeing_seconds
+    deadline = gang.deadline if gang.saving else until(draft, Awaits.MIGRATION, now)
     gang = replace(gang, awaited=left, deadline=deadline)
     draft.put_gang(gang)
     return gang
 
 
-def end_migration(draft: Draft, job: Job, gang: Gang, now: float) -> None:
-    """The time to save, or to move, is over. Who has been evicted may take as long as its training needs to end."""
-    if gang.saving:
-        leave(draft, gang, now)
-    elif any_goes(draft, gang.job_uid):
-        draft.put_gang(replace(gang, deadline=now + rules_of(draft).freeing_seconds))
+def end_checkpoint(draft: Draft, expired: Expired) -> list[Effect]:
+    """Begin to move a gang whose time to save is over."""
+    leave(draft, expired.gang, expired.now)
+    return []
+
+
+def end_migration(draft: Draft, expired: Expired) -> list[Effect]:
+    """Give the migration up, unless an old pod is still terminating, which may take as long as its training needs."""
+    if any_goes(draft, expired.gang.job_uid):
+        draft.put_gang(replace(expired.gang, deadline=until(draft, Awaits.MIGRATION, expired.now)))
     else:
-        stay(draft, job, gang, now)
+        stay(draft, expired.job, expired.gang, expired.now)
+    return []
 
 
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     """Give it up: members stay where they are bound; those that have none keep their plan and are repaired."""
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
-    deadline = None if whole else now + rules_of(draft).repair_seconds
+    deadline = None if whole else until(draft, Awaits.REPAIR, now)
     nodes = {**gang.nodes, **_places(draft, gang)}
-    move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, saving=False, awaited=0)
+    move(draft, gang, Move.COMPLETE if whole else Move.LOSE, nodes=nodes, deadline=deadline, awaited=0)
     await_rest(draft, job, now)
     return draft.gang(job.uid)
 

@@ -46,7 +46,7 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
         return []
     draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.misses))
-    gang = replace(gang, misses=gang.misses + 1)
+    gang = replace(gang, tries=replace(gang.tries, misses=gang.misses + 1))
     if gang.state is State.PLANNED and not any_bound(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     effects: list[Effect] = []
@@ -69,7 +69,7 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
         draft.put_refusal(gang.job_uid, node, now + _memory(rules_of(draft), gang.misses))
     if not nodes:
         return gang
-    gang = replace(gang, misses=gang.misses + 1)
+    gang = replace(gang, tries=replace(gang.tries, misses=gang.misses + 1))
     draft.put_gang(gang)
     return gang
 

@@ -15,9 +15,9 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Job
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
-from policy.transitions.arrivals import absent, give_back
+from policy.transitions.deadlines.freeing import stalled_shrinks
+from policy.transitions.deadlines.growth import absent, give_back
 from policy.transitions.gangs import give_up, job_of, pod_of, pods_of, retarget
-from policy.transitions.shrinks import stalled_shrinks
 
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
@@ -107,7 +107,7 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
         return effects
     kept = {slot: node for slot, node in there.items() if slot.index < workers}
     gang = retarget(draft, gang, workers, kept, now)
-    draft.put_gang(replace(gang, kept_at=now, refused=resize))
+    draft.put_gang(replace(gang, scaling=replace(gang.scaling, kept_at=now), refused=resize))
     _settled(draft, job.uid, resize)
     return [*effects, Resize(job.uid, workers, kept)]
 

@@ -1,21 +1,27 @@
-"""After a batch of facts: let every touched gang follow from its pods (complete, lost, gone, finished)."""
+"""After a batch of facts every gang that they touch follows its job and its pods, as a literal table says.
+
+A look at the job and its pods has one of six findings. ``FOLLOWS`` lists, for each state and finding, what is done, in
+order; the last step of a row makes the move, if there is one. A pair that is not in the table asks for nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
 
 from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
-from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.lifecycle import Move
+from policy.cluster.gang import NO_FAILURE, Gang, State
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import WORKER, Job, Pod, Slot, queued, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
-from policy.transitions.arrivals import await_rest, follow_arrivals
 from policy.transitions.barrier import commit_if_complete, send_held
+from policy.transitions.deadlines.growth import await_rest, follow_arrivals
+from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import (
-    LOST_BINDING_SECONDS,
     any_bound,
     any_holds_room,
     any_stays,
@@ -35,6 +41,43 @@ from policy.transitions.gangs import (
 from policy.transitions.migrate import follow_migration
 
 
+class Finding(Enum):
+    """What a look at a job and its pods finds; the first that holds.
+
+    FINISHED: the job has ended.
+    WITHDRAWN: the job is suspended, being deleted, malformed, or asked by us to give its room up. A gang that is moved
+    is not withdrawn by the suspension that moves it.
+    ENOUGH: the minimum is bound or has succeeded, and a member is bound or being bound.
+    ENDED: the minimum has succeeded or will never come again, and no member is bound or being bound.
+    TOO_FEW: less than the minimum, and a member is bound or being bound.
+    NOBODY: less than the minimum, and no member is bound or being bound.
+
+    A member that is terminating, or whose node is gone, does not count as bound. A binding in flight does not count for
+    a gang that waits: it was sent under an earlier plan.
+    """
+
+    FINISHED = "finished"
+    WITHDRAWN = "withdrawn"
+    ENOUGH = "enough"
+    ENDED = "ended"
+    TOO_FEW = "too few"
+    NOBODY = "nobody"
+
+
+class Look(NamedTuple):
+    """One look at a job. bound: slots whose pod is bound or has succeeded, and those that are done for good."""
+
+    job: Job
+    finding: Finding
+    bound: Collection[Slot]
+    now: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether the minimum is complete."""
+        return self.finding in (Finding.ENOUGH, Finding.ENDED)
+
+
 def settle(draft: Draft, now: float) -> list[Effect]:
     """Bring each touched gang in line with its job and pods. Nothing is concluded before every list is in."""
     if not draft.read("synced"):
@@ -49,60 +92,43 @@ def settle(draft: Draft, now: float) -> list[Effect]:
 
 
 def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
-    """One gang; the cases exclude one another, the first that holds is taken."""
+    """Carry out what the table has for one gang."""
     gang = draft.gang(job.uid)
+    look = _look(draft, job, gang, now)
+    effects: list[Effect] = []
+    for follow in FOLLOWS.get((gang.state, look.finding), ()):
+        effects += follow(draft, look)
+    return effects
+
+
+def _look(draft: Draft, job: Job, gang: Gang, now: float) -> Look:
     if job.finished:
-        return _finish(draft, gang, now)
-    if gang.state is State.COMPLETED:
-        return []
-    if gang.state is State.RELEASING:
-        if job.replaced or gang.in_flight or not queued(job):
-            return _gone(draft, gang)
-        move(draft, cleared(gang), Move.GONE)  # its pods are not deleted: nobody would create them anew
+        return Look(job, Finding.FINISHED, (), now)
     if not (queued(job) or (gang.state is State.MIGRATING and releasing(job))):
-        return _withdraw(draft, job, gang, now)
-    effects = _obey_bounds(draft, job, gang, now)
-    gang = draft.gang(job.uid)
-    if gang.state is State.REPAIRING and not _anything(draft, gang):
-        return effects + _lose_all(draft, gang)
-    return effects + _follow_pods(draft, job, gang, now)
+        return Look(job, Finding.WITHDRAWN, (), now)
+    bound = bound_slots(draft, job.uid)
+    there = any_stays(draft, job.uid) or bool(gang.in_flight and gang.state is not State.WAITING)
+    if complete(job, bound, least_workers(job, gang), gang.ps):
+        return Look(job, Finding.ENOUGH if there else Finding.ENDED, bound, now)
+    return Look(job, Finding.TOO_FEW if there else Finding.NOBODY, bound, now)
 
 
-def _finish(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    if gang.state is State.COMPLETED:
-        return []
-    deadline = now + LOST_BINDING_SECONDS if gang.in_flight else None
+# -- the job has ended, or is withdrawn -------------------------------------------------------------
+
+
+def _finish(draft: Draft, look: Look) -> list[Effect]:
+    gang = draft.gang(look.job.uid)
+    deadline = until(draft, Awaits.OUTCOMES, look.now) if gang.in_flight else None
     move(draft, cleared(gang), Move.FINISH, admitted_at=gang.admitted_at, deadline=deadline)
     return refuse_held(gang, Reason.FINISHED)
 
 
-def _anything(draft: Draft, gang: Gang) -> bool:
-    return bool(gang.in_flight) or any_stays(draft, gang.job_uid)
-
-
-def _gone(draft: Draft, gang: Gang) -> list[Effect]:
-    if not any_holds_room(draft, gang.job_uid) and not gang.in_flight:
-        move(draft, cleared(gang), Move.GONE)
-    return []
-
-
-def _lose_all(draft: Draft, gang: Gang) -> list[Effect]:
-    """Of a gang nobody is left but members on their way out: it queues again, and begins at its barrier.
-
-    Those whose node is gone may come back with it.
-    """
-    if not any_bound(draft, gang.job_uid):
-        move(draft, cleared(gang), Move.GONE)
-    return []
-
-
-def _withdraw(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
-    """A suspended or deleted job is released. One that became malformed keeps what it runs; only its plan goes."""
-    if gang.state is State.WAITING and releasing(job) and any_holds_room(draft, job.uid):
-        move(draft, gang, Move.RELEASE, deadline=now + LOST_BINDING_SECONDS)  # found after a restart
-    if gang.state not in ADMITTED or (job.invalid and gang.state is not State.PLANNED):
+def _withdraw(draft: Draft, look: Look) -> list[Effect]:
+    """Release a suspended or deleted job. One that became malformed keeps what it runs and loses only its plan."""
+    gang = draft.gang(look.job.uid)
+    if look.job.invalid and gang.state is not State.PLANNED:
         return []
-    return give_up(draft, gang, now, _withdrawn(job), back_off=False)
+    return give_up(draft, gang, look.now, _withdrawn(look.job), back_off=False)
 
 
 def _withdrawn(job: Job) -> Reason:
@@ -113,130 +139,220 @@ def _withdrawn(job: Job) -> Reason:
     return Reason.RELEASING if job.released else Reason.INVALID
 
 
-def _obey_bounds(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
-    """A user who lowers the maximum shrinks the job, whoever waits; one who raises the minimum grows it."""
+def _go_on_releasing(draft: Draft, look: Look) -> list[Effect]:
+    """Go on with the release of a job that is found suspended by us, after a restart."""
+    if releasing(look.job) and any_holds_room(draft, look.job.uid):
+        move(draft, draft.gang(look.job.uid), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, look.now))
+    return []
+
+
+# -- a release ends ---------------------------------------------------------------------------------
+
+
+def _end_release(draft: Draft, look: Look) -> list[Effect]:
+    gang = draft.gang(look.job.uid)
+    if not any_holds_room(draft, gang.job_uid) and not gang.in_flight:
+        move(draft, cleared(gang), Move.GONE)
+    return []
+
+
+def _queue_again(draft: Draft, look: Look) -> list[Effect]:
+    """End the release, at once where nobody would create the pods anew: then they are not deleted either."""
+    gang = draft.gang(look.job.uid)
+    if look.job.replaced or gang.in_flight:
+        return _end_release(draft, look)
+    move(draft, cleared(gang), Move.GONE)
+    return settle_gang(draft, look.job, look.now)
+
+
+# -- the plan follows the job and its pods ----------------------------------------------------------
+
+
+def _obey_bounds(draft: Draft, look: Look) -> list[Effect]:
+    """Shrink a job whose user lowers its maximum, whichever job waits; grow one whose user raises its minimum."""
+    job, gang = look.job, draft.gang(look.job.uid)
     wanted = min(max(gang.workers, job.min_workers), job.max_workers)
-    if gang.state not in ADMITTED or job.worker is None or wanted == gang.workers:
+    if job.worker is None or wanted == gang.workers:
         return []
-    retarget(draft, gang, wanted, {}, now)
+    retarget(draft, gang, wanted, {}, look.now)
     return [Resize(job.uid, wanted)]
 
 
-def _follow_pods(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
-    bound = bound_slots(draft, job.uid)
-    whole = complete(job, bound, least_workers(job, gang), gang.ps)
-    if gang.state not in ADMITTED:
-        if gang.state is State.WAITING and any_stays(draft, job.uid):
-            _adopt(draft, job, gang, bound, whole, now)
-        return []
-    gang, effects = _keep_to_job(draft, job, gang)
-    if gang.state is State.MIGRATING:
-        return effects + _migrating(draft, job, gang, now)
-    gang = _keep_to_pods(draft, job, gang, bound)
-    follow = _watch_over if gang.state is State.RUNNING else _progress
-    return effects + follow(draft, job, gang, bound, whole, now)
+def _keep_to_job(draft: Draft, look: Look) -> list[Effect]:
+    """Take members out of the plan that a user has taken out of the job (fewer ps)."""
+    gang = draft.gang(look.job.uid)
+    gone = [slot for slot in gang.nodes if not look.job.has(slot, gang.ps)]
+    return forget(draft, gang, gone)[1] if gone else []
 
 
-def _migrating(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
-    gang = follow_migration(draft, job, gang, now)
-    lost = gang.state is State.REPAIRING and not _anything(draft, gang)
-    return _lose_all(draft, gang) if lost else []
-
-
-def _keep_to_job(draft: Draft, job: Job, gang: Gang) -> tuple[Gang, list[Effect]]:
-    """Members that a user has taken out of the job (fewer ps) have no place in its plan any more."""
-    gone = [slot for slot in gang.nodes if not job.has(slot, gang.ps)]
-    return forget(draft, gang, gone) if gone else (gang, [])
-
-
-def _keep_to_pods(draft: Draft, job: Job, gang: Gang, bound: set[Slot]) -> Gang:
-    """A node that comes back has its pods on it, whatever place their slots were given meanwhile."""
-    there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, bound) if pod.holds_room}
+def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
+    """Plan each bound member where it is: its node may have come back after the slot was given another one."""
+    job, gang = look.job, draft.gang(look.job.uid)
+    there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, look.bound) if pod.holds_room}
     given = {slot: node for slot, node in there.items() if gang.gives(slot) and job.has(slot, gang.ps)}
-    if given.items() <= gang.nodes.items() and len(gang.robbed) == len(gang.lost):
-        return gang
-    gang = replace(gang, nodes={**gang.nodes, **given})
-    gang = replace(gang, lost=gang.robbed)
-    draft.put_gang(gang)
-    return gang
+    if not given.items() <= gang.nodes.items() or len(gang.robbed) != len(gang.lost):
+        gang = replace(gang, nodes={**gang.nodes, **given})
+        draft.put_gang(replace(gang, lost=gang.robbed))
+    return []
 
 
 def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[Slot, Pod]]:
-    """The pods in these slots; one for which none will come again has perhaps none."""
+    """Yield the pods in these slots; a slot for which no pod will come again may have none."""
     pods, members = draft.read("pods"), draft.read("members").get(uid, {})
     return ((slot, pods[members[slot]]) for slot in slots if slot in members)
 
 
-def _progress(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
-    if whole:
-        effects = send_held(
-            draft, gang, Move.COMPLETE, least=_reached(job, gang, bound), deadline=None, attempts=0, misses=0,
-            not_before=0.0, retried=False, refused=None, waits_for=(), admitted_at=gang.admitted_at or now,
-        )  # fmt: skip
-        await_rest(draft, job, now)
-        return effects
-    if none_made(draft, gang):
-        return give_up(draft, gang, now, Reason.BIND_FAILED)
-    if gang.state is State.PLANNED and gang.whole and missing_pods(draft.view(), job):
-        return give_up(draft, gang, now, Reason.WAITING_FOR_PODS, back_off=_cost_somebody(draft, job.uid))
-    if gang.waits_for:
-        _await_room(draft, gang, now)
-        return []
-    return commit_if_complete(draft, gang, now) if gang.state is State.PLANNED else []
+# -- fewer members than the minimum -----------------------------------------------------------------
+
+
+def _await_members(draft: Draft, look: Look) -> list[Effect]:
+    """Wait for pods that are not created yet, for room, and then for the minimum at the barrier."""
+    gang = draft.gang(look.job.uid)
+    if gang.whole and missing_pods(draft.view(), look.job):
+        back_off = _cost_somebody(draft, look.job.uid)
+        return give_up(draft, gang, look.now, Reason.WAITING_FOR_PODS, back_off=back_off)
+    return _await_room(draft, look) if gang.waits_for else commit_if_complete(draft, gang, look.now)
 
 
 def _cost_somebody(draft: Draft, uid: str) -> bool:
-    """Others were shrunk for it: a job whose pods come and go must not shrink them again each time."""
+    """Tell whether others were shrunk for it: a job whose pods come and go must not shrink them again each time."""
     return any(gang.on_behalf_of == uid for gang in draft.read("gangs").values())
 
 
-def _reached(job: Job, gang: Gang, bound: set[Slot]) -> int:
-    """The minimum that holds from now on: the job's own once it has been reached."""
+def _await_room(draft: Draft, look: Look) -> list[Effect]:
+    """Count the pods that the plan waits for; each that goes, and at last the free room, starts its time anew."""
+    gang, pods = draft.gang(look.job.uid), draft.read("pods")
+    left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
+    if left != tuple(gang.waits_for):
+        deadline = until(draft, Awaits.ROOM if left else Awaits.MEMBERS, look.now)
+        draft.filled.update(() if left else gang.nodes.values())
+        draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
+    return []
+
+
+def _await_bindings(draft: Draft, look: Look) -> list[Effect]:
+    gang = draft.gang(look.job.uid)
+    return give_up(draft, gang, look.now, Reason.BIND_FAILED) if none_made(draft, gang) else []
+
+
+def _lose(draft: Draft, look: Look) -> list[Effect]:
+    """Begin to repair a gang that has lost members. Without gangs the members that are left simply go on."""
+    gang = draft.gang(look.job.uid)
+    if not gang.whole:
+        return _keep_running(draft, look)
+    move(draft, gang, Move.LOSE, deadline=until(draft, Awaits.REPAIR, look.now))
+    return _lose_all(draft, look) if look.finding is Finding.NOBODY else []
+
+
+def _lose_all(draft: Draft, look: Look) -> list[Effect]:
+    """Send a gang back to the queue of which only terminating members are left. It begins at its barrier again.
+
+    Members whose node is gone may come back with it.
+    """
+    gang = draft.gang(look.job.uid)
+    if not any_bound(draft, gang.job_uid):
+        move(draft, cleared(gang), Move.GONE)
+    return []
+
+
+# -- the minimum is there ---------------------------------------------------------------------------
+
+
+def _run(draft: Draft, look: Look) -> list[Effect]:
+    """Let the gang run; binds that are still held are sent."""
+    job, gang = look.job, draft.gang(look.job.uid)
+    effects = send_held(
+        draft, gang, Move.COMPLETE, least=_reached(job, gang, look.bound), deadline=None, tries=NO_FAILURE,
+        refused=None, waits_for=(), admitted_at=gang.admitted_at or look.now,
+    )  # fmt: skip
+    await_rest(draft, job, look.now)
+    return effects
+
+
+def _reached(job: Job, gang: Gang, bound: Collection[Slot]) -> int:
+    """Return the minimum that holds from now on: the job's own once it has been reached."""
     reached = complete(job, bound, job.min_workers, gang.ps)
     return job.min_workers if reached else min(gang.least, job.min_workers)
 
 
-def _watch_over(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> list[Effect]:
-    if not whole and gang.whole:
-        gang = move(draft, gang, Move.LOSE, deadline=now + rules_of(draft).repair_seconds)
-        return [] if _anything(draft, gang) else _lose_all(draft, gang)
-    gang = follow_arrivals(draft, job, gang, now)
-    if whole and gang.least != (least := _reached(job, gang, bound)):
+def _keep_running(draft: Draft, look: Look) -> list[Effect]:
+    """Follow workers beyond the minimum as they come, and await again those that are lost."""
+    job = look.job
+    gang = follow_arrivals(draft, job, draft.gang(job.uid), look.now)
+    if look.whole and gang.least != (least := _reached(job, gang, look.bound)):
         draft.put_gang(replace(gang, least=least))
-    if whole and not gang.awaited:
-        await_rest(draft, job, now)  # one that was there is lost
+    if look.whole and not gang.awaited:
+        await_rest(draft, job, look.now)
     return []
 
 
-def _await_room(draft: Draft, gang: Gang, now: float) -> None:
-    """Drop those that are gone from what the plan waits for; its time starts when the room is free."""
-    pods = draft.read("pods")
-    left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
-    if left != tuple(gang.waits_for):
-        rules = rules_of(draft)
-        deadline = now + (rules.freeing_seconds if left else rules.plan_seconds)
-        draft.filled.update(() if left else gang.nodes.values())
-        draft.put_gang(replace(gang, waits_for=left, deadline=deadline))
+def _migrate(draft: Draft, look: Look) -> list[Effect]:
+    gang = follow_migration(draft, look.job, draft.gang(look.job.uid), look.now)
+    nobody = look.finding in (Finding.NOBODY, Finding.ENDED)
+    return _lose_all(draft, look) if gang.state is State.REPAIRING and nobody else []
 
 
-def _adopt(draft: Draft, job: Job, gang: Gang, bound: set[Slot], whole: bool, now: float) -> None:
-    """Bound members without a plan: after a restart, or bound by somebody else. Whole: it runs; else it is repaired.
+def _adopt(draft: Draft, look: Look) -> list[Effect]:
+    """Take over bound members without a plan: after a restart, or bound by somebody else.
 
-    Without gangs half a job is as good as any.
+    A gang whose minimum is bound runs, another one is repaired. Without gangs any part of a job runs.
     """
-    gangs = rules_of(draft).gangs
-    whole = whole or not gangs
+    job, now, gangs = look.job, look.now, rules_of(draft).gangs
+    whole = look.whole or not gangs
     asked = job.worker.replicas if job.worker else 0
-    indices = [slot.index + 1 for slot in bound if slot.role == WORKER]
+    indices = [slot.index + 1 for slot in look.bound if slot.role == WORKER]
     most = min(max(asked, job.min_workers), job.max_workers)
     workers = min(max([job.min_workers, *indices]), most) if whole else job.min_workers
-    given = sorted(slot for slot in bound if job.has(slot) and (slot.role != WORKER or slot.index < workers))
+    given = sorted(slot for slot in look.bound if job.has(slot) and (slot.role != WORKER or slot.index < workers))
     members = draft.read("members").get(job.uid, {})
     nodes = {slot: pod.node for slot, pod in _pods_in(draft, job.uid, given) if pod.node}
     how = Move.COMPLETE if whole else Move.LOSE
-    deadline = None if whole else now + rules_of(draft).repair_seconds
+    deadline = None if whole else until(draft, Awaits.REPAIR, now)
     move(
-        draft, gang, how, nodes=nodes, workers=workers, least=job.min_workers, deadline=deadline, admitted_at=now,
-        whole=gangs,
+        draft, draft.gang(job.uid), how, nodes=nodes, workers=workers, least=job.min_workers, deadline=deadline,
+        admitted_at=now, whole=gangs,
         plan=next((pod.plan for uid in members.values() if (pod := draft.read("pods")[uid]).plan), ""),
     )  # fmt: skip
+    return []
+
+
+Follow = Callable[[Draft, Look], list[Effect]]
+PLAN: Final[tuple[Follow, ...]] = (_obey_bounds, _keep_to_job, _keep_to_pods)
+
+FOLLOWS: Final[Mapping[tuple[State, Finding], tuple[Follow, ...]]] = {
+    **{(state, Finding.FINISHED): (_finish,) for state in State if state is not State.COMPLETED},
+    (State.WAITING, Finding.WITHDRAWN): (_go_on_releasing,),
+    (State.WAITING, Finding.ENOUGH): (_adopt,),
+    (State.WAITING, Finding.TOO_FEW): (_adopt,),
+    (State.PLANNED, Finding.WITHDRAWN): (_withdraw,),
+    (State.PLANNED, Finding.ENOUGH): (*PLAN, _run),
+    (State.PLANNED, Finding.ENDED): (*PLAN, _run),
+    (State.PLANNED, Finding.TOO_FEW): (*PLAN, _await_members),
+    (State.PLANNED, Finding.NOBODY): (*PLAN, _await_members),
+    (State.BINDING, Finding.WITHDRAWN): (_withdraw,),
+    (State.BINDING, Finding.ENOUGH): (*PLAN, _run),
+    (State.BINDING, Finding.ENDED): (*PLAN, _run),
+    (State.BINDING, Finding.TOO_FEW): (*PLAN, _await_bindings),
+    (State.BINDING, Finding.NOBODY): (*PLAN, _await_bindings),
+    (State.RUNNING, Finding.WITHDRAWN): (_withdraw,),
+    (State.RUNNING, Finding.ENOUGH): (*PLAN, _keep_running),
+    (State.RUNNING, Finding.ENDED): (*PLAN, _keep_running),
+    (State.RUNNING, Finding.TOO_FEW): (*PLAN, _lose),
+    (State.RUNNING, Finding.NOBODY): (*PLAN, _lose),
+    # A member that is to be moved is planned beside where it is.
+    (State.MIGRATING, Finding.WITHDRAWN): (_withdraw,),
+    (State.MIGRATING, Finding.ENOUGH): (_obey_bounds, _keep_to_job, _migrate),
+    (State.MIGRATING, Finding.ENDED): (_obey_bounds, _keep_to_job, _migrate),
+    (State.MIGRATING, Finding.TOO_FEW): (_obey_bounds, _keep_to_job, _migrate),
+    (State.MIGRATING, Finding.NOBODY): (_obey_bounds, _keep_to_job, _migrate),
+    (State.REPAIRING, Finding.WITHDRAWN): (_withdraw,),
+    (State.REPAIRING, Finding.ENOUGH): (*PLAN, _run),
+    (State.REPAIRING, Finding.ENDED): (_obey_bounds, _lose_all),
+    (State.REPAIRING, Finding.TOO_FEW): (*PLAN, _await_room),
+    (State.REPAIRING, Finding.NOBODY): (_obey_bounds, _lose_all),
+    (State.RELEASING, Finding.WITHDRAWN): (_end_release,),
+    (State.RELEASING, Finding.ENOUGH): (_queue_again,),
+    (State.RELEASING, Finding.ENDED): (_queue_again,),
+    (State.RELEASING, Finding.TOO_FEW): (_queue_again,),
+    (State.RELEASING, Finding.NOBODY): (_queue_again,),
+}

@@ -26,8 +26,9 @@ def _tell(draft: Draft, job: Job) -> list[Effect]:
     arrived = _arrival(was, gang)
     if arrived is not None or _has_paused(draft, was, gang):
         effects.append(_shown(draft, gang, arrived or "Paused"))
-    if gang.state is State.RUNNING and gang.before is not None and _is_resized(draft, job, gang):
-        effects += _resized(draft, gang, gang.before)
+    before = gang.scaling.before
+    if gang.state is State.RUNNING and before is not None and _is_resized(draft, job, gang, before):
+        effects += _resized(draft, gang, before)
     return effects
 
 
@@ -49,11 +50,11 @@ def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
     return any(pod.holds_room for pod in draft.base.every_pod_of(gang.job_uid))
 
 
-def _is_resized(draft: Draft, job: Job, gang: Gang) -> bool:
+def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
     """Whether the job object asks for the new number, those beyond it are gone, and those within it are bound."""
     if job.worker is None or job.worker.replicas != gang.workers:
         return False
-    if gang.before is not None and gang.workers < gang.before:
+    if gang.workers < before:
         pods = (pod.slot for pod in pods_of(draft, job.uid) if pod.holds_room)
         return all(slot is None or slot.role != WORKER or slot.index < gang.workers for slot in pods)
     workers = (slot for slot in bound_slots(draft, job.uid) if slot.role == WORKER)
@@ -62,10 +63,11 @@ def _is_resized(draft: Draft, job: Job, gang: Gang) -> bool:
 
 def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
     """A resize that was taken back before anybody saw it has come to nothing, and nothing is told."""
+    shown = replace(gang, scaling=replace(gang.scaling, before=None))
     if gang.workers == before:
-        draft.put_gang(replace(gang, before=None))
+        draft.put_gang(shown)
         return []
-    draft.put_gang(replace(gang, before=None, refused=None))
+    draft.put_gang(replace(shown, refused=None))
     shrunk = gang.workers < before
     told = _shown(draft, gang, "Shrunk" if shrunk else "Grown")
     return [replace(told, before=before, on_behalf_of=gang.on_behalf_of if shrunk else "")]

@@ -14,11 +14,11 @@ from typing import TypeVar
 from fastapi import FastAPI
 
 from extender.clock import Clock
+from extender.comparison.comparisons import Comparisons
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight
 from extender.http.server import Endpoint, serve
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.page.history import History, Pricer, Sample
+from extender.page.loadhistory import History, LoadSample, Pricer
 from extender.page.routes import Page
 from extender.routes import rest, table
 from extender.state.journal import Journal
@@ -150,9 +150,9 @@ class Scene:
         self.settings = Settings.model_validate({"journal": {"folder": str(journal or "")}})
         self.vitals = Vitals(self.clock)
         self.history = History(self.ledger, pricer)
-        hindsight = Hindsight(self.ledger, lambda: self.settings)
-        self.rest = rest.Rest(self.ledger, lambda: self.settings, self.vitals, hindsight)
-        self.page = Page(self.ledger, self.vitals, self.history, hindsight)
+        comparisons = Comparisons(self.ledger, lambda: self.settings)
+        self.rest = rest.Rest(self.ledger, lambda: self.settings, self.vitals, comparisons)
+        self.page = Page(self.ledger, self.vitals, self.history, comparisons)
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -192,7 +192,7 @@ class Scene:
             waiting = max(0.0, waiting + chance.gauss(0, 1.4))
             used = {"nvidia.com/gpu": level, "cpu": level * 0.8, "memory": level * 0.6}
             running = round(380 + 60 * level)
-            self.history.append(Sample(now - back * 20, used, round(waiting), running, {}))
+            self.history.append(LoadSample(now - back * 20, used, round(waiting), running, {}))
 
     @contextmanager
     def served(self) -> Iterator[str]:

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.commands.places import RUNS
-
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
@@ -35,14 +33,14 @@ class LoggedRun:
         return f"| {when} | {self.tree} | {self.busy} | {self.seconds / 60:.1f} | {ended} | {self.retries} |"
 
 
-def note(run: LoggedRun, file: Path = RUNS) -> None:
+def note(run: LoggedRun, file: Path) -> None:
     """Add a run to the log."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as log:
         log.write(json.dumps(asdict(run)) + "\n")
 
 
-def noted(file: Path = RUNS) -> list[LoggedRun]:
+def noted(file: Path) -> list[LoggedRun]:
     """Return the runs of the log, oldest first."""
     return [LoggedRun(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
 

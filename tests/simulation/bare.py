@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import Ref
-from extender.kube.groups import COSCHEDULING
 from extender.kube.jobkinds import PLAN
 from extender.kube.jobs import identity
+from extender.kube.podgroupkinds import COSCHEDULING
 from lab.embedded.apirules import StatusError
 from lab.sim.objects import PodObject, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld

@@ -21,7 +21,6 @@ from lab.sim.objects import JobSpec, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
-from policy.systems.base import prices_of
 from tests.simulation.clocks import loop_time
 from tests.simulation.memory import SLOT_SECONDS
 from tests.simulation.run import SeedReport, Simulation, play
@@ -157,7 +156,7 @@ class KeptByOasis:
         self.texts[slot] = {job.spec.name: job.spec.annotations.get(MEMORY, "") for job in jobs}
         if simulation.extender.leads:
             ledger = simulation.extender.live.ledger
-            self.prices[slot] = prices_of(ledger.policy, ledger.snapshot, loop_time())
+            self.prices[slot] = ledger.policy.base.prices(ledger.snapshot, loop_time())
 
     def departures(self, reference: KeptByOasis) -> Iterator[str]:
         """Yield the slots of both runs in which a text or a price differs."""

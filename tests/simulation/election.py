@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from extender.config.sections import Lease
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, ClusterError, Done, Json, Ref
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ DEADLINE: Final = 10.0  # renewDeadline
 RETRY: Final = 2.0  # retryPeriod; a wait for the Lease takes up to 2.2 times as long
 
 
-def lease_of_scheduler(settings: Lease) -> Ref:
+def lease_of_scheduler(settings: LeaseSettings) -> Ref:
     """Return the Lease for which kube-schedulers stand; in our own pods it also decides which replica leads."""
-    return Ref(LEASES, settings.namespace, Lease().name if settings.elect else settings.name)
+    return Ref(LEASES, settings.namespace, LeaseSettings().name if settings.elect else settings.name)
 
 
 class Elector:

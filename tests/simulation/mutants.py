@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
-from extender.kube import families, jobs, reflector, templates, translate
+from extender.kube import jobs, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
 from extender.leading import election, lease
 from extender.routes import verbs
@@ -23,13 +23,13 @@ from policy import desired
 from policy.cluster import draft as drafts
 from policy.cluster.actions import Bind
 from policy.cluster.events import BindDone, BindRefused, BindUnknown, PodGone
-from policy.cluster.gang import State
-from policy.cluster.lifecycle import Move
+from policy.cluster.gang import Deadline, State
+from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
-from policy.transitions import expire as expiry
 from policy.transitions import facts, gangs, settle
+from policy.transitions.deadlines import expiry
 from tests.simulation.othermutants import OTHER_MUTANTS
 from tests.simulation.policymutants import POLICY_MUTANTS, Patch
 
@@ -92,7 +92,7 @@ def partial_permit() -> list[Patch]:
 def plan_of_a_hopeless_gang_kept() -> list[Patch]:
     """5 (coscheduling #713): a plan whose members do not come keeps its room for ever."""
     return [
-        (expiry, "_end_plan", lambda draft, gang, now, *, gives_back: []),
+        (expiry, "_end_deadline", lambda draft, gang, over, now, *, gives_back: []),
         (expiry, "_end_window", lambda draft, gang, now: []),
     ]
 
@@ -154,10 +154,14 @@ class _Newest:
 def repaired_gang_starves() -> list[Patch]:
     """8 (Volcano #5805): a gang that lost members is not looked at again."""
     from policy import step
-    from policy.systems.elastic import ElasticPass
+    from policy.systems.elastic import ElasticCycle
 
-    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticPass, "mend", lambda self, offers: None),
-            (settle, "_watch_over", lambda *_: [])]  # fmt: skip
+    blind = {(State.RUNNING, found): settle.PLAN for found in set(settle.Finding) - _NOT_PODS}
+    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticCycle, "mend", lambda self, offers: None),
+            (settle, "FOLLOWS", {**settle.FOLLOWS, **blind})]  # fmt: skip
+
+
+_NOT_PODS = {settle.Finding.FINISHED, settle.Finding.WITHDRAWN}
 
 
 def finished_jobs_admitted_again() -> list[Patch]:
@@ -176,7 +180,7 @@ _READ_JOB = jobs.read_job
 def usage_not_counted_after_restart() -> list[Patch]:
     """10 (Kueue PR 5334): pods that were bound before the start are not charged."""
 
-    def deliver(self: app.Live, batch: reflector.Batch) -> None:
+    def deliver(self: app.Live, batch: reflector.WatchBatch) -> None:
         if batch.kind == "page" and str(batch.resource) == "pods":
             waiting = [e for e in batch.events if not e["object"].get("spec", {}).get("nodeName")]
             batch = replace(batch, events=waiting)
@@ -224,7 +228,7 @@ def unlisted_pod_stays_a_member() -> list[Patch]:
 
 def pods_beyond_the_minimum_go_first() -> list[Patch]:
     """Pods that a group has beyond its minimum go by themselves, whether its members run or not. It was ours."""
-    return [(families, "waiting_of", lambda family: {})]
+    return [(ownerindex, "waiting_slots", lambda owned: {})]
 
 
 def success_after_failure() -> list[Patch]:
@@ -301,7 +305,7 @@ def force_bind() -> list[Patch]:
     def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
         job = gangs.job_of(draft, gang.job_uid)
         if gang.state is State.PLANNED and job is not None and queued(job):
-            return bars.send_held(draft, gang, Move.COMMIT, deadline=now + 30.0)
+            return bars.send_held(draft, gang, Move.COMMIT, deadline=Deadline(Awaits.BINDINGS, now + 30.0))
         return _END_WINDOW(draft, gang, now)
 
     return [(expiry, "_end_window", end)]
@@ -446,7 +450,7 @@ def users_stop_undone() -> list[Patch]:
 
 def completed_indices_not_read() -> list[Patch]:
     """Indices that an Indexed Job has completed are waited for once their pods are gone."""
-    return [(jobs, "_over", lambda status: ())]
+    return [(jobs, "_ended_slots", lambda status: ())]
 
 
 _IS_SUSPENDED = jobs._is_suspended

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from extender.control import refusals
+from extender.control import refusalreports
 from policy import step
 from policy.cluster import draft as drafts
 from policy.cluster.events import BindRefused
 from policy.cluster.model import Pod
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.transitions import barrier as bars
-from policy.transitions import facts, gangs, refusedwrites, theft
+from policy.transitions import facts, gangs, refusedwrites
+from policy.transitions.recovery import taken
 
 Patch = tuple[object, str, object]
 
@@ -25,7 +26,7 @@ def nominated_pods_not_counted() -> list[Patch]:
 
 def slot_given_again_to_the_preempted() -> list[Patch]:
     """Kubernetes #130429: the successor of a preempted member is to have the very room that was taken from it."""
-    return [(facts, "lose_room", lambda draft, pod: None), (theft, "_drop_open_slots", lambda draft, name, gang: []),
+    return [(facts, "lose_room", lambda draft, pod: None), (taken, "_drop_open_slots", lambda draft, name, gang: []),
             (bars, "is_taken", lambda draft, gang, pod, name: False)]  # fmt: skip
 
 
@@ -75,7 +76,7 @@ _APPLY = bars.apply_bind_event
 
 def refusals_not_told() -> list[Patch]:
     """Nobody hears what admission says against a write."""
-    return [(refusals.Refusals, "note", lambda self, call, outcome: None),
+    return [(refusalreports.RefusalReports, "note", lambda self, call, outcome: None),
             (bars, "refused_binding", lambda draft, uid, message: [])]  # fmt: skip
 
 

@@ -15,17 +15,17 @@ from typing import Any
 from starlette.requests import Request
 
 from extender import app
-from extender.access.sight import ANYBODY_HERE
+from extender.access.visibility import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.source import SourceError
+from extender.control.extenderrest import ExtenderError
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
-from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
+from extender.routes.restparameters import DecisionsParameters, DesiredParameters
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.embeddedapi import EmbeddedApi
@@ -278,7 +278,7 @@ class ControllerProcess(SimulatedProcess):
         await sleep(self.chance.uniform(0.0002, 0.002))
         extender = self._extender
         if not extender.listens or fault.kind == "desired-lost":
-            raise SourceError("ConnectError")
+            raise ExtenderError("ConnectError")
         asking = extender.call(self._asked(extender, path, query))
         done, _ = await asyncio.wait([asking], timeout=seconds)
         if fault.kind == "desired-late":
@@ -286,7 +286,7 @@ class ControllerProcess(SimulatedProcess):
         await self.clock.awake()
         if not done or asking.cancelled():
             asking.cancel()
-            raise SourceError("ReadError")
+            raise ExtenderError("ReadError")
         self.looks += path == "/v1/desired"
         return bytes(asking.result())
 
@@ -300,7 +300,7 @@ class ControllerProcess(SimulatedProcess):
         late = fault.kind == "desired-late"
         await sleep(fault.uniform("late", 0.5, 4.0) if late else self.chance.uniform(0.0002, 0.002))
         if not self._extender.listens or fault.kind == "desired-lost":
-            raise SourceError("ConnectError")
+            raise ExtenderError("ConnectError")
         await self._extender.clock.awake()
         take_in(self._extender.live.ledger, RefusedWritesBody.model_validate_json(body))
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
-from extender.kube.groups import COSCHEDULING, GROUP, group_named
 from extender.kube.jobkinds import SLOT
+from extender.kube.podgroupkinds import COSCHEDULING, GROUP, group_named
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -34,7 +34,6 @@ from policy.cluster.invariants import bound_into_taken, violations
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import base_of
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.decisions import Decisions
@@ -157,7 +156,7 @@ class Simulation:
         if scenario.settings.lease.elect:
             self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
         self.witness.judge.policy = scenario.settings.policy
-        self.witness.cooling.seconds = getattr(base_of(policy_of(scenario.settings)), "cooldown", 0.0)
+        self.witness.cooling.seconds = policy_of(scenario.settings).base.cooldown
         self.training = Reporting(self)
         self.bare = BarePods(self)
         self.witness.bare = self.bare

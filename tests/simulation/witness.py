@@ -390,7 +390,7 @@ class Witness(WriteWatcher):
         ledger, translator = extender.live.ledger, extender.live.translator
         if ledger.dirty:
             return  # what it has reported is not applied yet
-        ghosts = (translator._families._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
+        ghosts = (translator._owners._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
         for uid in sorted(ghosts):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 
@@ -407,11 +407,10 @@ class Witness(WriteWatcher):
             return
         late = ledger.now() - LATE
         for gang in ledger.snapshot.gangs.values():
-            ends = (gang.window_ends, gang.hold_ends, gang.deadline, gang.not_before)
-            if (away := max(at for at in ends if at is not None) - ledger.now()) > FARTHEST:
+            if (away := max(*gang.moments, gang.hold_ends or 0.0) - ledger.now()) > FARTHEST:
                 self.violated("S14", f"{gang.job_uid} is to wait for {away:.0f} s")
             window = gang.window_ends is not None and gang.window_ends < late
-            if gang.deadline is not None and gang.deadline < late and not gang.held:
+            if gang.deadline is not None and gang.deadline.at < late and not gang.held:
                 ended.add(gang.job_uid)
             if window or gang.job_uid in before & ended:
                 self.violated("S14", f"the {'window' if window else 'plan'} of {gang.job_uid} has ended, and is kept")

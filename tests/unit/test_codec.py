@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.state.codec import CodecError, plain, value_of
-from policy.cluster.gang import Gang, State
+from policy.cluster.gang import Gang, HeldBinds, State
 from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
@@ -24,7 +24,8 @@ class Foreign:
 
 
 VALUES: dict[str, Any] = {
-    "a gang": Gang("j", State.BINDING, nodes={SLOT: "n", Slot("ps", 0): "m"}, held={"p": SLOT}, waits_for=("a", "b")),
+    "a gang": Gang("j", State.PLANNED, nodes={SLOT: "n", Slot("ps", 0): "m"}, waits_for=("a", "b")),
+    "binds that are held": HeldBinds({"p": SLOT}, 1.5, 2.5),
     "a verdict": Verdict(Reason.NO_ROOM, "cpu 3"),
     "amounts": Resources({"cpu": 3, "memory": 2**40}),
     "a policy": Kod2(gate=Gate.STRICT, starve_limit=1e-9),

@@ -47,6 +47,13 @@ def test_whole_nodes_are_echoed_as_they_came() -> None:
     }
 
 
+def test_where_a_body_has_names_and_whole_nodes_the_names_are_asked_about_and_answered() -> None:
+    got = wire.decode_filter(args(Nodes={"items": [{"metadata": {"name": "n3"}}]}, NodeNames=["n1", "n2"]))
+    assert (got.node_names, got.nodes) == (["n1", "n2"], None)
+    answer = json.loads(wire.encode_filter(wire.filter_result(got, ["n2"], failed={"n1": "full"})))
+    assert (answer["Nodes"], answer["NodeNames"], answer["FailedNodes"]) == (None, ["n2"], {"n1": "full"})
+
+
 NULLS = {
     "no nodes at all": ({"Nodes": None, "NodeNames": None}, HEAD),
     "items null": ({"Nodes": {"items": None}, "NodeNames": None}, HEAD),
@@ -164,7 +171,7 @@ def test_bind_needs_each_field(field: str, value: object) -> None:
 
 
 def test_bind_refuses_a_field_twice() -> None:
-    with pytest.raises(RequestError, match="twice"):
+    with pytest.raises(RequestError, match="repeated"):
         wire.decode_bind(go(**BIND)[:-1] + b',"Node":"other"}')
 
 
@@ -183,7 +190,7 @@ PREEMPT = {
 @pytest.mark.parametrize("form", PREEMPT.values(), ids=PREEMPT.keys())
 def test_preempt_reads_both_forms_alike(form: dict[str, Any]) -> None:
     got = wire.decode_preempt(go(Pod=POD, **form))
-    assert (got.pod, got.victims) == (HEAD, {"n": wire.Victims(["a"], 1)})
+    assert (got.pod, got.victims) == (HEAD, {"n": wire.NodeVictims(["a"], 1)})
     assert json.loads(wire.encode_preempt(got.victims)) == {
         "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}}
     }

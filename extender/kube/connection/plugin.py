@@ -1,4 +1,4 @@
-"""Runs a program that prints credentials, as kubectl does (client.authentication.k8s.io)."""
+"""Runs an exec plugin, a program that prints credentials, as kubectl does (client.authentication.k8s.io)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from extender.kube.connection.goyaml import plain
-from extender.kube.connection.target import NO_PEM, Pem, Plugin, unusable
+from extender.kube.connection.target import NO_PEM, ExecPlugin, Pem, unusable
 
 KIND: Final = "ExecCredential"
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
-WORDS: Final = 500  # of what a program that failed has said
+WORDS: Final = 500  # characters of a failed program's output
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a program has printed. expires: seconds since the epoch; None: never."""
+    """The credentials that a plugin printed. ``expires``: seconds since the epoch; None: never."""
 
     token: str = field(default="", repr=False)
     certificate: Pem = NO_PEM
@@ -46,8 +46,11 @@ class _Printed(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Credential:
-    """Run it to its end and read what it prints. Raises ClusterError: with its words, its exit code, what helps."""
+async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Credential:
+    """Run the plugin to its end and return its credentials.
+
+    Raises ClusterError with the plugin's output, its exit code, and what to do.
+    """
     who = f"user {plugin.user!r}: the exec plugin {plugin.command!r}"
     interactive = _is_interactive(plugin, who)
     if (path := _path_of(plugin.command, environ)) is None:
@@ -57,7 +60,7 @@ async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Creden
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     told = json.dumps({"kind": KIND, "apiVersion": plugin.api_version, "spec": spec})
-    shown = sys.stderr.isatty()  # somebody may have to act on its words before it ends
+    shown = sys.stderr.isatty()  # its output may ask the user to do something before it ends
     try:
         process = await asyncio.create_subprocess_exec(
             path, *plugin.args, env={**environ, **plugin.env, VARIABLE: told},
@@ -72,11 +75,13 @@ async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Creden
     try:
         return _read(printed, plugin.api_version)
     except ValueError as error:
-        raise unusable(f"{who} printed no credentials: {error}; see what it prints, and its version") from None
+        raise unusable(
+            f"{who} printed no credentials: {error}; run it by hand to see its output, and check its version"
+        ) from None
 
 
 async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """What it has said when it is over; who does not wait for it ends it."""
+    """Return what the plugin has written to stdout and stderr at its end; kill it where the wait is cancelled."""
     try:
         printed, words = await process.communicate()
     except BaseException:
@@ -87,15 +92,17 @@ async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
     return printed, words or b""
 
 
-def _is_interactive(plugin: Plugin, who: str) -> bool:
+def _is_interactive(plugin: ExecPlugin, who: str) -> bool:
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive == "Always" and not terminal:
-        raise unusable(f"{who} wants to talk with you (interactiveMode: Always), and there is no terminal; use one")
+        raise unusable(
+            f"{who} needs a terminal (interactiveMode: Always), and there is none; run the command in a terminal"
+        )
     return plugin.interactive != "Never" and terminal
 
 
 def _path_of(command: str, environ: Mapping[str, str]) -> str | None:
-    """Where the program is; as in Go, never because the current folder happens to be on PATH."""
+    """Return the path of the program. As in Go, a relative folder on PATH is never searched."""
     if os.sep in command:
         return command if os.path.exists(command) else None  # noqa: PTH110
     folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # noqa: PTH117
@@ -103,16 +110,18 @@ def _path_of(command: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _read(printed: bytes, api_version: str) -> Credential:
-    """Raises ValueError."""
+    """Return the credentials in what the plugin printed. Raises ValueError."""
     try:
         found = msgspec.convert(plain(printed), _Printed)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     if found.kind != KIND or found.api_version != api_version:
-        raise ValueError(f"{found.kind!r} of apiVersion {found.api_version!r} came, {KIND} of {api_version} is wanted")
+        raise ValueError(
+            f"{found.kind!r} of apiVersion {found.api_version!r} was printed; allowed: {KIND} of {api_version}"
+        )
     status = found.status or _Status()
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise ValueError("a certificate came without its key, or a key without its certificate")
+        raise ValueError("it printed a certificate without its key, or a key without its certificate")
     if not (status.token or status.client_certificate_data):
         raise ValueError("status has neither a token nor a certificate with its key")
     expires = status.expiration_timestamp

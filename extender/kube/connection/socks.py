@@ -1,6 +1,6 @@
-"""Connects through a SOCKS5 proxy (RFC 1928, 1929), which aiohttp does not do by itself.
+"""Connects through a SOCKS5 proxy (RFC 1928, 1929), which aiohttp does not support.
 
-The proxy is told the server's name and looks it up, for socks5:// as for socks5h://, as in Go.
+The proxy gets the server's name and resolves it, for socks5:// as for socks5h://, as in Go.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ CONNECT: Final = 1
 IPV4, NAME, IPV6 = 1, 3, 4
 REFUSALS: Final = {
     1: "general failure", 2: "not allowed by its rules", 3: "network unreachable", 4: "host unreachable",
-    5: "connection refused", 6: "the time to live is over", 7: "it knows no CONNECT", 8: "it knows no such address",
+    5: "connection refused", 6: "TTL expired", 7: "CONNECT is not supported", 8: "address type is not supported",
 }  # fmt: skip
 
 
 class SocksConnector(aiohttp.TCPConnector):
-    """Connections that go through one proxy."""
+    """Opens connections through one SOCKS5 proxy."""
 
     def __init__(self, proxy: SplitResult, *, limit: int) -> None:
         super().__init__(limit=limit, resolver=_Unresolved())
@@ -36,7 +36,7 @@ class SocksConnector(aiohttp.TCPConnector):
         self, *args: Any, addr_infos: Any, req: aiohttp.ClientRequest, timeout: Any, client_error: Any = None,
         **kwargs: Any,
     ) -> Any:  # fmt: skip
-        """Where aiohttp opens its socket: there is no public place for it."""
+        """Override the method with which aiohttp opens its socket: aiohttp has no public hook for it."""
         loop, sock = asyncio.get_running_loop(), None
         try:
             sock = await _connected(self._through)
@@ -51,7 +51,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Unresolved(AbstractResolver):
-    """Looks no name up: the proxy does."""
+    """Leaves names unresolved, because the proxy resolves them."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -81,7 +81,7 @@ async def _connected(proxy: SplitResult) -> socket.socket:
 
 
 async def _handshake(sock: socket.socket, proxy: SplitResult, host: str, port: int) -> None:
-    """Ask for a connection to the server. Raises OSError."""
+    """Ask the proxy for a connection to the server. Raises OSError."""
     loop = asyncio.get_running_loop()
     methods = (NO_LOGIN, LOGIN) if proxy.username else (NO_LOGIN,)
     await loop.sock_sendall(sock, bytes([VERSION, len(methods), *methods]))
@@ -90,9 +90,9 @@ async def _handshake(sock: socket.socket, proxy: SplitResult, host: str, port: i
         user, password = (unquote(one or "").encode() for one in (proxy.username, proxy.password))
         await loop.sock_sendall(sock, bytes([1, len(user), *user, len(password), *password]))
         if (await _receive(sock, 2))[1] != 0:
-            raise OSError("the SOCKS5 proxy refuses the name and password of its URL")
+            raise OSError("the SOCKS5 proxy refuses the name and password in its URL; correct them")
     elif method != NO_LOGIN:
-        raise OSError("the SOCKS5 proxy wants a login that its URL does not have")
+        raise OSError("the SOCKS5 proxy requires a name and a password; add them to its URL")
     await loop.sock_sendall(sock, bytes([VERSION, CONNECT, 0]) + _written(host) + port.to_bytes(2, "big"))
     _, code, _, kind = await _receive(sock, 4)
     if code != 0:
@@ -112,6 +112,6 @@ async def _receive(sock: socket.socket, count: int) -> bytes:
     loop, got = asyncio.get_running_loop(), b""
     while len(got) < count:
         if not (more := await loop.sock_recv(sock, count - len(got))):
-            raise OSError("the SOCKS5 proxy has closed the connection")
+            raise OSError("the SOCKS5 proxy closed the connection")
         got += more
     return got

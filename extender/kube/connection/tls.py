@@ -1,7 +1,7 @@
-"""The TLS side of a connection: by whom the server must be known, and what we show it.
+"""Makes the TLS context of a connection: the authorities that we trust, and the client certificate that we present.
 
-As in Go, and other than by Python's defaults: any certificate given as an authority is trusted as such, and a
-server's common name is no host name.
+As in Go, and unlike Python's defaults, any certificate given as an authority is trusted as one, and a server's common
+name does not count as its host name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extender.kube.connection.target import Connection, Pem, unusable
 
 
 def tls_context(connection: Connection, certificate: Pem, key: Pem) -> ssl.SSLContext:
-    """Reads the files anew. Raises ClusterError."""
+    """Return a TLS context made from the present contents of the files. Raises ClusterError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
@@ -42,7 +42,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
         context.load_verify_locations(cadata=data.decode("ascii", errors="ignore"))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         where = f": {authority.file!r}" if authority.file else ""
-        raise unusable(f"{field}{where} holds no certificate (PEM): {error}; give another one") from None
+        raise unusable(f"{field}{where} holds no certificate in PEM format: {error}; give a file that does") from None
 
 
 def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
@@ -53,17 +53,20 @@ def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
         files = " and ".join(repr(one.file) for one in (certificate, key) if one.file)
         where = f" in {files}" if files else ""
         raise unusable(
-            f"client-certificate and client-key{where} are no pair (PEM): {error}; give a certificate and its key"
+            f"client-certificate and client-key{where} are not a certificate and its key in PEM format: {error}; give "
+            "a matching pair"
         ) from None
 
 
 def _no_password() -> str:
-    raise ValueError("the key has a password")  # OpenSSL would ask for it on the terminal
+    raise ValueError("the key has a password")  # otherwise OpenSSL would ask for it on the terminal
 
 
 @contextmanager
 def _in_file(pem: Pem) -> Iterator[str]:
-    """A path: Python's ssl reads a key from a file only. Nobody else may read it, and it is gone at once."""
+    """Yield a path, because Python's ssl reads a key from a file only. The file is private and is deleted at
+    the end.
+    """
     if pem.file:
         yield pem.file
         return

@@ -12,7 +12,7 @@ from policy.cluster.invariants import violations
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Policy, base_of
+from policy.systems.base import Policy
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY
 
@@ -26,7 +26,7 @@ class Checker:
     def __init__(self, policy: Policy | None = None) -> None:
         self.broken: list[str] = []
         self.markets = 0  # number of markets that were checked
-        base = base_of(policy)
+        base = policy.base if policy is not None else None
         self._oasis = base if isinstance(base, Oasis) else None
         self._book: object = None
 

@@ -28,7 +28,7 @@ from policy.cluster.gang import Gang
 from policy.cluster.model import WORKER
 from policy.cluster.snapshot import Snapshot
 from policy.step import step
-from policy.systems.base import Foresees, Policy, ahead_seconds, next_moment
+from policy.systems.base import Policy
 
 EARLY = 1e-6  # seconds; a moment that the policy names may have been rounded up
 ROUNDS = 1000  # steps at one instant; a policy that wants more will never settle
@@ -65,7 +65,7 @@ class FluidRun:
     ) -> None:
         self._policy, self._settings, self._on_step = policy, settings, on_step
         self._now = START
-        self._quiet_seconds = max(settings.quiet_seconds, ahead_seconds(policy))
+        self._quiet_seconds = max(settings.quiet_seconds, policy.base.ahead_seconds)
         self._snapshot = Snapshot(rules=settings.rules)
         self._cluster = FluidCluster(trace)
         self._events: Engine[Do] = Engine()  # events that change the simulated cluster
@@ -168,16 +168,18 @@ class FluidRun:
         Ticks of which the policy can tell that they would change nothing are skipped.
         """
         self._ticks_at = None
-        if self._due <= self._now and self._quiet and isinstance(self._policy, Foresees):
+        quiet = self._due <= self._now and self._quiet
+        change = self._policy.next_change(self._snapshot, self._stepped) if quiet else None
+        if change is not None:
             tick = self._settings.tick_seconds
-            ticks = (self._policy.next_change(self._snapshot, self._stepped) - EARLY - self._stepped) / tick
+            ticks = (change - EARLY - self._stepped) / tick
             self._due = self._stepped + tick * max(1, math.ceil(ticks)) if ticks < math.inf else ticks
         if self._due <= self._now:
             self._inbox.append(Tick())
 
     def _await_moment(self) -> None:
         """Schedule a step for the next moment at which the policy wants to be asked, regardless of ticks."""
-        at = next_moment(self._policy, self._now)
+        at = self._policy.next_moment(self._now)
         if at < math.inf:
             self._clock.schedule(at, self._keep_moment)
 
@@ -287,7 +289,7 @@ class FluidRun:
 
 
 def _deadlines(gang: Gang) -> list[float]:
-    return [at for at in (gang.window_ends, gang.deadline, gang.not_before) if at]
+    return [at for at in gang.moments if at]
 
 
 def _uids(trace: Trace) -> dict[str, str]:

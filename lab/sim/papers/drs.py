@@ -31,7 +31,7 @@ LOADED_GAP = 125.0
 
 
 @dataclass(frozen=True, slots=True)
-class OtherUtilities:
+class OtherUtilities(Policy):
     """A policy that sees each utility multiplied by ``factor``: 0 hides utilities, -1 reverses their order."""
 
     policy: Policy

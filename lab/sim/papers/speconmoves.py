@@ -34,7 +34,7 @@ SETUPS = {"fixed": FIXED, **{f"{jobs} mixed": setup for jobs, setup in MIXED.ite
 
 
 @dataclass(frozen=True, slots=True)
-class MoveAt:
+class MoveAt(Policy):
     """A policy that moves every job to the other node once it reports that share of its work."""
 
     share: float
@@ -111,7 +111,7 @@ COST = Experiment(
 
 
 @dataclass(frozen=True, slots=True)
-class GuestsThatStay:
+class GuestsThatStay(Policy):
     """The variant ``Guests`` without moving guests away again."""
 
     guests: Guests

@@ -11,7 +11,7 @@ from policy.systems.base import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutScaleOut:
+class WithoutScaleOut(Policy):
     """A policy whose running jobs never grow."""
 
     policy: Policy
@@ -33,7 +33,7 @@ def _grows(snapshot: Snapshot, action: Action) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutScaleIn:
+class WithoutScaleIn(Policy):
     """A policy under which no job gives workers back for another job, which then waits."""
 
     policy: Policy

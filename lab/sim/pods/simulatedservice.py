@@ -21,7 +21,7 @@ from policy.cluster.orders import Desired
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.desired import desired
 from policy.step import step
-from policy.systems.base import Policy, next_moment
+from policy.systems.base import Policy
 
 
 class Gating(Enum):
@@ -114,9 +114,9 @@ class SimulatedService:
     def _set_timer(self) -> None:
         """Schedule the next step for the next deadline, the policy's next moment, or the tick."""
         now = self._world.now
-        dues = [now + self._settings.delays.tick_seconds, next_moment(self._policy, now)]
+        dues = [now + self._settings.delays.tick_seconds, self._policy.next_moment(now)]
         for gang in self.snapshot.gangs.values():
-            dues += [at for at in (gang.window_ends, gang.deadline, gang.not_before) if at is not None and at > now]
+            dues += [at for at in gang.moments if at > now]
         if self._timer is not None:
             self._engine.cancel(self._timer[1])
         self._timer = min(dues), self._engine.schedule(min(dues), lambda: self._post(Tick()))

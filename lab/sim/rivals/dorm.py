@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from policy.cluster.actions import Action, Decision, Remember
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.base import Policy
 from policy.systems.drf import fill
 from policy.systems.queue import queue
 from policy.systems.shares import Orders, stands
@@ -30,7 +31,7 @@ class DormBook:
 
 
 @dataclass(frozen=True, slots=True)
-class Dorm:
+class Dorm(Policy):
     """The policy's parameters.
 
     ``fairness`` (theta1 of Dorm) bounds the fairness loss as a share of its maximum, which is two for each job.

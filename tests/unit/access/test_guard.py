@@ -1,4 +1,4 @@
-"""Whom the listener for people lets in, what it asks the API server, and what it says to others."""
+"""The guard of the listener for people: whom it admits, what it asks the API server, and what it answers to others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
+from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, TimedCache
 from extender.http.headers import FORWARDED_HEADER
 from extender.kubescheduler.wire import VERBS, VERBS_PATH
 from policy.cluster.events import Led
@@ -20,9 +20,14 @@ DENIED: dict[str, tuple[str, str, int, str]] = {
     "no token": ("", "/v1/queue", 401, "send Authorization: Bearer TOKEN, one for kohort.dev"),
     "another scheme": ("Basic YTpi", "/v1/queue", 401, "no token"),
     "an empty token": ("Bearer  ", "/v1/queue", 401, "no token"),
-    "a forged one": ("Bearer forged", "/v1/queue", 401, "does not take this token; allowed: one for kohort.dev"),
+    "a forged one": ("Bearer forged", "/v1/queue", 401, "does not accept this token; allowed: one for kohort.dev"),
     "no right": ("Bearer token-eve", "/v1/queue", 403, "eve may not list jobs.kohort.dev in any namespace"),
-    "another namespace": ("Bearer token-ann", f"/v1/jobs/{HIDDEN}/canary", 403, f"in namespace {HIDDEN}; allowed: "),
+    "another namespace": (
+        "Bearer token-ann",
+        f"/v1/jobs/{HIDDEN}/canary",
+        403,
+        f"in namespace {HIDDEN}; ask for a RoleBinding",
+    ),
     "one where nothing is": ("Bearer token-ann", "/v1/explain/nowhere/x", 403, "in namespace nowhere"),
     "another's page": ("Bearer token-ann", f"/jobs/{HIDDEN}/canary", 403, f"in namespace {HIDDEN}"),
     "its parts": ("Bearer token-ann", f"/jobs/{HIDDEN}/canary/parts", 403, "kohort-view"),
@@ -96,7 +101,7 @@ async def test_a_replica_that_does_not_lead_sends_people_to_the_one_that_does(ma
     async with client(made, server) as ann:
         answer = await ann.get("/v1/queue")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        assert "another one answers" in answer.json()["detail"]
+        assert "another replica answers" in answer.json()["detail"]
         made.do(Led(True))
         assert (await ann.get("/v1/queue")).status_code == 200
 
@@ -156,7 +161,7 @@ async def test_when_the_api_server_says_nothing_nobody_is_let_in_and_nothing_is_
 
 
 class Slow(Server):
-    """Answers no review before it is let go; counts those that wait."""
+    """A fake API server that answers no review before it is told to, and counts the reviews that wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +190,7 @@ async def test_a_flood_of_tokens_is_no_flood_of_reviews(made: Cluster) -> None:
 
 
 def test_what_is_kept_is_bounded_and_the_least_used_goes() -> None:
-    kept: Kept[int, str] = Kept(HandClock(), most=3)
+    kept: TimedCache[int, str] = TimedCache(HandClock(), most=3)
     for number in range(3):
         kept.keep(number, "x", 10)
     kept.get(0)

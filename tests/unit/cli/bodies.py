@@ -1,4 +1,4 @@
-"""What the service, and the API server before it, answer in the tests of the command line."""
+"""Answers of the service, and of the API server in front of it, for the tests of the command line."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "
 HELD = [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}]
 ANSWERS: dict[str, Any] = {
     "/v1/queue": {
-        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard of for 12 s"],
+        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard from for 12 s"],
         "jobs": [
             {
                 **JOB, "position": 1, "members": 3, "needs": AMOUNTS, "gated_pods": 3, "expected": EXPECTED,
@@ -81,7 +81,7 @@ ANSWERS: dict[str, Any] = {
         "running": {"placement": "whole on n1", "pairs": 3, "crossing": 0, "traffic": "0 of 3 pairs cross nodes",
                     "growth": "room"},
         "schedule": {"needed": 11.0, "scheduled": 10.0, "behind": 1.0, "percent": 8.3,
-                     "text": "1 worker-slot (8 % of its work) behind it"},
+                     "text": "1 worker-slot (8 % of its work) behind"},
     },
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ WHAT_IF: dict[str, Any] = {
             "namespace": "team", "name": "new", "kind": "TFJob", "uid": "what-if", "before": None,
             "after": {
                 "state": "planned", "workers": 2, "nodes": {"n1": 2},
-                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods are to go"},
+                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods must go first"},
             },
         },
     ],

@@ -1,4 +1,4 @@
-"""Whatever a command refuses says what to do next; and every command is run for people and for scripts."""
+"""Every error of a command says what to do next, and every command runs for people and for scripts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from extender.cli import commands
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("extender/cli", "extender/install", "extender/hindsight", "lab")
-ERRORS = {"CliError", "StudyError", "ManifestError", "HindsightError"}
+ROOMS = ("extender/cli", "extender/install", "extender/comparison", "lab")
+ERRORS = {"CliError", "StudyError", "ManifestError", "ComparisonError"}
 NEXT = re.compile(
     r"allowed: |(?:; |[.?] |, or |: )"
     r"(?:`?kohort |`kubectl |[Ss]ee |ask|change|check|choose|correct|create|delete|give|install|it goes on by itself|"
@@ -40,7 +40,7 @@ def text_of(node: ast.expr) -> str:
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """Each text that ends a command, and where it stands."""
+    """Yield each text that ends a command, with its place in the code."""
     for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
         constants = re.findall(r'^([A-Z_]+)(?:: \w+)? = "(.*)"$', path.read_text(), re.MULTILINE)
         for node in ast.walk(ast.parse(path.read_text())):
@@ -81,7 +81,7 @@ def test_a_wrong_option_is_told_with_its_value_and_what_is_allowed(given: tuple[
 JOB = ("team/mnist",)
 KOD2 = ("--trace", "kod2", "--seeds", "1", "--first-seed", "3")
 BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
-    # arguments, those for scripts, a word for people, a key for scripts
+    # arguments, arguments for scripts, a word in the output for people, a key in the output for scripts
     "queue": ((), ("-o", "json"), "WHY", "jobs"),
     "jobs": ((), ("-o", "json"), "STATE", "jobs"),
     "nodes": ((), ("-o", "json"), "NODE", "nodes"),

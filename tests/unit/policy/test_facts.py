@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.events import Event
-from policy.cluster.gang import State
+from policy.cluster.gang import Scaling, State
 from policy.cluster.model import Constraints, Phase, Toleration
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
@@ -171,7 +171,8 @@ def test_our_own_earlier_order_that_is_shown_late_is_nobodys_edit() -> None:
     assert world.gang("a").workers == 2
     # Our order of 3 is shown only after a second shrink, to 1.
     world.snapshot = replace(
-        world.snapshot, gangs={**world.snapshot.gangs, "job-a": replace(world.gang("a"), workers=3, targets=(2,))}
+        world.snapshot,
+        gangs={**world.snapshot.gangs, "job-a": replace(world.gang("a"), workers=3, scaling=Scaling(targets=(2,)))},
     )
     world.checked = False
     world.see(JobBuilder(world.snapshot.jobs["job-a"]).replicas(2))

@@ -181,7 +181,7 @@ def test_a_gang_that_is_not_settled_grows_once_it_runs() -> None:
     first = next(iter(world.snapshot.pods_of("job-a")))
     world.hold(first.uid)
     assert said(world) == "its members: 1 of them wait to be bound"
-    gang = replace(world.gang("a"), state=State.MIGRATING, held={})
+    gang = replace(world.gang("a"), state=State.MIGRATING, deadline=None, barrier=None)
     world.snapshot = replace(world.snapshot, gangs={**world.snapshot.gangs, "job-a": gang})
     assert said(world) == "its state: it is migrating, and grows once it runs"
 

@@ -1,9 +1,15 @@
-"""The table of moves: every edge, and no other."""
+"""The tables of the lifecycle: every edge and no other, and a handler for whatever may happen."""
+
+from typing import Any
 
 import pytest
 
-from policy.cluster.gang import State
-from policy.cluster.lifecycle import TABLE, InvalidMoveError, Move, diagram, next_state
+from policy.cluster.gang import ADMITTED, Deadline, Gang, HeldBinds, Scaling, State, Tries
+from policy.cluster.lifecycle import AWAITED, TABLE, Awaits, InvalidMoveError, Move, diagram, next_state
+from policy.cluster.model import Slot
+from policy.transitions.deadlines.expiry import DEADLINES
+from policy.transitions.deadlines.patience import PATIENCE
+from policy.transitions.settle import FOLLOWS, Finding
 
 W, P, B, R, M, Z, X, L, C = State
 EDGES = {
@@ -41,3 +47,62 @@ def test_a_running_gang_is_never_sent_back_to_the_queue() -> None:
 def test_the_diagram_has_every_edge() -> None:
     text = diagram()
     assert all(f"{state.value} --> {after.value}" in text for (state, _), after in TABLE.items())
+
+
+def test_whatever_a_state_may_wait_for_has_its_time_and_its_end() -> None:
+    assert set(DEADLINES) == {(state, awaits) for state in State for awaits in AWAITED[state]}
+    assert set(PATIENCE) == set(Awaits)
+
+
+@pytest.mark.parametrize("state", State, ids=lambda s: s.value)
+@pytest.mark.parametrize("awaits", Awaits, ids=lambda a: a.value)
+def test_a_gang_waits_for_nothing_that_its_state_does_not_await(state: State, awaits: Awaits) -> None:
+    if awaits in AWAITED[state]:
+        assert Gang("j", state, deadline=Deadline(awaits, 1.0)).deadline == (awaits, 1.0)
+    else:
+        with pytest.raises(ValueError, match=f"a {state.value} gang waits for no {awaits.value}"):
+            Gang("j", state, deadline=Deadline(awaits, 1.0))
+
+
+def test_a_look_at_the_pods_is_answered_in_every_state_but_these() -> None:
+    """Who waits has nothing to follow, who is paused or has completed follows no pods."""
+    quiet = {pair for state in State for finding in Finding if (pair := (state, finding)) not in FOLLOWS}
+    unmoved = {(Z, finding) for finding in Finding if finding is not Finding.FINISHED}
+    assert quiet == {(W, Finding.ENDED), (W, Finding.NOBODY), *unmoved, *((C, finding) for finding in Finding)}
+
+
+def test_the_plan_of_an_admitted_gang_keeps_to_the_bounds_of_its_job() -> None:
+    pods = set(Finding) - {Finding.FINISHED, Finding.WITHDRAWN}
+    assert {FOLLOWS[state, finding][0] for state in ADMITTED for finding in pods} == {FOLLOWS[R, Finding.ENOUGH][0]}
+
+
+SLOT = Slot("worker", 0)
+PARTS: dict[str, tuple[dict[str, Any], set[State]]] = {
+    "planned nodes": ({"nodes": {SLOT: "n"}}, {P, B, R, M, X}),
+    "workers": ({"workers": 1}, {P, B, R, M, X}),
+    "members lost to a preemption": ({"lost": {SLOT: "n"}}, {P, B, R, M, X}),
+    "a resize": ({"scaling": Scaling(scaled_at=1.0)}, {P, B, R, M, X}),
+    "held binds": ({"barrier": HeldBinds({"p": SLOT}, 1.0, 2.0)}, {P}),
+    "pods that are to go": ({"waits_for": ("p",)}, {P, X}),
+    "awaited members": ({"awaited": 1}, {R, M}),
+    "a second try": ({"tries": Tries(retried=True)}, {P, B, R}),
+    "bindings in flight": ({"in_flight": {"p": "n"}}, set(State)),
+    "failed plans": ({"tries": Tries(attempts=1, misses=1, not_before=1.0)}, set(State)),
+}
+
+
+@pytest.mark.parametrize("state", State, ids=lambda s: s.value)
+@pytest.mark.parametrize(("parts", "states"), PARTS.values(), ids=PARTS.keys())
+def test_a_part_that_does_not_go_with_its_state_cannot_be_built(
+    state: State, parts: dict[str, Any], states: set[State]
+) -> None:
+    if state in states:
+        assert Gang("j", state, **parts).state is state
+    else:
+        with pytest.raises(ValueError, match=state.value):
+            Gang("j", state, **parts)
+
+
+def test_a_barrier_window_has_a_held_bind() -> None:
+    with pytest.raises(ValueError, match="without a held bind"):
+        HeldBinds({}, 1.0, 2.0)

@@ -7,7 +7,7 @@ import pytest
 from policy.cluster.actions import ShrinkStalled
 from policy.cluster.draft import Draft
 from policy.cluster.gang import State
-from policy.transitions.shrinks import stalled_shrinks
+from policy.transitions.deadlines.freeing import stalled_shrinks
 from tests.builders import PodGone, World, job, node
 
 WIDE = job("wide").workers(1, 4, asked=4, cpu=2)

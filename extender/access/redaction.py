@@ -1,0 +1,109 @@
+"""Removes from an answer what belongs to namespaces that the caller may not read.
+
+Entries of such namespaces are left out and not counted. Where another entry names such a job (the job ahead, the job
+for which another was shrunk, a job that would have to end), the name is replaced by `OTHER_JOB`. Every text is searched
+for ``namespace/name``, so that a sentence that is added to the code later discloses no name either. What stays: how
+many jobs are ahead in the queue, and what is free on nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from extender.access.visibility import Visibility
+from extender.present.views.base import JobName, View
+from extender.present.views.cluster import HeldView, NodeMemberView, NodeView
+from extender.present.views.decisions import DecisionView
+from extender.present.views.explain import AheadView
+from extender.present.views.refused import RefusedView
+from extender.state.journal import Entry
+
+OTHER_JOB: Final = "a job of another namespace"
+OTHER_POD: Final = "a pod of another namespace"
+COMES_FIRST: Final = "comes first"
+REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
+_KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
+_OF_RIVAL: Final = ("it needs", "its weight")  # policy/answers/inputs.py
+ViewT = TypeVar("ViewT", bound=View)
+
+
+class Redaction:
+    """The redaction of answers for one caller."""
+
+    def __init__(self, visibility: Visibility) -> None:
+        """For a caller who may read all namespaces, answers stay as they are."""
+        self.visibility = visibility
+
+    def text(self, told: str, other: str = OTHER_JOB) -> str:
+        """Return the text with every name of a hidden namespace replaced by ``other``."""
+        if self.visibility.every or "/" not in told:
+            return told
+        return _KEY.sub(lambda found: found[0] if self.visibility.sees(found[1]) else other, told)
+
+    def view(self, view: ViewT) -> ViewT:
+        """Return the answer without what the caller may not read."""
+        if self.visibility.every:
+            return view
+        if isinstance(view, RefusedView) and self.text(view.job) != view.job:
+            return view.model_copy(update={"job": OTHER_JOB, "text": REFUSED})
+        uncounted = {"other_pods": 0} if isinstance(view, NodeView) else {}
+        return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
+
+    def entries(self, views: Iterable[ViewT]) -> tuple[ViewT, ...]:
+        """Return the views that the caller may read, each redacted.
+
+        This comes before entries are counted into pages.
+        """
+        if self.visibility.every:
+            return tuple(views)
+        return tuple(self.view(view) for view in views if self._shown(view))
+
+    def journal(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return the decisions about jobs that the caller may read, including jobs that no longer exist."""
+        if self.visibility.every:
+            return list(entries)
+        return [entry for entry in entries if self.visibility.sees(entry.subject.namespace)]
+
+    def decisions(self, entries: Iterable[Entry], views: Iterable[DecisionView]) -> tuple[DecisionView, ...]:
+        """Return those of ``views``, made from these entries, that the caller may read."""
+        seen = {entry.sequence for entry in self.journal(entries)}
+        return tuple(self.view(view) for view in views if view.sequence in seen)
+
+    def warnings(self, told: Iterable[str]) -> tuple[str, ...]:
+        """Return each warning with only the name of its check: its figures count the jobs of all namespaces."""
+        if self.visibility.every:
+            return tuple(told)
+        return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
+
+    def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
+        """Return the inputs of a decision without the figures of a hidden job for which it was made."""
+        ours = self.text(told.get("for", "")) == told.get("for", "")
+        return {name: self.text(value) for name, value in told.items() if ours or name not in _OF_RIVAL}
+
+    def _field(self, name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, AheadView):
+            hidden = self.text(value.job) != value.job
+            return AheadView(job=OTHER_JOB, why=COMES_FIRST) if hidden else self.view(value)
+        if isinstance(value, View):
+            return self.view(value)
+        if isinstance(value, tuple | list):
+            if name == "waits_for":
+                return tuple(self.text(one, OTHER_POD) for one in value)
+            return tuple(self._field(name, one) for one in value if self._shown(one))
+        if isinstance(value, Mapping):
+            return self.inputs(value) if name == "inputs" else self._mapping(value)
+        return value
+
+    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: self._field(key, one) for key, one in value.items()}
+
+    def _shown(self, value: object) -> bool:
+        if isinstance(value, JobName):
+            return self.visibility.sees(value.namespace)
+        if isinstance(value, HeldView | NodeMemberView):
+            return self.visibility.sees(value.job.partition("/")[0])
+        return True

@@ -1,0 +1,73 @@
+"""What a caller may see, by namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+from zlib import crc32
+
+from starlette.requests import Request
+
+KEY: Final = "kohort.caller"
+"""The key under which the guard stores the caller in the request's scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """The namespaces that a caller may read: all of them, or a given set."""
+
+    every: bool = False
+    namespaces: frozenset[str] = frozenset()
+
+    def sees(self, namespace: str) -> bool:
+        """Tell whether the caller may read the namespace.
+
+        What belongs to no namespace is only for callers who may read all.
+        """
+        return self.every or namespace in self.namespaces
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Tell whether the caller may read no namespace."""
+        return not (self.every or self.namespaces)
+
+    @property
+    def tag(self) -> str:
+        """Return a text that differs for each set of namespaces, for the ETag; empty for all namespaces."""
+        return "" if self.every else f".{crc32(' '.join(sorted(self.namespaces)).encode()):x}"
+
+
+EVERYTHING: Final = Visibility(every=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller of a request.
+
+    may: checks the right in a namespace that has no jobs yet. seconds: how long the rights are valid. Without
+    ``seconds`` it is a caller on loopback, who is not authenticated.
+    """
+
+    visibility: Visibility
+    may: Callable[[str], Awaitable[bool]] | None = None
+    seconds: float | None = None
+    name: str = ""
+
+    async def into(self, namespace: str) -> Caller:
+        """Return the caller with the right to the namespace added, where the API server allows it."""
+        if self.visibility.sees(namespace) or self.may is None or not await self.may(namespace):
+            return self
+        return replace(self, visibility=Visibility(namespaces=self.visibility.namespaces | {namespace}))
+
+
+ANYBODY_HERE: Final = Caller(EVERYTHING)
+
+
+async def caller_of(request: Request) -> Caller:
+    """Return the caller that the guard has admitted.
+
+    On a listener without a guard it is a caller who may read everything.
+    """
+    found: Caller = request.scope.get(KEY, ANYBODY_HERE)
+    return found

@@ -1,0 +1,121 @@
+"""The changes that ``what-if`` asks about, read from its options and file, and refusals by the option's name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from extender.cli.errors import CliError, RefusedError
+from extender.config.plainyaml import YAML_ERRORS, in_one_line
+from extender.kube.jobkinds import KINDS
+
+RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+OPTIONS: Final = {
+    "shape.workers": "--workers",
+    "shape.ps": "--ps",
+    "shape.requests": "--requests",
+    "shape.min_workers": "--min",
+    "shape.max_workers": "--max",
+    "shape.namespace": "--namespace",
+    "shape": "--workers",
+    "cordon": "--cordon",
+    "uncordon": "--uncordon",
+    "remove_nodes": "--remove-node",
+    "add_nodes": "--add-nodes",
+    "policy": "--policy",
+}
+ONE: Final = "one job's manifest"
+STANDARD_INPUT: Final = "-"
+
+
+def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the one job in the file ("-": standard input), and the other objects in it, as "Service mnist".
+
+    Of several documents, or of the items of a List, the one of a kind that Kohort knows is taken. Raise CliError where
+    the file cannot be read or does not hold exactly one job.
+    """
+    found = [item for document in _documents(file) for item in _items(document)]
+    if len(found) == 1:
+        return _mapping(file, found[0]), ()  # the service refuses it where its kind is wrong
+    named = [_mapping(file, item) for item in found]
+    jobs = [item for item in named if item.get("kind") in KINDS]
+    if len(jobs) != 1:
+        held = ", ".join(map(_label, jobs or named)) or "nothing"
+        what = f"{len(jobs)} jobs" if jobs else "no job"
+        raise CliError(f"-f: {file}: holds {what} ({held}); allowed: {ONE}, beside objects of other kinds", 2)
+    return jobs[0], tuple(_label(item) for item in named if item is not jobs[0])
+
+
+def _documents(file: Path) -> list[Any]:
+    try:
+        told = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.read_bytes()
+        return [item for item in yaml.safe_load_all(told.decode()) if item is not None]
+    except OSError as error:
+        raise CliError(f"-f: {file}: {error.strerror}; name a file with {ONE}", 2) from None
+    except UnicodeDecodeError:
+        raise CliError(f"-f: {file}: it is not a text file; name a file with {ONE}", 2) from None
+    except YAML_ERRORS as error:
+        raise CliError(f"-f: {file}: neither YAML nor JSON: {in_one_line(error)}; give {ONE}", 2) from None
+
+
+def _items(document: object) -> list[Any]:
+    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
+        return list(document["items"])
+    return [document]
+
+
+def _mapping(file: Path, item: object) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        what = "a list" if isinstance(item, list) else "a single value"
+        raise CliError(f"-f: {file}: holds {what}; allowed: {ONE}, which is a mapping", 2)
+    return item
+
+
+def _label(item: dict[str, Any]) -> str:
+    meta = item.get("metadata")
+    names = meta if isinstance(meta, dict) else {}
+    return f"{item.get('kind') or 'an object without a kind'} {names.get('name') or names.get('generateName') or '-'}"
+
+
+def more_nodes(text: str) -> dict[str, object]:
+    """Return ``LIKE=COUNT``, or ``LIKE`` for one node, as add_nodes of REST. Raise CliError where it is neither."""
+    like, equals, count = text.partition("=")
+    if not like or (equals and not count.isdecimal()):
+        raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
+    return {"like": like, "count": int(count or 1)}
+
+
+def amounts_of(text: str) -> dict[str, str]:
+    """Return ``cpu=2,memory=4Gi`` as a dict by resource name. Raise CliError where it has another form."""
+    found = dict(part.partition("=")[::2] for part in text.split(","))
+    if not all(name and amount for name, amount in found.items()):
+        raise CliError(f"--requests: {text!r} is not allowed; allowed: NAME=AMOUNT,..., as cpu=2,memory=4Gi", 2)
+    for name in found:
+        if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):
+            known = ", ".join(RESOURCES)
+            raise CliError(f"--requests: {name!r} is not allowed; allowed: {known}, hugepages-SIZE, DOMAIN/NAME", 2)
+    return found
+
+
+def by_option(error: RefusedError, file: Path | None) -> CliError:
+    """Return the refusal with the option or file that was wrong in place of REST's field."""
+    named = _named(error.field, file)
+    said = str(error)
+    if not named or not said.startswith(error.field):
+        return error
+    told = named + said.removeprefix(error.field).replace("min_workers", "--min")
+    return CliError(told, error.code)
+
+
+def _named(field: str, file: Path | None) -> str:
+    first, _, inside = field.partition(".")
+    if first == "job" and file is not None:
+        return f"-f: {file}: {inside}" if inside else f"-f: {file}"
+    key, _, rest = field.partition("shape.requests.")
+    if rest and not key:
+        return f"--requests: {rest}"
+    known = (option for name, option in OPTIONS.items() if field == name or field.startswith(f"{name}."))
+    return next(known, "")

@@ -1,0 +1,42 @@
+"""What-if on a saved state: the end of a journal that the service or the simulator wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from extender.cli.errors import CliError, RefusedError
+from extender.present.views.whatif import WhatIfView
+from extender.routes.problems import ProblemError
+from extender.routes.whatifquestion import WhatIf, answer
+from extender.routes.wording import fault
+from extender.state.record import RecordError, read
+from policy.step import step
+
+
+def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
+    """Return the answer of what-if for the state after the journal's last step.
+
+    Raise CliError where the file or the question cannot be used.
+    """
+    try:
+        beginning, steps = read(file)
+        snapshot, now = beginning.snapshot, 0.0
+        for recorded in steps:
+            snapshot, _ = step(snapshot, recorded.events, beginning.policy, recorded.at)
+            now = recorded.at
+    except OSError as error:
+        raise CliError(f"--snapshot: {file}: {error.strerror}; name a file in journal.folder", 2) from None
+    except RecordError as error:
+        raise CliError(f"--snapshot: {error}; name a file in journal.folder", 2) from None
+    if not snapshot.synced:
+        raise CliError(f"--snapshot: {file} ends before the service had read all its lists; name a later file", 2)
+    try:
+        return answer(WhatIf.model_validate(question), snapshot, beginning.policy, scheduler_name, now)
+    except ProblemError as error:
+        raise RefusedError(error.view.detail, error.view.field, 2) from None
+    except ValidationError as error:
+        found = fault(dict(error.errors()[0]), WhatIf)
+        raise RefusedError(found.detail, found.field, 2) from None

@@ -1,0 +1,227 @@
+"""Decodes what the API server answers: list pages, watch events, objects, and the outcome of a write.
+
+One object that cannot be read must not hide the others: it is returned with its metadata alone under the key
+`MALFORMED`, so that `translate` can skip it by name. An object without readable metadata is dropped and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from extender.kube.api import MALFORMED, ClusterError, Done, Json, Outcome, Refused, Resource, Unknown
+
+LONGEST_RETRY_AFTER: Final = 30.0  # seconds
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """One page of a list; ``continues`` is the continue token of the next page, empty on the last page."""
+
+    items: list[Json]
+    resource_version: str
+    continues: str
+
+
+def decode_page(body: bytes) -> ListPage:
+    """Return a page of a list, decoded object by object where decoding it at once fails.
+
+    Raises ClusterError where the body is not a list.
+    """
+    listed: _Page | _RawPage
+    try:
+        listed = _PAGE.decode(body)
+        items = [item for item in listed.items or () if isinstance(item, dict)]
+    except (msgspec.MsgspecError, RecursionError):
+        listed = _raw_page(body)
+        items = [item for raw in listed.items or () if (item := _object(bytes(raw)))]
+    meta = listed.metadata or _ListMeta()
+    return ListPage(items, meta.resourceVersion or "", meta.continue_ or "")
+
+
+def decode_count(body: bytes) -> int:
+    """Return how many objects there are, from a list with limit 1: its items and ``remainingItemCount``.
+
+    Raises ClusterError where the list does not state that number.
+    """
+    try:
+        page = _COUNT.decode(body)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(0, "Unreadable", text(error)) from error
+    more = page.metadata.remainingItemCount
+    if page.metadata.continue_ and more is None:
+        raise ClusterError(
+            0,
+            "Uncounted",
+            (
+                "the list does not say how many objects remain; the API server counts them only in a list without "
+                "selectors"
+            ),
+        )
+    return len(page.items or ()) + (more or 0)
+
+
+def decode_event(line: bytes) -> Json:
+    """Return the event in one line of a watch; a line that is no event becomes an ERROR event, because something was
+    missed.
+    """
+    try:
+        event: Any = _ANY.decode(line)
+        if isinstance(event, dict):
+            return event
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    try:
+        raw = _RAW_EVENT.decode(line)
+        if known := _object(bytes(raw.object)):
+            return {"type": raw.type, "object": known}
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    return {"type": "ERROR", "object": {"code": 200, "reason": "Undecodable"}}
+
+
+def decode_object(body: bytes) -> Json:
+    """Return one object. Raises ClusterError where not even its metadata can be read."""
+    if (found := _object(body)) is None:
+        raise ClusterError(200, "Undecodable")
+    return found
+
+
+def outcome(status: int, body: bytes) -> Outcome:
+    """Return what a write did: 2xx is Done, 4xx is Refused; anything else, and 408, is Unknown, because it may have
+    been done.
+    """
+    if 200 <= status < 300:
+        return Done(_status(body))
+    if 400 <= status < 500 and status != 408:
+        return refused(status, body)
+    return Unknown(f"HTTP {status} {refused(status, body).words}".strip())
+
+
+def refused(status: int, body: bytes) -> Refused:
+    """Return the refusal that the API's Status in the body describes."""
+    told = _status(body)
+    return Refused(status, str(told.get("reason") or ""), str(told.get("message") or "")[:500])
+
+
+def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError:
+    """Return the error for a read that the API server answered with a failure."""
+    told = refused(response.status, body)
+    return ClusterError(told.status, told.reason, told.message, retry_after(response, default=0.0))
+
+
+def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
+    """Return Retry-After in seconds, at most `LONGEST_RETRY_AFTER`; ``default`` where the header is absent or holds a
+    date.
+    """
+    value = response.headers.get("Retry-After", "")
+    return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else default
+
+
+def path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """Return the URL path of a resource or object; an empty namespace means all namespaces.
+
+    Names are percent-encoded, so that no name can change the path around it.
+    """
+    parts = ["namespaces", namespace, resource.plural] if namespace and resource.namespaced else [resource.plural]
+    parts += [part for part in (name, subresource) if part]
+    return "/".join([resource.root, *(quote(part, safe="") for part in parts)])
+
+
+def text(error: BaseException) -> str:
+    """Return a text for people about an exception: some of aiohttp's have no text, and some print Python objects."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+        why = getattr(error, "certificate_error", None) or error.os_error
+        number = 0 if isinstance(why, ssl.SSLError) else why.errno or 0
+        told = os.strerror(number).lower() if number > 0 else why.strerror or why
+        return f"cannot connect to {proxy}{error.host}:{error.port}: {told}"[:300]
+    return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
+
+
+class _ListMeta(msgspec.Struct, rename={"continue_": "continue"}):
+    resourceVersion: str | None = None  # noqa: N815 - Kubernetes's own name
+    continue_: str | None = None
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta | None = None
+    items: list[Any] | None = None
+
+
+class _CountMeta(_ListMeta):
+    remainingItemCount: int | None = None  # noqa: N815
+
+
+class _Count(msgspec.Struct):
+    metadata: _CountMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _RawPage(msgspec.Struct):
+    metadata: _ListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _RawEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, omit_defaults=True):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815
+
+
+class _Headed(msgspec.Struct):
+    metadata: _Meta
+
+
+_ANY: Final = msgspec.json.Decoder()
+_PAGE: Final = msgspec.json.Decoder(_Page)
+_COUNT: Final = msgspec.json.Decoder(_Count)
+_RAW_PAGE: Final = msgspec.json.Decoder(_RawPage)
+_RAW_EVENT: Final = msgspec.json.Decoder(_RawEvent)
+_HEADED: Final = msgspec.json.Decoder(_Headed)
+
+
+def _raw_page(body: bytes) -> _RawPage:
+    try:
+        return _RAW_PAGE.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ClusterError(200, "Undecodable", str(error)[:200]) from None
+
+
+def _object(body: bytes) -> Json | None:
+    """Return the whole object, else its metadata under `MALFORMED`, else None."""
+    try:
+        found: Any = _ANY.decode(body)
+        if isinstance(found, dict):
+            return found
+        why = "not an object"
+    except (msgspec.MsgspecError, RecursionError) as error:
+        why = str(error)[:200]
+    try:
+        return {"metadata": msgspec.to_builtins(_HEADED.decode(body).metadata), MALFORMED: why}
+    except (msgspec.MsgspecError, RecursionError):
+        _log.warning("an object of the API server was dropped, because not even its metadata can be read: %s", why)
+        return None
+
+
+def _status(body: bytes) -> Json:
+    """Return a Status or object; an empty dict where the body is something else, for example a proxy's HTML page."""
+    try:
+        found: Any = _ANY.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

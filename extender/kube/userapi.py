@@ -1,0 +1,80 @@
+"""Calls the API server as kubectl does, with the rights of the person at the command line."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+
+from extender.clock import Clock
+from extender.kube import portforward, responses
+from extender.kube.api import PODS, ClusterError, Ref
+from extender.kube.client import NO_HEADERS, KubeApi
+from extender.kube.connection.given import Given
+from extender.kube.connection.resolve import resolve
+
+SECONDS: Final = 10.0  # for one call
+NO_LIMIT: Final = 1e6  # seconds, eleven days: --request-timeout 0
+
+
+class UserApi(KubeApi):
+    """Adds what the command line needs beyond what the service does: arbitrary requests, and ports of pods."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> tuple[int, bytes]:
+        """Send one request unchanged and return status and body, whatever they are. Raises ClusterError where no answer
+        came.
+        """
+        try:
+            async with self._clock.timeout(self._deadline):
+                response = await self._open(method, path, query, body, more=headers)
+                return response.status, await self._body(response)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", responses.text(error)) from error
+
+    async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
+        """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.
+
+        Raises ClusterError: 403 where the right is lacking (get and create pods/portforward), 0 where no answer came.
+        """
+        path = responses.path(PODS, pod.namespace, pod.name, "portforward")
+        try:
+            async with self._clock.timeout(seconds):
+                socket = await self._transport.socket(path, {"ports": str(port)}, portforward.PROTOCOL)
+                async with socket:
+                    return await portforward.exchange(socket, request)
+        except TimeoutError:
+            raise ClusterError(0, "Timeout", f"no answer within {seconds:g} s") from None
+        except aiohttp.WSServerHandshakeError as error:  # aiohttp does not expose the body of a refusal
+            why = HTTPStatus(error.status).phrase if error.status in list(HTTPStatus) else str(error.status)
+            raise ClusterError(error.status, why.replace(" ", ""), f"port {port} of pod {pod.name}: {why}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ClusterError(0, "Unreachable", responses.text(error)) from error
+
+
+def connect(given: Given) -> UserApi:
+    """Return a client for the API server and credentials that kubectl would use with these options. Raises
+    ClusterError.
+    """
+    connection = resolve(given)
+    seconds = SECONDS if connection.timeout is None else connection.timeout or NO_LIMIT
+    return UserApi(connection, deadline=seconds, clock=Clock(), chance=random.Random())
+
+
+def proxy_path(service: Ref, port: str, path: str) -> str:
+    """Return the URL path under which the API server proxies a request to a Service by TLS; ``port``: number or
+    name.
+    """
+    named = Ref(service.resource, service.namespace, f"https:{service.name}:{port}")
+    return f"{responses.path(named.resource, named.namespace, named.name, 'proxy')}{path}"

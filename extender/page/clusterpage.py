@@ -1,0 +1,276 @@
+"""The lists of the page at ``/``: header, figures, charts, queue, running jobs, decisions and nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol
+
+from extender.access.redaction import Redaction
+from extender.access.visibility import EVERYTHING, Visibility
+from extender.observe.health import Readiness
+from extender.page.charts import charts_of
+from extender.page.formatting import duration, needs, percent
+from extender.page.frames import Lists, let_loop_run
+from extender.page.htmlrows import Rows
+from extender.page.loadhistory import History
+from extender.page.marks import Look, Looks
+from extender.page.nodemap import NodeMap, NodeMapDrawer
+from extender.page.timeline import Timeline, TimelineEntry
+from extender.present.jobviews import refused_views, waits
+from extender.present.views.refused import RefusedView
+from extender.state.ledger import Ledger
+from policy.answers.queue import Place, places
+from policy.cluster.gang import State
+from policy.cluster.model import Job
+from policy.cluster.snapshot import Snapshot, reason_of
+from policy.cluster.words import counted
+
+MOST_QUEUED: Final = 200
+MOST_LINES: Final = 80
+_PREFIX: Final = "kohort: "
+_SETTLED: Final = (State.RUNNING,)
+
+
+class ReadinessSource(Protocol):
+    """The source of the service's health."""
+
+    def readiness(self) -> Readiness:
+        """Return the checks of ``/readyz``."""
+        ...
+
+
+class QueuedRow(NamedTuple):
+    """A row of the queue.
+
+    It leaves out its place and its wait, so that a new job or a passing minute changes no other row.
+    """
+
+    look: Look
+    namespace: str
+    name: str
+    kind: str
+    shape: str
+    needs: str
+    weight: str
+    arrival: float
+    starving: bool
+    reason: str
+    text: str
+    detail: str
+    behind: str
+
+
+class QueueRows(NamedTuple):
+    """The waiting jobs and their places.
+
+    A place is 0 for a job that does not queue: malformed, suspended, or being released.
+    """
+
+    places: tuple[int, ...]
+    rows: tuple[QueuedRow, ...]
+
+    @property
+    def queueing(self) -> list[QueuedRow]:
+        """Return the rows that have a place."""
+        return [row for place, row in zip(self.places, self.rows, strict=True) if place]
+
+    @property
+    def told(self) -> str:
+        """Return the places as texts for the first cells of the rows."""
+        return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
+
+
+class RunningRow(NamedTuple):
+    """A row of the jobs that hold resources.
+
+    given: workers that the policy gave the job. there: workers that are bound.
+    """
+
+    look: Look
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    low: int
+    given: int
+    there: int
+    high: int
+    nodes: int
+    rival: str
+
+
+class ClusterPage:
+    """Makes the lists of the page at ``/``. Only one thread may use it at a time."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        vitals: ReadinessSource,
+        history: History,
+        timeline: Timeline,
+        rows: Rows,
+        looks: Looks,
+        visibility: Visibility = EVERYTHING,
+    ) -> None:
+        """Prepare the page for viewers with this visibility; the timeline and the looks may be shared with others."""
+        self._ledger = ledger
+        self._vitals = vitals
+        self._history = history
+        self._timeline = timeline
+        self._rows = rows
+        self.looks = looks
+        self._visibility = visibility
+        self._redaction = Redaction(visibility)
+        self._drawer = NodeMapDrawer(looks, let_loop_run, visibility)
+        self._charted: tuple[float, list[str]] | None = None  # the history's revision, and its charts
+
+    def make(self) -> tuple[int, Lists, Mapping[str, str]]:
+        """Return revision, lists and facts of the current snapshot."""
+        snapshot, now = self._ledger.snapshot, self._ledger.now()
+        self._timeline.read_on()
+        self.looks.keep(snapshot.jobs.keys())
+        let_loop_run()
+        queue = self._queue(snapshot, now)
+        let_loop_run()
+        running = tuple(self._running(snapshot))
+        let_loop_run()
+        nodes = self._drawer.draw(snapshot)
+        let_loop_run()
+        lists = {
+            "status": [self._rows.html("status", **self._status(snapshot))],
+            "figures": [self._rows.html("figures", figures=_figures(snapshot, queue, running, nodes, now))],
+            "charts": self._charts(now),
+            "reasons": [self._rows.html("reasons", reasons=_reasons(queue.rows))],
+            "queue": self._rows.all("queued", queue.rows[:MOST_QUEUED], self._more(len(queue.rows) - MOST_QUEUED)),
+            "running": self._rows.all("running", running),
+            "decisions": self._rows.all("decision", self._decisions()),
+            "nodes": nodes.tiles,
+        }
+        title = f"Kohort – {len(queue.queueing)} waiting"
+        facts = {"density": nodes.density, "title": title, "now": f"{now:.3f}", "places": queue.told}
+        return snapshot.generation, lists, facts
+
+    def _more(self, number: int) -> list[str]:
+        return [self._rows.html("more", number=number)] if number > 0 else []
+
+    def _charts(self, now: float) -> list[str]:
+        """Return the charts, drawn anew after a new sample only: a few more seconds would not be visible in them."""
+        revision = self._history.revision
+        if self._charted is None or self._charted[0] != revision:
+            samples, jobs = tuple(self._history), self._visibility.every
+            charts = charts_of(samples, now, prices=any(sample.prices for sample in samples), jobs=jobs)
+            self._charted = revision, [self._rows.html("chart", chart=chart) for chart in charts]
+        return self._charted[1]
+
+    def _status(self, snapshot: Snapshot) -> dict[str, Any]:
+        readiness = self._vitals.readiness()
+        failing = [f"{check.name}: {check.detail}" for check in readiness.checks if check.fatal and not check.ok]
+        return {
+            "policy": self._ledger.policy.name,
+            "leading": snapshot.leading,
+            "synced": snapshot.synced,
+            "wrong": self._redaction.warnings((*failing, *readiness.warnings)),
+            "checks": len(readiness.checks),
+            "failing": bool(failing),
+        }
+
+    def _queue(self, snapshot: Snapshot, now: float) -> QueueRows:
+        seen = [place for place in self._waiting(snapshot, now) if self._visibility.sees(place.job.namespace)]
+        refused = refused_views(snapshot)
+        rows = tuple(self._queue_row(snapshot, place, refused.get(place.job.uid, ())) for place in seen)
+        return QueueRows(tuple(place.position for place in seen), rows)
+
+    def _waiting(self, snapshot: Snapshot, now: float) -> Iterator[Place]:
+        placed = set()
+        for place in places(snapshot, self._ledger.policy, now):
+            placed.add(place.job.uid)
+            yield place
+        for job in snapshot.jobs.values():
+            if job.uid not in placed and not job.finished and not snapshot.gang(job.uid).admitted:
+                yield Place(0, job, None, starving=False)
+
+    def _queue_row(self, snapshot: Snapshot, place: Place, refused: Sequence[RefusedView]) -> QueuedRow:
+        job = place.job
+        told = waits(snapshot, job)
+        detail = self._redaction.text(told.detail) if told else ""
+        more = (self._redaction.view(one).text for one in refused)
+        reason = reason_of(snapshot, job).reason
+        return QueuedRow(
+            self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
+            needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
+            job.arrival, place.starving, told.reason if told else reason.value,
+            (told.text if told else reason.text).removeprefix(_PREFIX),
+            "; ".join(part for part in (detail, *more) if part), self._redaction.text(told.behind) if told else "",
+        )  # fmt: skip
+
+    def _running(self, snapshot: Snapshot) -> Iterator[RunningRow]:
+        seen = (job for job in snapshot.running() if self._visibility.sees(job.namespace))
+        for job in sorted(seen, key=lambda job: _order(snapshot, job)):
+            gang = snapshot.gang(job.uid)
+            there = sum(1 for pod in snapshot.pods_of(job.uid) if pod.holds_room and pod.slot and not pod.terminating)
+            rigid = sum(role.replicas for role in job.rigid)
+            rival = snapshot.jobs.get(gang.on_behalf_of)
+            yield RunningRow(
+                self.looks.of(job.uid), job.namespace, job.name, job.kind, gang.state.value, job.min_workers,
+                gang.workers, max(0, there - rigid), job.max_workers, len(set(gang.nodes.values())),
+                self._redaction.text(rival.key) if rival is not None and gang.grew is False else "",
+            )  # fmt: skip
+
+    def _decisions(self) -> list[tuple[TimelineEntry, Look | None]]:
+        every = islice((self._line(line) for line in self._timeline.lines() if self._told(line)), MOST_LINES)
+        known = self._ledger.snapshot.jobs
+        return [(line, self.looks.of(line.uid) if line.uid in known else None) for line in every]
+
+    def _told(self, line: TimelineEntry) -> bool:
+        return self._visibility.every or self._visibility.sees(line.uid.partition("/")[0])
+
+    def _line(self, line: TimelineEntry) -> TimelineEntry:
+        inputs = self._redaction.inputs(dict(line.inputs))
+        return replace(line, text=self._redaction.text(line.text), inputs=tuple(inputs.items()))
+
+
+def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
+    """Sort key: jobs whose state is not running come first."""
+    return snapshot.gang(job.uid).state in _SETTLED, job.key
+
+
+def shape_of(job: Job) -> str:
+    """Return the roles of a job: ``1 ps + 2–8 workers``."""
+    parts = [f"{role.replicas} {role.name}" for role in job.rigid]
+    if job.worker is not None:
+        low, high = job.min_workers, job.max_workers
+        parts.append(counted(high, "worker") if low == high else f"{low}–{high} workers")
+    return " + ".join(parts)
+
+
+def _reasons(queue: tuple[QueuedRow, ...]) -> list[tuple[str, str, int]]:
+    """Return each reason, its text and how many jobs wait for it, the most frequent first."""
+    counts = Counter((row.reason, row.text) for row in queue)
+    return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
+
+
+Figure = tuple[str, str, str, bool]
+
+
+def _figures(
+    snapshot: Snapshot, queue: QueueRows, running: tuple[RunningRow, ...], nodes: NodeMap, now: float
+) -> list[Figure]:
+    """Return, for each figure, its name, its value, a note, and whether an operator should look at it."""
+    waiting = queue.queueing
+    starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
+    down = sum(not node.ready for node in snapshot.nodes.values())
+    cordoned = sum(node.unschedulable and node.ready for node in snapshot.nodes.values())
+    first = min((row.arrival for row in waiting), default=now)
+    longest = f"longest {duration(now - first)}" if waiting else "no job waits"
+    away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
+    pairs = f"of {counted(nodes.pairs, 'pair')}, {counted(nodes.cross_jobs, 'job')}"
+    cross = pairs if nodes.pairs else "no ps–worker pairs"
+    return [
+        ("Waiting", f"{len(waiting):,}", f"{starving} starving" if starving else longest, starving > 0),
+        ("Running", f"{len(running):,}", f"{moving} changing" if moving else "none changing", False),
+        ("Nodes", f"{len(snapshot.nodes):,}", away, down > 0),
+        ("Across nodes", percent(nodes.cross, nodes.pairs), cross, False),
+    ]

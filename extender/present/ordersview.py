@@ -1,0 +1,43 @@
+"""The view of what the controller should make true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+from extender.present.names import api_uid
+from extender.present.views.orders import DesiredView
+from policy.cluster.orders import Desired, NoteOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.snapshot import Snapshot
+
+Order = TypeVar("Order", ReplicaOrder, SuspendOrder, NoteOrder)
+GateSetting = Literal["when-queued", "always", "never"]
+
+
+def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instance: str) -> DesiredView:
+    """Return the controller's orders. ``gate`` is the setting; the view's gate is None while this replica does not
+    decide.
+    """
+    decides = snapshot.synced and snapshot.leading
+    on = {"always": True, "never": False, "when-queued": wanted.gate}[gate]
+    return DesiredView(
+        instance=instance,
+        generation=snapshot.generation,
+        gate=on if decides else None,
+        ungate=wanted.ungate,
+        wake=wanted.wake,
+        nominate=wanted.nominate,
+        renumber=wanted.renumber,
+        replicas=_on_objects(wanted.replicas),
+        suspend=_on_objects(wanted.suspend),
+        release=wanted.release,
+        evict=wanted.evict,
+        checkpoint=wanted.checkpoint,
+        note=_on_objects(wanted.note),
+    )
+
+
+def _on_objects(orders: Iterable[Order]) -> tuple[Order, ...]:
+    """Return orders about jobs with the UID that the API server knows."""
+    return tuple(replace(order, uid=api_uid(order.namespace, order.uid)) for order in orders)

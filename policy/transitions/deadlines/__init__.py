@@ -1,0 +1,1 @@
+"""What gangs wait for, for how long, and what follows when that time is over."""

@@ -1,0 +1,129 @@
+"""Whatever has run out: barrier windows, the deadlines of gangs, remembered refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from policy.cluster.actions import Effect
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import ADMITTED, Deadline, Gang, State
+from policy.cluster.lifecycle import Awaits
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
+from policy.cluster.trouble import trouble_of
+from policy.placement.holes import is_there
+from policy.transitions.deadlines.freeing import end_freeing
+from policy.transitions.deadlines.growth import end_growth
+from policy.transitions.deadlines.patience import Expired, until
+from policy.transitions.gangs import any_goes, forget, give_up, refuse_held, rules_of
+from policy.transitions.migrate import end_checkpoint, end_migration
+from policy.transitions.refusals import avoid_refused
+
+
+def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
+    """Let deadlines run out. A replica that does not lead concludes nothing from time.
+
+    gives_back: whether a growth whose members never come is given back; else it is only reported.
+    """
+    for key in [key for key, end in draft.read("not_offered").items() if end <= now]:
+        draft.drop_refusal(*key)
+    for node, promised in [*draft.read("preemptions").items()]:
+        if (left := promised.by(now)) is not promised:
+            draft.put_promised(node, left)
+    if not (draft.read("synced") and draft.read("leading")):
+        return []
+    effects: list[Effect] = []
+    for uid in draft.due(now):
+        gang = draft.gang(uid)
+        if gang.window_ends is not None and gang.window_ends <= now:
+            effects += _end_window(draft, gang, now)
+        elif gang.deadline is not None and gang.deadline.at <= now and not gang.held:
+            effects += _end_deadline(draft, gang, gang.deadline, now, gives_back=gives_back)
+    return effects
+
+
+def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
+    """Try once more with the same plan and the same nodes: kube-scheduler's back-off for errors sets members apart."""
+    avoided = avoid_refused(draft, gang, now)
+    if gang.retried or avoided is not gang:
+        return give_up(draft, avoided, now, _why(draft, avoided))
+    deadline = until(draft, Awaits.SECOND_WINDOW, now)
+    draft.put_gang(replace(gang, barrier=None, tries=replace(gang.tries, retried=True), deadline=deadline))
+    return refuse_held(gang, Reason.BARRIER_TIMEOUT)
+
+
+def _end_deadline(draft: Draft, gang: Gang, over: Deadline, now: float, *, gives_back: bool) -> list[Effect]:
+    """Carry out what the table says. A job that cannot be read any more keeps what it has until it is mended."""
+    job: Job = draft.read("jobs")[gang.job_uid]
+    if job.invalid and gang.state in ADMITTED:
+        draft.put_gang(replace(gang, deadline=Deadline(over.awaits, now + rules_of(draft).repair_seconds)))
+        return []
+    return DEADLINES[gang.state, over.awaits](draft, Expired(job, gang, now, gives_back))
+
+
+def _end_plan(draft: Draft, expired: Expired) -> list[Effect]:
+    gang, now = expired.gang, expired.now
+    return give_up(draft, avoid_refused(draft, gang, now), now, _why(draft, gang))
+
+
+def _end_repair(draft: Draft, expired: Expired) -> list[Effect]:
+    """Release the gang, unless a lost member is still terminating: its successor cannot come before it is gone.
+
+    Pods that nobody would create anew are not deleted. Such a gang goes on without the lost members.
+    """
+    if not expired.job.replaced:
+        return _go_on_without_the_lost(draft, expired)
+    if any_goes(draft, expired.gang.job_uid):
+        draft.put_gang(replace(expired.gang, deadline=until(draft, Awaits.REPAIR, expired.now)))
+        return []
+    return _end_plan(draft, expired)
+
+
+def _go_on_without_the_lost(draft: Draft, expired: Expired) -> list[Effect]:
+    """Keep no room any more for lost members that never come again."""
+    view, gang = draft.view(), expired.gang
+    lost = [slot for slot in gang.nodes if not is_there(view.member(gang.job_uid, slot))]
+    gang, effects = forget(draft, gang, lost)
+    draft.put_gang(replace(gang, deadline=until(draft, Awaits.REPAIR, expired.now)))
+    return effects
+
+
+def _end_bindings(draft: Draft, expired: Expired) -> list[Effect]:
+    """Free the room of bindings in flight: one whose answer is so late was seen by the watch, or was never made."""
+    draft.put_gang(replace(expired.gang, deadline=None, in_flight={}))
+    return []
+
+
+DEADLINES: Final[Mapping[tuple[State, Awaits], Callable[[Draft, Expired], list[Effect]]]] = {
+    (State.WAITING, Awaits.OUTCOMES): _end_bindings,
+    (State.WAITING, Awaits.EARLIER_TERM): _end_bindings,
+    (State.PLANNED, Awaits.ROOM): end_freeing,
+    (State.PLANNED, Awaits.MEMBERS): _end_plan,
+    (State.PLANNED, Awaits.SECOND_WINDOW): _end_plan,
+    (State.BINDING, Awaits.BINDINGS): _end_plan,
+    (State.RUNNING, Awaits.GROWTH): end_growth,
+    (State.RUNNING, Awaits.OUTCOMES): _end_bindings,
+    (State.MIGRATING, Awaits.CHECKPOINT): end_checkpoint,
+    (State.MIGRATING, Awaits.MIGRATION): end_migration,
+    (State.PAUSED, Awaits.OUTCOMES): _end_bindings,
+    (State.PAUSED, Awaits.EARLIER_TERM): _end_bindings,
+    (State.REPAIRING, Awaits.REPAIR): _end_repair,
+    (State.REPAIRING, Awaits.ROOM): _end_repair,
+    (State.REPAIRING, Awaits.MEMBERS): _end_repair,
+    (State.RELEASING, Awaits.RELEASE): _end_bindings,
+    (State.RELEASING, Awaits.EARLIER_TERM): _end_bindings,
+    (State.COMPLETED, Awaits.OUTCOMES): _end_bindings,
+    (State.COMPLETED, Awaits.EARLIER_TERM): _end_bindings,
+}
+
+
+def _why(draft: Draft, gang: Gang) -> Reason:
+    if gang.waits_for:
+        return Reason.ROOM_BEING_FREED
+    if gang.robbed:
+        return Reason.PREEMPTED
+    if gang.refused is not None:
+        return Reason.BIND_FAILED
+    return Reason.MEMBER_REFUSED if trouble_of(draft.facts(), gang.job_uid) else Reason.BARRIER_TIMEOUT

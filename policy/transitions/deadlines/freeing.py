@@ -1,0 +1,72 @@
+"""Room that other jobs were told to give up for a plan, and that is late.
+
+Pods that are terminating may take as long as their training needs to save. The job whose plan waits keeps its claim
+meanwhile: it is planned anew in the same step, before any job that comes after it, and perhaps on other nodes. Where
+none of the pods terminates (their operator is down), the plan is made once more; then the others keep their workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from policy.cluster.actions import Effect, Resize, ShrinkStalled
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import WORKER, Pod
+from policy.cluster.reasons import Reason
+from policy.transitions.deadlines.patience import Expired
+from policy.transitions.gangs import give_up, pod_of, retarget
+
+
+def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
+    """Give up a plan whose room is not free in time; the policy plans the gang anew in the same step."""
+    gang, now = expired.gang, expired.now
+    awaited = [pod for uid in gang.waits_for if (pod := pod_of(draft, uid)) is not None]
+    if any(pod.terminating for pod in awaited):
+        return give_up(draft, gang, now, Reason.ROOM_BEING_FREED, back_off=False)
+    stalled: list[Effect] = [*stalled_shrinks(draft, gang)]
+    if not gang.attempts:
+        tried = replace(gang, tries=replace(gang.tries, attempts=1))
+        return stalled + give_up(draft, tried, now, Reason.ROOM_BEING_FREED, back_off=False)
+    given_up = give_up(draft, gang, now, Reason.ROOM_BEING_FREED)
+    return stalled + given_up + _give_back(draft, gang.job_uid, awaited, now)
+
+
+def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
+    """Report each job, by uid, whose workers should have gone for this plan and are still there.
+
+    The job's own controller deletes workers. Where it is down, or a pod does not end (a finalizer, a kubelet that is
+    gone), the room stays taken, and without this report the job would only be seen to shrink and to grow again.
+    Pods that the job may keep, because it moves or has ended, are not counted.
+    """
+    pods = draft.read("pods")
+    late = Counter[str]()
+    for uid in gang.waits_for:
+        pod = pods.get(uid)
+        if pod is None or not pod.holds_room or pod.slot is None:
+            continue
+        victim = draft.gang(pod.job_uid)
+        if victim.admitted and not victim.gives(pod.slot):
+            late[pod.job_uid] += 1
+    return [
+        ShrinkStalled(victim, draft.gang(victim).workers, left, on_behalf_of=gang.job_uid)
+        for victim, left in sorted(late.items())
+    ]
+
+
+def _give_back(draft: Draft, job_uid: str, pods: list[Pod], now: float) -> list[Effect]:
+    """Let each job that was shrunk for this one, and still has its workers, keep them."""
+    kept: dict[str, int] = defaultdict(int)
+    for pod in pods:
+        if pod.slot is not None and pod.slot.role == WORKER:
+            kept[pod.job_uid] = max(kept[pod.job_uid], pod.slot.index + 1)
+    effects: list[Effect] = []
+    for uid, workers in sorted(kept.items()):
+        victim = draft.gang(uid)
+        if victim.on_behalf_of == job_uid and victim.state is State.RUNNING and victim.workers < workers:
+            nodes = {pod.slot: pod.node for pod in pods if pod.job_uid == uid and pod.slot is not None}
+            kept_on = retarget(draft, victim, workers, nodes, now)
+            draft.put_gang(replace(kept_on, scaling=replace(kept_on.scaling, kept_at=now)))
+            effects.append(Resize(uid, workers, nodes))
+    return effects

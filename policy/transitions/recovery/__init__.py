@@ -1,0 +1,1 @@
+"""Gangs that have lost members or room: members get other nodes, a plan whose room is taken is given up."""

@@ -1,0 +1,47 @@
+"""Members of an admitted gang that have no usable node are given one: after a lost node, or beside the plan."""
+
+from __future__ import annotations
+
+from policy.cluster.actions import Effect
+from policy.cluster.draft import Draft
+from policy.cluster.frozen import replace
+from policy.cluster.gang import Gang, State
+from policy.cluster.model import Job
+from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import priority_of
+from policy.placement.holes import fill, holes
+from policy.placement.room import Room
+from policy.transitions.gangs import any_bound, forget, give_up, job_of, plan_name
+from policy.transitions.recovery.preempted import shrink_to_rest
+
+
+def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
+    """Look at every gang with a member that needs a node. Runs before the policy: a running gang is completed first.
+
+    gives_back: whether a running gang goes on without the last workers where their room was lost to a preemption: only
+    where the policy gives workers again by itself.
+    """
+    effects: list[Effect] = []
+    for uid in draft.index.lacking:
+        job = job_of(draft, uid)
+        if job is not None:
+            effects += _mend(draft, job, draft.gang(uid), now)
+            effects += shrink_to_rest(draft, job, draft.gang(uid), now) if gives_back else []
+    return effects
+
+
+def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
+    missing = holes(draft.view(), job, gang)
+    if not missing:
+        return []
+    if gang.state is State.PLANNED and not any_bound(draft, job.uid):
+        # Nothing is bound yet: the policy plans the gang anew, whole, in this very step.
+        return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
+    gang, effects = forget(draft, gang, missing)
+    draft.settle()
+    view = draft.view()
+    found = fill(view, Room.of(view).past(priority_of(view, job.uid)), job, gang, missing)
+    if found:
+        draft.put_gang(replace(gang, nodes={**gang.nodes, **found}, plan=plan_name(draft, now)))
+        draft.settle()
+    return effects
