@@ -15,36 +15,10 @@ from policy.cluster.kept import until_job_changes
 from policy.cluster.kinds import waits
 from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.orders import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Concern, Reason
 from policy.cluster.refusal import refuse_pod, surplus_first
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.cluster.training import write_reports
-
-FOR_ROOM = frozenset(
-    {
-        Reason.NO_ROOM,
-        Reason.ROOM_HELD,
-        Reason.ROOM_BEING_FREED,
-        Reason.RESIZES_LIMITED,
-        Reason.BEHIND,
-        Reason.BACKING_OFF,
-        Reason.RELEASING,
-        Reason.NODE_NOT_OFFERED,
-    }
-)
-NO_HELP = frozenset(
-    {
-        Reason.UNKNOWN_JOB,
-        Reason.INVALID,
-        Reason.NOT_A_MEMBER,
-        Reason.UNSUPPORTED,
-        Reason.TOO_LARGE,
-        Reason.NODES_CLOSED,
-        Reason.ROOM_OF_OTHERS,
-        Reason.WINDOW_TOO_SHORT,
-        Reason.REJECTED,
-    }
-)
 
 NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
@@ -92,16 +66,22 @@ def _pods_of(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
 def _crowded(snapshot: Snapshot) -> bool:
     """Whether somebody waits for room. Who waits for its own pods, or could never start, gates nobody else."""
     return bool(snapshot.index.freeing) or any(
-        reason_of(snapshot, job).reason in FOR_ROOM for job in snapshot.waiting()
+        _waits_for_room(reason_of(snapshot, job).reason) for job in snapshot.waiting()
     )
+
+
+def _waits_for_room(reason: Reason) -> bool:
+    """Tell whether room that Kohort's own pods give up would help."""
+    return reason.concern in (Concern.ROOM, Concern.RELEASE) and not reason.needs_change
 
 
 def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
     """Gated pods that no room would help: without the gate, filter writes the reason into the pod's condition."""
-    jobs = [uid for uid in snapshot.index.unsettled if not _waits_for_room(snapshot, uid)]
+    jobs = [uid for uid in snapshot.index.unsettled if not _room_would_help(snapshot, uid)]
     orphans = (snapshot.pods[uid] for uid in snapshot.index.orphans)
     for pod in (*_all(_gated(snapshot, uid) for uid in jobs), *filter(_is_gated, orphans)):
-        if refuse_pod(snapshot, pod) in NO_HELP:
+        refusal = refuse_pod(snapshot, pod)
+        if refusal is not None and refusal.needs_change:
             yield _order(pod)
 
 
@@ -115,11 +95,11 @@ def _is_gated(pod: Pod) -> bool:
     return pod.gated and pod.opted_in and not pod.terminating
 
 
-def _waits_for_room(snapshot: Snapshot, uid: str) -> bool:
+def _room_would_help(snapshot: Snapshot, uid: str) -> bool:
     job = snapshot.jobs.get(uid)
     if job is None or snapshot.gang(uid).state in ADMITTED:
         return False
-    return reason_of(snapshot, job).reason not in NO_HELP
+    return not reason_of(snapshot, job).reason.needs_change
 
 
 @dataclass(frozen=True, slots=True)

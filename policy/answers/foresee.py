@@ -14,7 +14,7 @@ from policy.answers.operated import forward, without
 from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Concern, Lasts
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
@@ -26,20 +26,6 @@ LEAST_STEP = 1.0
 JUST_AFTER = 0.01  # a job starves once it has waited for longer than the limit, not at it
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
-WAITS_FOR_ROOM = frozenset(
-    {
-        Reason.NO_ROOM,
-        Reason.BEHIND,
-        Reason.RESIZES_LIMITED,
-        Reason.ROOM_HELD,
-        Reason.ROOM_OF_OTHERS,
-        Reason.ROOM_BEING_FREED,
-        Reason.BACKING_OFF,
-        Reason.NODE_NOT_OFFERED,
-        Reason.PAUSED,
-        Reason.NOT_LEADING,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +143,9 @@ class Course:
     def _unknown(self, job: Job) -> str:
         """Why the job's start is not known: who does not tell how long it runs, or what else it waits for."""
         silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
-        if reason_of(self._begun, job).reason not in WAITS_FOR_ROOM:
-            return reason_of(self._begun, job).reason.text.removeprefix("kohort: ")
+        reason = reason_of(self._begun, job).reason
+        if reason.concern not in (Concern.ROOM, Concern.DECISION) or reason.lasts is Lasts.CHANGE:
+            return reason.text.removeprefix("kohort: ")
         if silent:
             does, they = ("does", "it trains") if len(silent) == 1 else ("do", "they train")
             return f"{_names(silent)} {does} not tell how long {they}"

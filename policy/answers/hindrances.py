@@ -16,7 +16,7 @@ from policy.cluster.actions import Admit, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.gang import State
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import in_words, lack_in_words
@@ -27,7 +27,6 @@ from policy.placement.room import Room
 from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
 
-FOR_ROOM = (Reason.NO_ROOM, Reason.RESIZES_LIMITED, Reason.BEHIND)
 NODES_TOLD = 3
 
 
@@ -181,7 +180,9 @@ def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: flo
     """Names the first that waits for room; ``rest``: in which all else is lifted."""
     verdicts = policy.decide(rest, now).verdicts
     waiting = [place.job for place in places(snapshot, policy, now)]
-    for_room = (job for job in waiting if job.uid in verdicts and verdicts[job.uid].reason in FOR_ROOM)
+    for_room = (
+        job for job in waiting if job.uid in verdicts and verdicts[job.uid].reason.lasts in (Lasts.TURN, Lasts.LIMIT)
+    )
     return f"jobs that wait: what is free is kept for them ({next(for_room, waiting[0]).key} among them)"
 
 

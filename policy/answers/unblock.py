@@ -21,26 +21,12 @@ from policy.answers.worth import dearer, with_more_time
 from policy.cluster.actions import Admit
 from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import Job
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
 
-FOR_ROOM = frozenset(
-    {
-        Reason.NO_ROOM,
-        Reason.BEHIND,
-        Reason.RESIZES_LIMITED,
-        Reason.TOO_LARGE,
-        Reason.NODES_CLOSED,
-        Reason.ROOM_HELD,
-        Reason.ROOM_OF_OTHERS,
-        Reason.BACKING_OFF,
-        Reason.NODE_NOT_OFFERED,
-    }
-)
 MOST_PROOFS = 64  # of each kind: every one is a decision about the whole cluster, beside a loop that answers verbs
 MOST_PRICED = 12  # of each kind: a schedule is planned for every one of them
-DECIDED = frozenset({Reason.REJECTED, Reason.PAUSED})
 
 
 def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tuple[Change, ...]:
@@ -70,11 +56,11 @@ def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """For each kind its changes, smallest first."""
-    reason, once = reason_of(snapshot, job).reason, policy.base.judges_once
-    if once and reason in FOR_ROOM | DECIDED:
+    concern = reason_of(snapshot, job).reason.concern
+    if policy.base.judges_once and concern in (Concern.ROOM, Concern.DECISION):
         yield _its_slot(snapshot, job, policy, now)
         yield from _anew(snapshot, job, policy, now)
-    elif reason in FOR_ROOM:
+    elif concern is Concern.ROOM:
         yield from candidates(snapshot, job, policy, now)
 
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from policy.cluster.actions import Admit, Decision, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Lasts
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.after import room_after
 from policy.placement.gang import ask_of, takes_all
 from policy.systems.base import Promised
 from policy.systems.growth import Category
-
-FOR_ROOM = frozenset({Reason.NO_ROOM, Reason.ROOM_BEING_FREED, Reason.BEHIND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +128,5 @@ def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
-    waiting = any(verdict.reason in FOR_ROOM for verdict in decided.verdicts.values())
+    waiting = any(verdict.reason.lasts is Lasts.TURN for verdict in decided.verdicts.values())
     return not (freeing or taking or waiting)

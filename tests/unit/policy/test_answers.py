@@ -12,7 +12,7 @@ from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_po
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase, Slot
 from policy.cluster.orders import Desired
-from policy.cluster.reasons import TEXTS, Reason
+from policy.cluster.reasons import TEXTS, Concern, Lasts, Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
@@ -34,6 +34,8 @@ def test_every_reason_has_one_constant_text(reason: Reason) -> None:
     assert TEXTS[reason].startswith("kohort: ")
     assert not any(letter.isdigit() or letter in "{}%" for letter in reason.text)
     assert list(TEXTS.values()).count(reason.text) == 1
+    assert isinstance(reason.concern, Concern)
+    assert isinstance(reason.lasts, Lasts)
 
 
 def test_filter_answers_with_exactly_the_planned_node() -> None:
