@@ -27,10 +27,10 @@ MOST_MEMORY: Final = 131_072  # characters; all annotations of an object may hav
 def recall(draft: Draft, policy: Policy) -> None:
     """Read what the objects hold: at the beginning, and where another replica has led meanwhile."""
     if policy.keeps:
-        found = {uid: parts for uid, job in draft.read("jobs").items() if (parts := read_memory(job))}
+        found = {uid: parts for uid, job in draft.now.jobs.items() if (parts := read_memory(job))}
         draft.edit("memory").update(policy.recalled(draft.view(), found))
         if rules_of(draft).stores:
-            _write(draft, policy, draft.read("memory"))
+            _write(draft, policy, draft.now.memory)
 
 
 def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
@@ -42,7 +42,7 @@ def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
         return decision
     changed = {action.key: action.value for action in decision.actions if isinstance(action, Remember)}
     if changed:
-        merged = {**draft.read("memory"), **changed}
+        merged = {**draft.now.memory, **changed}
         _write(draft, policy, {key: value for key, value in merged.items() if value is not None})
     early = {action.job_uid for action in decision.actions if isinstance(action, Admit) and _early(draft, action)}
     if not early:
@@ -65,18 +65,18 @@ def _serves(action: Action) -> tuple[str, ...]:
 
 def _early(draft: Draft, admit: Admit) -> bool:
     """A job that has paused was admitted before: only the first admission waits."""
-    job: Job = draft.read("jobs")[admit.job_uid]
-    text = draft.read("texts").get(job.uid, "")
+    job = draft.now.jobs[admit.job_uid]
+    text = draft.now.texts.get(job.uid, "")
     return draft.gang(job.uid).state is State.WAITING and bool(text) and text != job.memory
 
 
 def _write(draft: Draft, policy: Policy, memory: Mapping[str, object]) -> None:
     """The texts of all jobs. One that is too long for an annotation is left out: it is not stored."""
-    jobs: Mapping[str, Job] = draft.read("jobs")
+    jobs = draft.now.jobs
     kept = {uid: parts for uid, parts in policy.parts(memory).items() if uid in jobs and jobs[uid].holds_notes}
     found = ((uid, write_memory(uid, parts)) for uid, parts in kept.items())
     texts = {uid: text for uid, text in found if len(text) <= MOST_MEMORY}
-    if texts != draft.read("texts"):
+    if texts != draft.now.texts:
         draft.set("texts", texts)
 
 
