@@ -16,7 +16,7 @@ from policy.cluster.model import WORKER, Job, Node
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
-from policy.placement.shrink import Offer, offer_of, plan_shrink
+from policy.placement.shrink import Reclaimable, plan_shrink, reclaimable_of
 from policy.systems.base import Policy
 
 MOST_NODES = 64
@@ -102,39 +102,39 @@ def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
     """Workers of running jobs above their minimum, whatever their weight: the fewest that make room."""
     room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
     running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
-    offers = [offer for one in running if (offer := offer_of(snapshot, one)).sheds]
-    plan = plan_shrink(room, ask, offers)
+    victims = [victim for one in running if (victim := reclaimable_of(snapshot, one)).rooms]
+    plan = plan_shrink(room, ask, victims)
     if plan is None:
         return
     most = sum(plan.taken.values())
-    counts = _fewest(room, ask, offers, most) or dict(plan.taken)
+    counts = _fewest(room, ask, victims, most) or dict(plan.taken)
     names = ", ".join(f"{count} from {snapshot.jobs[uid].key}" for uid, count in sorted(counts.items()))
     size = sum(counts.values())
     text = f"take {size} {'worker' if size == 1 else 'workers'}: {names}"
     yield Change(Kind.WORKERS, text, size, lambda s: _without_workers(counts, s))
 
 
-def _fewest(room: Room, ask: Ask, offers: Sequence[Offer], most: int) -> dict[str, int] | None:
+def _fewest(room: Room, ask: Ask, victims: Sequence[Reclaimable], most: int) -> dict[str, int] | None:
     """Fewer than ``most`` removals that suffice, as far as a bounded search tells."""
     looks = 0
     for size in range(1, most):
-        for chosen in combinations_with_replacement(range(len(offers)), size):
+        for chosen in combinations_with_replacement(range(len(victims)), size):
             counts = {index: chosen.count(index) for index in set(chosen)}
-            if any(count > len(offers[index].sheds) for index, count in counts.items()):
+            if any(count > len(victims[index].rooms) for index, count in counts.items()):
                 continue
             looks += 1
             if looks > MOST_LOOKS:
                 return None
-            if fits(_given(room, offers, counts), ask):
-                return {offers[index].job_uid: count for index, count in counts.items()}
+            if fits(_given(room, victims, counts), ask):
+                return {victims[index].job_uid: count for index, count in counts.items()}
     return None
 
 
-def _given(room: Room, offers: Sequence[Offer], counts: dict[int, int]) -> Room:
+def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -> Room:
     trial = room.branch()
     for index, count in counts.items():
-        for shed in offers[index].sheds[:count]:
-            trial.give(shed.node, shed.requests)
+        for freed_room in victims[index].rooms[:count]:
+            trial.give(freed_room.node, freed_room.requests)
     return trial
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from policy.answers.hindrances import grows, held_by
 from policy.answers.unplaced import unplaced_of
-from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedtuple import in_sorted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy
@@ -109,7 +109,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return "nothing: it grows with the next decision"
     if now < gang.not_before:
         return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
-    if policy.base.grows and gang.state in ADMITTED and not is_filed(snapshot.index.growing, job.uid):
+    if policy.base.grows and gang.state in ADMITTED and not in_sorted(snapshot.index.growing, job.uid):
         return ENDS
     return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedtuple import in_sorted
 from policy.placement.binding import binding
 from policy.placement.gang import ask_for
 from policy.placement.holes import holes
@@ -25,7 +25,7 @@ def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
 def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
     """The members of an admitted gang that have no node; none of a gang that waits as a whole."""
     gang = snapshot.gang(job.uid)
-    if gang.state not in ADMITTED or (gang.whole and not is_filed(snapshot.index.lacking, job.uid)):
+    if gang.state not in ADMITTED or (gang.whole and not in_sorted(snapshot.index.lacking, job.uid)):
         return []
     return holes(snapshot, job, gang)
 

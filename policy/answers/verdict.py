@@ -15,7 +15,7 @@ TOP_SCORE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FilterAnswer:
     """Filter's answer: the nodes that stay, or why none does.
 
     ``missed``: the planned node that kube-scheduler did not offer; the caller reports it as NodeNotOffered.
@@ -26,20 +26,20 @@ class Offer:
     missed: str = ""
 
 
-def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> Offer:
+def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAnswer:
     """The nodes on which this member of a gang may go: its planned one (or, ranked, all where the plan still holds)."""
     pod = snapshot.pods.get(uid)
     refusal = refuse_pod(snapshot, pod)
     if refusal is not None or pod is None or pod.slot is None:
-        return Offer(reason=refusal or Reason.UNKNOWN_JOB)
+        return FilterAnswer(reason=refusal or Reason.UNKNOWN_JOB)
     gang = snapshot.gang(pod.job_uid)
     planned = pod.node or gang.nodes[pod.slot]
     if snapshot.rules.ranked and not pod.node:
         nodes = tuple(name for name in offered if name == planned or _could_move(snapshot, pod, pod.slot, name))
-        return Offer(nodes) if nodes else Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
+        return FilterAnswer(nodes) if nodes else FilterAnswer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
     if planned in offered:
-        return Offer((planned,))
-    return Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
+        return FilterAnswer((planned,))
+    return FilterAnswer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from policy.cluster.filing import refiled
 from policy.cluster.layered import copied
 from policy.cluster.model import Node
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
+from policy.cluster.sortedtuple import with_changes
 
 NONE: Preemptions = {}
 
@@ -112,7 +112,7 @@ class Capacity:
     def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
         kinds = copied(self.kinds)
         for kind, names in moves.items():
-            if left := refiled(kinds.pop(kind, ()), names):
+            if left := with_changes(kinds.pop(kind, ()), names):
                 kinds[kind] = left
         return kinds
 

@@ -12,15 +12,15 @@ from operator import attrgetter, is_
 from typing import Any, Protocol
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.filing import refiled
 from policy.cluster.frozen import quick, replace
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan
+from policy.cluster.kinds import MOMENTS, IndexedJob, is_orphan, lists_of
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
+from policy.cluster.sortedtuple import with_changes
 
 
 class Facts(Protocol):
@@ -106,7 +106,7 @@ class Index:
     leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
     unsettled: the controller may have something to do for them. orphans: gated pods (uids) that name no job.
     deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
-    filed: under what each job is, by uid.
+    listed: the lists that each job is on, by uid.
     room, emptied: what is free on the nodes, and what would be if no job had any room.
     """
 
@@ -124,7 +124,7 @@ class Index:
     orphans: tuple[str, ...] = ()
     deadlines: Mapping[str, float] = field(default_factory=dict)
     rests: Mapping[str, float] = field(default_factory=dict)
-    filed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     room: Capacity = NOWHERE
     emptied: Capacity = NOWHERE
     memo: Memo = field(default_factory=Memo, compare=False, repr=False)
@@ -144,9 +144,9 @@ class Index:
         """Kept up: what is new of these maps is looked at anew."""
         changes: dict[str, Any] = {"basis": _maps(facts), "memo": self.memo}
         if news.jobs:
-            changes |= self._filed(facts, news.jobs)
+            changes |= self._relisted(facts, news.jobs)
         if news.pods:
-            changes["orphans"] = refiled(self.orphans, {uid: is_orphan(facts.pods.get(uid)) for uid in news.pods})
+            changes["orphans"] = with_changes(self.orphans, {uid: is_orphan(facts.pods.get(uid)) for uid in news.pods})
         promised = facts.preemptions and facts.preemptions is not self.room.promised
         if (touched := news.charged | news.nodes) or promised:
             changes["room"] = self.room.after(facts.nodes, facts.charged, touched, facts.preemptions)
@@ -155,22 +155,22 @@ class Index:
             changes["memo"] = changes["memo"].for_other_room(bool(news.nodes))
         return replace(self, **changes)
 
-    def _filed(self, facts: Facts, jobs: set[str]) -> dict[str, Any]:
+    def _relisted(self, facts: Facts, jobs: set[str]) -> dict[str, Any]:
         cases = {uid: _case(facts, uid) for uid in jobs}
-        filed, moves, kept = copied(self.filed), defaultdict[str, dict[str, bool]](dict), False
+        listed, moves, kept = copied(self.listed), defaultdict[str, dict[str, bool]](dict), False
         for uid, case in cases.items():
-            before, now = filed.get(uid, ()), tuple(heads(case))
+            before, now = listed.get(uid, ()), tuple(lists_of(case))
             if before != now:
-                filed[uid] = now
+                listed[uid] = now
                 for name in {*before}.symmetric_difference(now):
                     moves[name][uid] = name in now
             if case.job is None and not now:
-                filed.pop(uid, None)
+                listed.pop(uid, None)
             kept = kept or "keeping" in before or "keeping" in now
         memo = self.memo.without(jobs)
-        changes: dict[str, Any] = {"filed": filed, "memo": memo.for_other_room() if kept else memo}
+        changes: dict[str, Any] = {"listed": listed, "memo": memo.for_other_room() if kept else memo}
         for name, belongs in moves.items():
-            changes[name] = refiled(getattr(self, name), belongs)
+            changes[name] = with_changes(getattr(self, name), belongs)
         for name, moment in MOMENTS.items():
             changes[name] = _retimed(getattr(self, name), cases, moment)
         return changes
@@ -181,14 +181,14 @@ _maps = attrgetter(
 )
 
 
-def _case(facts: Facts, uid: str) -> Case:
+def _case(facts: Facts, uid: str) -> IndexedJob:
     uids, pods = [*facts.members.get(uid, {}).values(), *facts.strays.get(uid, ())], facts.pods
     gang = facts.gangs.get(uid) or no_gang(uid)
-    return Case(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
+    return IndexedJob(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
 
 
 def _retimed(
-    old: Mapping[str, float], cases: Mapping[str, Case], moment: Callable[[Case], float | None]
+    old: Mapping[str, float], cases: Mapping[str, IndexedJob], moment: Callable[[IndexedJob], float | None]
 ) -> Mapping[str, float]:
     moved = {uid: at for uid, case in cases.items() if (at := moment(case)) != old.get(uid)}
     if not moved:

@@ -73,7 +73,7 @@ def _members(snapshot: Snapshot) -> Iterator[str]:
         yield "a job's pod is filed twice or not at all"
 
 
-def misfiled(snapshot: Snapshot) -> list[str]:
+def index_errors(snapshot: Snapshot) -> list[str]:
     """Where the index, kept up from step to step, differs from one that is made anew."""
     anew = Index.of(snapshot)
     return [

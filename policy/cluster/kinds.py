@@ -9,7 +9,7 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, queued, releasing
 
 
-class Case(NamedTuple):
+class IndexedJob(NamedTuple):
     """One job as the index looks at it; ``job`` is None where only pods name it."""
 
     job: Job | None
@@ -53,7 +53,7 @@ def waits(job: Job, gang: Gang) -> bool:
     return gang.state in QUEUED and (queued(job) or releasing(job))
 
 
-def heads(case: Case) -> Iterator[str]:
+def lists_of(case: IndexedJob) -> Iterator[str]:
     """The lists of the index on which the job is."""
     job, gang = case.job, case.gang
     if job is not None and waits(job, gang):
@@ -101,11 +101,11 @@ def _lacks(job: Job, gang: Gang, nodes: Mapping[str, Node]) -> bool:
     return not all(name in nodes and nodes[name].usable for name in gang.nodes.values())
 
 
-def keeps(case: Case) -> bool:
+def keeps(case: IndexedJob) -> bool:
     return case.gang.state is State.COMPLETED and case.job is not None and case.job.keeps_pods
 
 
-def _unsettled(case: Case) -> bool:
+def _unsettled(case: IndexedJob) -> bool:
     """A wider net than the controller's own questions, which desired.py asks."""
     job, gang = case.job, case.gang
     if (
@@ -135,7 +135,7 @@ def deadline(gang: Gang) -> float | None:
     return min(gang.window_ends, gang.deadline)
 
 
-MOMENTS: Mapping[str, Callable[[Case], float | None]] = {
+MOMENTS: Mapping[str, Callable[[IndexedJob], float | None]] = {
     "deadlines": lambda case: deadline(case.gang),
     "rests": lambda case: case.gang.not_before or None,
 }

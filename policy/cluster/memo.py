@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
-from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.layered import copied
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
@@ -20,7 +20,7 @@ _Changes = tuple[Iterable[str], Any] | None  # the jobs of the last one, and tho
 class Memo:
     """``empty``: on the cluster without what runs, by gang. ``same``: equal values as one object, compared at once."""
 
-    __slots__ = ("_arranged", "_jobs", "_tables", "empty", "same")
+    __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")
 
     MOST_SAME = 10_000
 
@@ -28,7 +28,7 @@ class Memo:
         self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
         # By question: the last answer, and how many changes there were since, with the jobs of each.
-        self._arranged: dict[Hashable, tuple[Arrangement, int, _Changes]] = {}
+        self._groups: dict[Hashable, tuple[SortedGroups, int, _Changes]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
@@ -44,18 +44,18 @@ class Memo:
         found: T = self.same.setdefault(value, value)
         return found
 
-    def arranged(
-        self, question: Hashable, places: Callable[[str], tuple[Place, ...]], jobs: Callable[[], Iterable[str]]
-    ) -> Arrangement:
+    def sorted_groups(
+        self, question: Hashable, places: Callable[[str], tuple[GroupEntry, ...]], jobs: Callable[[], Iterable[str]]
+    ) -> SortedGroups:
         """Jobs in groups, kept up. ``places`` may look at the job, its gang, its pods, refused nodes and all nodes.
 
         ``jobs``: all that may have a place, asked for at the first time only.
         """
-        known = self._arranged.get(question)
-        found, _, changes = (Arrangement(), 1, (jobs(), None)) if known is None else known
+        known = self._groups.get(question)
+        found, _, changes = (SortedGroups(), 1, (jobs(), None)) if known is None else known
         if changes is not None:
             found = found.after({uid: places(uid) for uid in _jobs_of(changes)})
-            self._arranged[question] = found, 0, None
+            self._groups[question] = found, 0, None
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class Memo:
         other._jobs = copied(self._jobs)
         for uid in jobs:
             other._jobs.pop(uid, None)
-        other._arranged = {
+        other._groups = {
             question: (found, count + 1, (jobs, changes))
-            for question, (found, count, changes) in self._arranged.items()
+            for question, (found, count, changes) in self._groups.items()
             if count <= FEW or count <= FEW + len(found.places)  # else nobody asks it any more
         }
         return other
@@ -85,7 +85,7 @@ class Memo:
         """The same but for answers on the cluster without what runs; ``nodes``: and those that look at the nodes."""
         other = self._copy()
         other.empty = {}
-        other._arranged = {} if nodes else dict(self._arranged)
+        other._groups = {} if nodes else dict(self._groups)
         return other
 
     def _copy(self) -> Memo:

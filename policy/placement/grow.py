@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from policy.cluster.arranged import Place
 from policy.cluster.gang import Gang
 from policy.cluster.kept import grouped, until_emptied_room_changes
 from policy.cluster.kinds import leaves
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Phase, Slot, worker_slots
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand, is_over
+from policy.cluster.sortedgroups import GroupEntry
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask, ask_of, barred, takes_all, worker_demand
 from policy.placement.room import Room, idlest
@@ -32,7 +32,7 @@ class Where(Enum):
     SERVERS = "servers"
 
 
-class Shed(NamedTuple):
+class FreedRoom(NamedTuple):
     """Room that will be given back: its node, its size, and the pod that holds it, where there is one."""
 
     node: str
@@ -40,7 +40,7 @@ class Shed(NamedTuple):
     pod_uid: str = ""
 
 
-def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
+def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]:
     """The job's workers in the order in which its operator removes them: highest index first, down to the minimum.
 
     One that has succeeded gives nothing: its room is free already.
@@ -50,12 +50,12 @@ def sheds(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[Shed]:
         pod = pods.get(members.get(slot, ""))
         if pod is None or not pod.holds_room:
             gone = is_over(job, slot, pod) or (pod is not None and pod.phase is Phase.SUCCEEDED)
-            yield Shed(gang.nodes.get(slot, ""), NOTHING if gone else demand(job, slot, pod))
+            yield FreedRoom(gang.nodes.get(slot, ""), NOTHING if gone else demand(job, slot, pod))
         else:
-            yield Shed(pod.node, pod.requests, pod.uid)
+            yield FreedRoom(pod.node, pod.requests, pod.uid)
 
 
-def leaving(snapshot: Snapshot) -> list[Shed]:
+def leaving(snapshot: Snapshot) -> list[FreedRoom]:
     """Room of Kohort's own pods that are on their way out, and that nobody waits for yet."""
     claimed = {uid for job_uid in snapshot.index.freeing for uid in snapshot.gang(job_uid).waits_for}
     going = [
@@ -64,7 +64,7 @@ def leaving(snapshot: Snapshot) -> list[Shed]:
         for pod in snapshot.every_pod_of(uid)
         if pod.uid not in claimed and leaves(pod, snapshot.jobs.get(uid), snapshot.gang(uid))
     ]
-    return [Shed(pod.node, pod.requests, pod.uid) for pod in sorted(going, key=lambda pod: pod.uid)]
+    return [FreedRoom(pod.node, pod.requests, pod.uid) for pod in sorted(going, key=lambda pod: pod.uid)]
 
 
 def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
@@ -104,10 +104,10 @@ def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
         # Some nodes are closed in this pass: what would be found out now is not to be remembered.
         return set(snapshot.index.growing)
 
-    def by_demand(uid: str) -> tuple[Place, ...]:
+    def by_demand(uid: str) -> tuple[GroupEntry, ...]:
         return ((worker_demand(snapshot, snapshot.jobs[uid]), (uid,)),)
 
-    def by_node(uid: str) -> tuple[Place, ...]:
+    def by_node(uid: str) -> tuple[GroupEntry, ...]:
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
         home = gang.nodes.values() if _stays_home(snapshot, room, job, where) else (ROAMING,)
         there = snapshot.member(uid, Slot(WORKER, gang.workers)) is not None

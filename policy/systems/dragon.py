@@ -20,7 +20,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, one_by_one
+from policy.placement.shrink import NOBODY, Reclaimable, one_by_one
 from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
@@ -218,19 +218,19 @@ class DragonCycle(ElasticCycle):
     def _by_start(self, job: Job) -> tuple[float, str]:
         return self.gangs[job.uid].admitted_at or self.now, job.uid
 
-    def largest_surplus(self, offers: Sequence[Offer]) -> list[int]:
+    def largest_surplus(self, victims: Sequence[Reclaimable]) -> list[int]:
         """Return what leaves anyway, then worker by worker of the job whose surplus is the largest at that moment."""
-        turns = [index for index, offer in enumerate(offers) if offer.job_uid == NOBODY]
-        given = ((index, offer) for index, offer in enumerate(offers) if offer.job_uid != NOBODY)
+        turns = [index for index, victim in enumerate(victims) if victim.job_uid == NOBODY]
+        given = ((index, victim) for index, victim in enumerate(victims) if victim.job_uid != NOBODY)
         # A job's surplus shrinks with each worker: all of them in order are what choosing one by one would come to.
         turns += [index for _, index in sorted(self._surpluses(given))]
         return turns
 
-    def _surpluses(self, given: Iterable[tuple[int, Offer]]) -> Iterator[tuple[float, int]]:
+    def _surpluses(self, given: Iterable[tuple[int, Reclaimable]]) -> Iterator[tuple[float, int]]:
         """Return, for each worker that can be taken, its job's surplus until then (negative) and the job's index."""
-        for index, offer in given:
-            share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[offer.job_uid]))
-            for left in range(len(offer.sheds), 0, -1):
+        for index, victim in given:
+            share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[victim.job_uid]))
+            for left in range(len(victim.rooms), 0, -1):
                 yield -left * share, index
 
     def _share(self, demand: Resources) -> float:

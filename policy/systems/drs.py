@@ -19,7 +19,7 @@ from policy.cluster.snapshot import Snapshot, utility_of
 from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
-from policy.placement.shrink import Offer
+from policy.placement.shrink import Reclaimable
 from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
 from policy.systems.elastic import ElasticCycle
@@ -203,7 +203,7 @@ class DrsCycle(ElasticCycle):
 
     # -- scale-down and scale-up listings ------------------------------------------------------------
 
-    def _victims(self, job: Job) -> list[Offer]:
+    def _victims(self, job: Job) -> list[Reclaimable]:
         """Return what can be taken: of the least utility first, then of the smaller requirement, then the latest."""
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
         willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))

@@ -11,9 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
-from policy.cluster.arranged import Place
 from policy.cluster.damping import MINUTE, resizes_left
-from policy.cluster.filing import is_filed
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.kept import grouped, shared
@@ -21,11 +19,13 @@ from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedgroups import GroupEntry
+from policy.cluster.sortedtuple import in_sorted
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, Order, Shrink, offer_of, one_by_one, plan_shrink
+from policy.placement.shrink import NOBODY, Order, Reclaimable, Shrink, one_by_one, plan_shrink, reclaimable_of
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import WaitingQueue
 from policy.systems.runninggangs import RunningGangs
@@ -42,10 +42,10 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
     seconds since a job was shrunk.
     """
 
-    def place_moments(uid: str) -> tuple[Place, ...]:
+    def place_moments(uid: str) -> tuple[GroupEntry, ...]:
         gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
         moments = [at + TURN_SECONDS for at in (*gang.turns, *([] if gang.kept_at is None else [gang.kept_at]))]
-        if job is not None and is_filed(snapshot.index.waiting, uid):
+        if job is not None and in_sorted(snapshot.index.waiting, uid):
             moments.append(job.arrival + patience)
         if gang.not_before:
             moments.append(gang.not_before)
@@ -63,7 +63,7 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
 class ElasticCycle:
     """``gangs``: what runs, as this pass leaves it. ``scaled``: who was shrunk in it. ``snapshot`` is not changed.
 
-    ``order``, ``by_node``: how removals are chosen among the offers (``plan_shrink``).
+    ``order``, ``by_node``: how removals are chosen among the victims (``plan_shrink``).
     """
 
     def __init__(self, snapshot: Snapshot, now: float, order: Order = one_by_one, *, by_node: bool = True) -> None:
@@ -99,7 +99,7 @@ class ElasticCycle:
 
     # -- gangs in repair ---------------------------------------------------------------------------
 
-    def mend(self, offers: Callable[[Job], list[Offer]]) -> None:
+    def mend(self, victims: Callable[[Job], list[Reclaimable]]) -> None:
         """Members that found no room: shrink others for them, or else keep what they could use from everybody.
 
         It lasts until the gang's repair deadline; then it is released and queues again. No limit on resizes holds it.
@@ -112,7 +112,7 @@ class ElasticCycle:
             ask = ask_for_holes(self.snapshot, job, gang, missing)
             if ask is None:
                 continue
-            plan = None if gang.waits_for else self._plan(ask, offers(job))
+            plan = None if gang.waits_for else self._plan(ask, victims(job))
             if plan is None:
                 self.mending = job
                 self.close(closed_for(self.room, job, missing))
@@ -143,10 +143,10 @@ class ElasticCycle:
         counts = range(max(most, job.min_workers), job.min_workers - 1, -1)
         return any(self.start(job, workers) for workers in counts)
 
-    def start_by_shrinking(self, job: Job, offers: list[Offer]) -> bool:
-        """Admit the job at its minimum in room that the offers give back; all of that or nothing."""
+    def start_by_shrinking(self, job: Job, victims: list[Reclaimable]) -> bool:
+        """Admit the job at its minimum in room that the victims give back; all of that or nothing."""
         ask = ask_of(self.snapshot, job, job.min_workers)
-        plan = self._plan(ask, offers) if offers or ask not in self._misfits else None
+        plan = self._plan(ask, victims) if victims or ask not in self._misfits else None
         if plan is not None and len(plan.taken) > self._left:
             self._limited.add(job.uid)
             plan = None
@@ -194,15 +194,15 @@ class ElasticCycle:
 
     # -- shrinking ---------------------------------------------------------------------------------
 
-    def leaving(self) -> list[Offer]:
+    def leaving(self) -> list[Reclaimable]:
         """Room that is given back anyway, and that nobody waits for yet."""
         if not self.snapshot.index.leaving:
             return []
         freeing = self.gangs.listed(self.snapshot.index.freeing)
         claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
         stays = self._refused_pods()
-        sheds = (shed for shed in leaving(self.snapshot) if shed.pod_uid not in claimed | stays)
-        return [Offer.of(NOBODY, (shed,)) for shed in sheds]
+        rooms = (freed_room for freed_room in leaving(self.snapshot) if freed_room.pod_uid not in claimed | stays)
+        return [Reclaimable.of(NOBODY, (freed_room,)) for freed_room in rooms]
 
     def _refused_pods(self) -> set[str]:
         """Pods of jobs that the API server does not let go of them: to wait for their room would be in vain."""
@@ -212,14 +212,14 @@ class ElasticCycle:
         )  # fmt: skip
         return {pod.uid for uid in jobs for pod in self.snapshot.every_pod_of(uid)}
 
-    def reclaimable(self, victims: Iterable[Job]) -> list[Offer]:
+    def reclaimable(self, victims: Iterable[Job]) -> list[Reclaimable]:
         """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""
-        return [*self.leaving(), *(offer_of(self.snapshot, victim) for victim in victims)]
+        return [*self.leaving(), *(reclaimable_of(self.snapshot, victim) for victim in victims)]
 
     def prepare(self) -> None:
         """Have what each running job could give worked out; it is remembered until the job changes."""
         for job in self.yielding():
-            offer_of(self.snapshot, job)
+            reclaimable_of(self.snapshot, job)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Whether the victim has workers to give now, and has not been turned to and fro for this job already."""
@@ -232,8 +232,8 @@ class ElasticCycle:
         # Where the plan fails once more it is grown again: that turn counts beforehand.
         return turns + 1 < TURNS or not self.snapshot.gang(job.uid).attempts
 
-    def _plan(self, ask: Ask, offers: list[Offer]) -> Shrink | None:
-        return plan_shrink(self.room, ask, offers, self._order, by_node=self._by_node)
+    def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
+        return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)
 
     def _shrink(self, plan: Shrink, ask: Ask, job: Job) -> None:
         self._left -= len(plan.taken)

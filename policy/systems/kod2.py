@@ -13,12 +13,12 @@ from itertools import takewhile
 from typing import Any
 
 from policy.cluster.actions import Decision
-from policy.cluster.arranged import Place
 from policy.cluster.kept import grouped, of_each_job, until_nodes_change
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedgroups import GroupEntry
 from policy.placement.grow import Where
 from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
@@ -278,7 +278,7 @@ class Kod2Cycle(ElasticCycle):
         """Return the running jobs of that list of the index, by weight; those of one weight in the order of entries."""
         jobs = self.snapshot.jobs
 
-        def place(uid: str) -> tuple[Place, ...]:
+        def place(uid: str) -> tuple[GroupEntry, ...]:
             job = jobs.get(uid)
             return ((self._weight(job), entry(job)),) if job is not None and queued(job) else ()
 

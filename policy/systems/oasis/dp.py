@@ -33,14 +33,14 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SlotOffer:
     """What one slot offers: ``cost[y]`` (infinite: cannot be), and for each role ``takes[y, node]``."""
 
     cost: Array
     takes: tuple[Counts, ...]
 
 
-def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
+def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> SlotOffer:
     """COST_t: each role greedily on the cheapest nodes; prices are those before the job.
 
     free, price: [node, resource]. Where two roles may share a node the first one's members are placed first, which is
@@ -65,7 +65,7 @@ def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
         later = roles[number + 1 :]
         if any((role.open & other.open).any() for other in later):
             left = left - take[:, :, None] * role.request
-    return Offer(cost, tuple(takes))
+    return SlotOffer(cost, tuple(takes))
 
 
 def room_for(left: Array, request: Array) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policy.cluster.model import PS, WORKER, Constraints, Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
-from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer, room_for
+from policy.systems.oasis.dp import Best, Counts, Role, SlotOffer, best_schedule, most_work, offer, room_for
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
 from policy.systems.oasis.steady import steady_schedule
@@ -103,10 +103,10 @@ class Planner:
             return best_schedule(costs, size, worth, begin)
         return steady_schedule(costs, size, worth, begin, self._pricing.switching * work.utility.value)
 
-    def _offers(self, work: Work, barred: frozenset[str]) -> list[Offer]:
+    def _offers(self, work: Work, barred: frozenset[str]) -> list[SlotOffer]:
         """What each slot offers; slots in which the same is taken offer the same."""
         roles = self._roles(work, barred)
-        known: dict[bytes, Offer] = {}
+        known: dict[bytes, SlotOffer] = {}
         offers = []
         for used in self._used:
             key = used.tobytes()
@@ -140,7 +140,7 @@ class Planner:
         found: NDArray[np.bool_] = hosts & np.array(takes, dtype=bool)
         return found
 
-    def _shift(self, work: Work, at: int, count: int, found: Offer) -> Shift:
+    def _shift(self, work: Work, at: int, count: int, found: SlotOffer) -> Shift:
         names = [part.role for part in work.parts] if work.single else [WORKER, *(part.role for part in work.parts)]
         layout = Counter[tuple[str, str]]()
         for role, take in zip(names, found.takes, strict=True):

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with one
 
 
-def is_filed(names: tuple[str, ...], name: str) -> bool:
+def in_sorted(names: tuple[str, ...], name: str) -> bool:
     """Whether the name is among them."""
     at = bisect_left(names, name)
     return at < len(names) and names[at] == name
 
 
-def refiled(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
+def with_changes(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
     """The names with those that belong now and without those that do not; the same tuple where nothing changes."""
     new: list[E] | None = None
     for name, wanted in belongs.items():
