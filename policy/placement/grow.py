@@ -33,7 +33,7 @@ class Where(Enum):
 
 
 class FreedRoom(NamedTuple):
-    """Room that will be given back: its node, its size, and the pod that holds it, where there is one."""
+    """Room that will be given back: its node, its size, and the uid of the pod that holds it, where there is one."""
 
     node: str
     requests: Resources
@@ -41,9 +41,10 @@ class FreedRoom(NamedTuple):
 
 
 def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]:
-    """The job's workers in the order in which its operator removes them: highest index first, down to the minimum.
+    """Return what the job's workers give back, in the order in which its operator removes them.
 
-    One that has succeeded gives nothing: its room is free already.
+    That is from the highest index down to the minimum. A worker that has succeeded gives nothing: its room is free
+    already.
     """
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     for slot in reversed(worker_slots(gang.workers)[job.min_workers :]):
@@ -56,7 +57,7 @@ def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]
 
 
 def leaving(snapshot: Snapshot) -> list[FreedRoom]:
-    """Room of Kohort's own pods that are on their way out, and that nobody waits for yet."""
+    """Return the room of Kohort's own pods that are on their way out and that no job waits for yet."""
     claimed = {uid for job_uid in snapshot.index.freeing for uid in snapshot.gang(job_uid).waits_for}
     going = [
         pod
@@ -68,7 +69,7 @@ def leaving(snapshot: Snapshot) -> list[FreedRoom]:
 
 
 def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
-    """Whether some node, if it were empty, would hold the job at its maximum."""
+    """Tell whether some node, if it were empty, would hold the job at its maximum."""
     ask = ask_of(snapshot, job, job.max_workers)
     if room.nodes is snapshot.index.room.nodes:
         return _some_usable_node_holds(snapshot, ask)
@@ -85,7 +86,10 @@ def _some_node_holds(nodes: Iterable[Node], ask: Ask) -> bool:
 
 
 def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where) -> bool:
-    """Whether ``grow`` may add anybody; where it is false now it stays so while room is only taken. Cheap."""
+    """Tell whether ``grow`` may add a worker.
+
+    Where it is false now it stays so while room is only taken. It costs little.
+    """
     requests = worker_demand(snapshot, job)
     if any(room.takes(node, requests) for node in dict.fromkeys(gang.nodes.values())):
         return True
@@ -99,7 +103,10 @@ LINGERING = None  # has a pod in the place of its next worker
 
 
 def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
-    """Uids of the growing jobs of which ``could_grow`` may be true: all those near a node with room for a worker."""
+    """Return the uids of the growing jobs of which ``could_grow`` may be true.
+
+    These are all that are near a node with room for a worker.
+    """
     if room.nodes is not snapshot.index.room.nodes:
         # Some nodes are closed in this pass: what would be found out now is not to be remembered.
         return set(snapshot.index.growing)
@@ -122,7 +129,10 @@ def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
 
 
 def _open_among(room: Room, homes: Mapping[Hashable, object], requests: Resources) -> Iterator[Hashable]:
-    """Those of the homes that take the request, found from the side that has fewer nodes to look at."""
+    """Return those of the homes that take the request.
+
+    They are found from the side that has fewer nodes to look at.
+    """
     kinds = list(room.alike(requests))
     if not kinds:
         return
@@ -142,7 +152,10 @@ def _stays_home(snapshot: Snapshot, room: Room, job: Job, where: Where) -> bool:
 def grow(
     snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where, most: int | None = None
 ) -> dict[Slot, str]:
-    """Nodes for more workers, up to the maximum and at most ``most``, as far as there is room; takes from its room."""
+    """Return nodes for more workers, as far as there is room, and take their room.
+
+    The job gets no more than its maximum, and at most ``most`` more.
+    """
     requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
     target = job.max_workers if most is None else min(job.max_workers, gang.workers + most)
     home, refused = _stays_home(snapshot, room, job, where), barred(snapshot, job)
@@ -164,19 +177,22 @@ def grow(
 
 
 def _near(nodes: Mapping[Slot, str], *, servers_alone: bool) -> tuple[set[str], ...]:
-    """The ps's nodes, then those that host the job (KOD2 1b, Algorithm 3)."""
+    """Return the ps's nodes, then those that host the job (KOD2, Algorithm 3)."""
     servers = {node for slot, node in nodes.items() if slot.role == PS}
     return (servers,) if servers and servers_alone else (servers, set(nodes.values()))
 
 
 def _idlest_of(room: Room, groups: Iterable[list[str]]) -> str | None:
-    """The idlest node of the first of these groups that has any."""
+    """Return the idlest node of the first of these groups that has any."""
     names = next(filter(None, groups), [])
     return names[0] if len(names) == 1 else min(names, key=lambda name: (-room.idleness(name), name), default=None)
 
 
 def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
-    """Workers of an earlier shrink that have not gone yet: they stay where they are, and need no more room."""
+    """Return workers of an earlier shrink that have not gone yet.
+
+    They stay where they are, and need no more room.
+    """
     there: dict[Slot, str] = {}
     for index in range(gang.workers, job.max_workers):
         pod = snapshot.member(job.uid, Slot(WORKER, index))

@@ -227,7 +227,7 @@ class DragonCycle(ElasticCycle):
         return turns
 
     def _surpluses(self, given: Iterable[tuple[int, Reclaimable]]) -> Iterator[tuple[float, int]]:
-        """Return, for each worker that can be taken, its job's surplus until then (negative) and the job's index."""
+        """Yield, for each worker that can be taken, its job's surplus until then (negative) and the job's index."""
         for index, victim in given:
             share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[victim.job_uid]))
             for left in range(len(victim.rooms), 0, -1):

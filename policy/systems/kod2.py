@@ -210,11 +210,17 @@ class Kod2Cycle(ElasticCycle):
         return False
 
     def _may_backfill(self, head: Job) -> bool:
-        """A starved head is passed by nobody, or a stream of small jobs would keep a large gang waiting for ever."""
+        """Tell whether others may pass this head.
+
+        No job passes a starved head, or a stream of small jobs would keep a large gang waiting for ever.
+        """
         return self.policy.backfill and not self.policy.starving(head, self.now)
 
     def _may_grow_behind(self, head: Job) -> bool:
-        """What is free is kept for a head that starves, or jobs that grow would keep it waiting for ever."""
+        """Tell whether running jobs may grow while this head waits.
+
+        They may not where it starves, or jobs that grow would keep it waiting for ever.
+        """
         return self.policy.behind_head and not self.policy.starving(head, self.now)
 
     def _heavier_running(self, job: Job) -> Job | None:

@@ -207,6 +207,9 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
-    """A job whose pods have all succeeded, or are going, would hold a plan's room for nobody."""
+    """Return why no pod of the job can be bound; empty where one can.
+
+    A job whose pods have all succeeded, or are going, would hold the room of a plan for no pod.
+    """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"
