@@ -39,7 +39,7 @@ class Grounds:
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:
-    """Why the job runs as it does; None where it has no room."""
+    """Return why the job runs as it does; None where it has no room."""
     gang = snapshot.gang(job.uid)
     if gang.state not in ADMITTED or not gang.nodes:
         return None
@@ -95,7 +95,7 @@ def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) ->
 
 
 def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
-    """That without which the policy would give the job another worker."""
+    """Return in words what keeps the policy from giving the job another worker."""
     gang = snapshot.gang(job.uid)
     if job.invalid:
         return MALFORMED
@@ -115,7 +115,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 
 
 def _unsettled(gang: Gang) -> str:
-    """What it has to get over first; empty where its members stand."""
+    """Return what the gang has to get over first; empty where its members stand."""
     if gang.held:
         return f"its members: {len(gang.held)} of them wait to be bound"
     sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.misses)
@@ -123,7 +123,7 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """What is left where no copy has it grow: how the policy names numbers of workers."""
+    """Return how the policy names numbers of workers: what is left where no copy has the job grow."""
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"

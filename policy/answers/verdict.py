@@ -27,7 +27,10 @@ class FilterAnswer:
 
 
 def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAnswer:
-    """The nodes on which this member of a gang may go: its planned one (or, ranked, all where the plan still holds)."""
+    """Return the nodes on which this member of a gang may go.
+
+    That is its planned one or, ranked, every node with which the plan still holds.
+    """
     pod = snapshot.pods.get(uid)
     refusal = refuse_pod(snapshot, pod)
     if refusal is not None or pod is None or pod.slot is None:
@@ -43,14 +46,14 @@ def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAn
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
-    """The rest of the plan stands as it is, so the plan stays feasible if this member alone fits there."""
+    """Tell whether the plan stays feasible with this member there: the rest of it stands as it is."""
     job = snapshot.jobs[pod.job_uid]
     known = snapshot.nodes.get(node)
     return known is not None and demand(job, slot, pod).fits(snapshot.free(node))
 
 
 def prioritize_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> dict[str, int]:
-    """Scores 0-10: the planned node first, then by the share of the gang's other members that are planned there."""
+    """Return scores 0-10: the planned node first, then by the share of the gang's other members planned there."""
     pod = snapshot.pods.get(uid)
     if pod is None or pod.slot is None:
         return dict.fromkeys(offered, 0)
@@ -67,7 +70,7 @@ def _score(name: str, planned: str | None, others: Sequence[str]) -> int:
 
 
 def preempt_pod(snapshot: Snapshot, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Candidates for somebody's preemption (node -> pod uids), with every gang either whole among them or spared.
+    """Return the candidates for another pod's preemption (node -> pod uids), each gang whole among them or spared.
 
     A node is dropped if taking its victims would leave a running gang below its minimum: half a gang is no use to
     anybody, and its other members cannot be named here because they sit on other nodes.

@@ -68,7 +68,10 @@ class Draft:
         return self._now[name]
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
-        """The map of that name, copied on first use. Those that have a ``put`` are changed by it."""
+        """Return the map of that name to be changed, copied on first use.
+
+        Maps that have a ``put`` method are changed by that.
+        """
         if name not in self._own:
             self.set(name, copied(self._now[name]))
         owned: MutableMapping[Any, Any] = self._now[name]
@@ -82,7 +85,7 @@ class Draft:
 
     @property
     def index(self) -> Index:
-        """Jobs by what is to be done about them, as the draft has them."""
+        """The jobs by what is to be done about them, as the draft has them."""
         self._follow_nodes()
         index = self.now.index
         if self._news or not self._indexed:
@@ -95,40 +98,40 @@ class Draft:
         return index
 
     def due(self, now: float) -> list[str]:
-        """Uids of the gangs whose window or deadline has come. No index is made for it."""
+        """Return the uids of the gangs whose window or deadline has come. No index is made for it."""
         last = self.now.index
         late = self._news.jobs.union(uid for uid, at in last.deadlines.items() if at <= now)
         return sorted(uid for uid in late if (at := deadline(self.gang(uid))) is not None and at <= now)
 
     def freeing(self) -> frozenset[str]:
-        """Uids of the gangs that wait for pods to go, but for touched ones. No index is made for it."""
+        """Return the uids of the gangs that wait for pods to go, touched ones left out. No index is made for it."""
         last = self.now.index
         return frozenset(last.freeing)
 
     def view(self) -> Snapshot:
-        """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
+        """Return the draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
         self._now["index"] = self.index
         if self._view is None:
             self._view = Snapshot(*self._now.values())
         return self._view
 
     def facts(self) -> _Maps:
-        """The maps as they stand in the draft."""
+        """Return the maps as they stand in the draft."""
         return _Maps(*_MAPS(self._now))
 
     def freeze(self) -> Snapshot:
-        """The next snapshot."""
+        """Return the next snapshot."""
         self.settle()
         self.set("generation", self.base.generation + 1)
         return self.view()
 
     def touched(self) -> frozenset[str]:
-        """The jobs whose gang must be looked at again."""
+        """Return the jobs whose gang must be looked at again."""
         self._follow_nodes()
         return frozenset(self._touched)
 
     def gang(self, job_uid: str) -> Gang:
-        """The job's entry; a waiting one where there is none."""
+        """Return the job's entry; a waiting one where there is none."""
         return self.now.gangs.get(job_uid) or no_gang(job_uid)
 
     def touch(self, job_uid: str) -> None:
@@ -172,12 +175,12 @@ class Draft:
         self.touch(job.uid)
 
     def put_refusal(self, job_uid: str, node: str, until: float) -> None:
-        """The node is not to be used for the job before that time."""
+        """Note that the node is not to be used for the job before that time."""
         self.edit("not_offered")[job_uid, node] = until
         self._news.jobs.add(job_uid)
 
     def drop_refusal(self, job_uid: str, node: str) -> None:
-        """The node may be used for the job again."""
+        """Note that the node may be used for the job again."""
         del self.edit("not_offered")[job_uid, node]
         self._news.jobs.add(job_uid)
 
@@ -305,7 +308,7 @@ class Draft:
             self.put_promised(node, known.seen(node, old, new, now + VACATED_SECONDS))
 
     def put_promised(self, node: str, promised: Preemption) -> None:
-        """What other schedulers have promised on the node from now on; it is charged."""
+        """Replace what other schedulers have promised on the node; it is charged."""
         before = taken_on(self.now.preemptions, node)
         self._put_or_drop("preemptions", node, promised)
         after = taken_on(self.now.preemptions, node)
@@ -341,5 +344,8 @@ _VALUES = attrgetter(*_NAMES)
 
 
 def _claim(pod: Pod) -> tuple[bool, bool, float, str]:
-    """A failed pod may be as young as the one that has moved into its place: a Deployment's failed pods stay."""
+    """Return the key by which the best claim to a slot is found.
+
+    A failed pod may be as young as the one that has moved into its place: a Deployment's failed pods stay.
+    """
     return (pod.phase is not Phase.FAILED and not pod.terminating, not pod.terminating, pod.since, pod.uid)

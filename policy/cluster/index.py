@@ -28,37 +28,37 @@ class Facts(Protocol):
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """By name."""
+        """Nodes by name."""
         ...
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        """By uid."""
+        """Jobs by uid."""
         ...
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        """By uid."""
+        """Pods by uid."""
         ...
 
     @property
     def members(self) -> Mapping[str, Mapping[Slot, str]]:
-        """Job uid -> slot -> pod uid."""
+        """Pod uids by job uid and slot."""
         ...
 
     @property
     def strays(self) -> Mapping[str, frozenset[str]]:
-        """Job uid -> uids of the pods that hold no slot."""
+        """Uids of the pods that hold no slot, by job uid."""
         ...
 
     @property
     def gangs(self) -> Mapping[str, Gang]:
-        """By job uid."""
+        """Gangs by job uid."""
         ...
 
     @property
     def charged(self) -> Mapping[str, Resources]:
-        """Sum of the charges by node."""
+        """The sum of the charges by node."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Facts(Protocol):
 
     @property
     def not_offered(self) -> Mapping[tuple[str, str], float]:
-        """Job uid, node -> until."""
+        """Until when a node is not to be used for a job, by job uid and node."""
         ...
 
 
@@ -132,16 +132,16 @@ class Index:
 
     @classmethod
     def of(cls, facts: Facts) -> Index:
-        """Made from nothing but the maps."""
+        """Return the index made from nothing but the maps."""
         jobs = facts.jobs.keys() | facts.gangs.keys() | facts.members.keys() | facts.strays.keys()
         return cls().after(facts, News(jobs=set(jobs), pods=set(facts.pods), nodes=set(facts.nodes)))
 
     def made_from(self, facts: Facts) -> bool:
-        """Whether these very maps are the ones that it was made from."""
+        """Tell whether these very maps are the ones that it was made from."""
         return bool(self.basis) and all(map(is_, self.basis, _maps(facts)))
 
     def after(self, facts: Facts, news: News) -> Index:
-        """Kept up: what is new of these maps is looked at anew."""
+        """Return the index kept up: only what is new of these maps is looked at anew."""
         changes: dict[str, Any] = {"basis": _maps(facts), "memo": self.memo}
         if news.jobs:
             changes |= self._relisted(facts, news.jobs)

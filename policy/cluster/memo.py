@@ -1,7 +1,7 @@
-"""Answers that were worked out before, so that each step asks again only about what has changed.
+"""Answers that were worked out before, so that each step asks again only about what has changed (see kept.py).
 
-A memo grows when somebody asks, but never changes what anybody is answered: Draft gives the next snapshot one without
-the answers that may be other ones now.
+A memo grows when somebody asks, but it never changes what anybody is answered: Draft gives the next snapshot one
+without the answers that may be other ones now.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ class Memo:
         self.same: dict[Any, Any] = {}
 
     def job(self, uid: str) -> dict[Hashable, Any]:
-        """Answers that hold until the job, its gang, its pods or the nodes that are refused to it change."""
+        """Return the answers that hold until the job, its gang, its pods or the nodes that are refused to it change."""
         found = self._jobs.get(uid)
         if found is None:
             found = self._jobs[uid] = {}
         return found
 
     def one(self, value: T) -> T:
-        """The first one of all that are equal to this value."""
+        """Return the first of all values that are equal to this one."""
         found: T = self.same.setdefault(value, value)
         return found
 
     def sorted_groups(
         self, question: Hashable, places: Callable[[str], tuple[GroupEntry, ...]], jobs: Callable[[], Iterable[str]]
     ) -> SortedGroups:
-        """Jobs in groups, kept up. ``places`` may look at the job, its gang, its pods, refused nodes and all nodes.
+        """Return jobs in groups, kept up.
 
-        ``jobs``: all that may have a place, asked for at the first time only.
+        ``places``: the groups of a job; it may look at the job, its gang, its pods, refused nodes and all nodes.
+        ``jobs``: all that may be in a group; they are asked for at the first time only.
         """
         known = self._groups.get(question)
         found, _, changes = (SortedGroups(), 1, (jobs(), None)) if known is None else known
@@ -59,9 +60,9 @@ class Memo:
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
-        """Answers that say themselves what they were made from: whoever looks one up must compare that by identity.
+        """Return answers that say themselves what they were made from: whoever uses one compares that by identity.
 
-        They outlive every change, so a table that has grown beyond ``most`` and a few begins anew.
+        They outlive every change, so a table that has grown far beyond ``most`` begins anew.
         """
         found = self._tables.get(question)
         if found is None or len(found) > most + FEW:
@@ -69,7 +70,7 @@ class Memo:
         return found
 
     def without(self, jobs: Collection[str]) -> Memo:
-        """The same but for these jobs. Even where nothing is known of them yet: the two snapshots part here."""
+        """Return the memo without these jobs, even where nothing is known of them yet: the two snapshots part here."""
         other = self._copy()
         other._jobs = copied(self._jobs)
         for uid in jobs:
@@ -82,7 +83,10 @@ class Memo:
         return other
 
     def for_other_room(self, nodes: bool = False) -> Memo:
-        """The same but for answers on the cluster without what runs; ``nodes``: and those that look at the nodes."""
+        """Return the memo without answers on the cluster without what runs.
+
+        ``nodes``: also without those that look at the nodes.
+        """
         other = self._copy()
         other.empty = {}
         other._groups = {} if nodes else dict(self._groups)

@@ -1,4 +1,4 @@
-"""Jobs in groups, and each group in an order: kept up job by job, so that nobody sorts all jobs at each step."""
+"""Jobs in groups, and each group in an order: kept up job by job, so that not all jobs are sorted at each step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ GroupEntry = tuple[Hashable, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class SortedGroups:
-    """``places``: of each job, by uid; ``groups``: the entries of each, in order. It never changes."""
+    """``places``: the groups of each job, by uid; ``groups``: the entries of each group, in order. It never changes."""
 
     places: Mapping[str, tuple[GroupEntry, ...]] = field(default_factory=dict)
     groups: Mapping[Hashable, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
 
     def after(self, changed: Mapping[str, tuple[GroupEntry, ...]]) -> SortedGroups:
-        """The same with these jobs in these places; nowhere, where there are none. Itself where nobody has moved."""
+        """Return the groups with these jobs in these places; a job without places is in no group.
+
+        The same object is returned where no job has moved.
+        """
         moved = {uid: now for uid, now in changed.items() if self.places.get(uid, ()) != now}
         if not moved:
             return self
@@ -40,7 +43,7 @@ class SortedGroups:
         return SortedGroups(places, groups)
 
     def uids(self, group: Hashable) -> Iterable[str]:
-        """Those of one group, in order."""
+        """Return the uids of one group, in order."""
         return (entry[-1] for entry in self.groups.get(group, ()))
 
 

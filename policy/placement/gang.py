@@ -221,7 +221,7 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
-    """Return one layout for each of the nodes that are the likeliest for the rigid members."""
+    """Yield one layout for each of the nodes that are the likeliest for the rigid members."""
     takers = [(ask.worker.how_many(alike.free), alike) for alike in room.alike(ask.worker)]
     most = sum(count * alike.most for count, alike in takers)
     counts = _counts(room, ask, takers) if most >= ask.workers else {}

@@ -41,7 +41,7 @@ class FreedRoom(NamedTuple):
 
 
 def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]:
-    """Return what the job's workers give back, in the order in which its operator removes them.
+    """Yield what the job's workers give back, in the order in which its operator removes them.
 
     That is from the highest index down to the minimum. A worker that has succeeded gives nothing: its room is free
     already.
@@ -129,7 +129,7 @@ def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
 
 
 def _open_among(room: Room, homes: Mapping[Hashable, object], requests: Resources) -> Iterator[Hashable]:
-    """Return those of the homes that take the request.
+    """Yield those of the homes that take the request.
 
     They are found from the side that has fewer nodes to look at.
     """

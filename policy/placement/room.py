@@ -147,7 +147,7 @@ class Room:
         return copy
 
     def alike(self, requests: Resources) -> Iterator[Alike]:
-        """Return the nodes whose free room takes the request, grouped by equal free room and size."""
+        """Yield the nodes whose free room takes the request, grouped by equal free room and size."""
         if not self.may_take(requests):
             return
         self._gather()

@@ -76,7 +76,7 @@ class FifoPod(Policy):
 
 
 def _unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, Slot, Pod]]:
-    """Return the living pods without a node of the jobs that wait or run."""
+    """Yield the living pods without a node of the jobs that wait or run."""
     for uid in sorted(snapshot.jobs):
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
         if not queued(job) or gang.state is State.RELEASING:

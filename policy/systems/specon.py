@@ -206,7 +206,7 @@ class SpeConRound:
                 self.told[uid] = sample(self.policy.monitor(job), known, reports, goal, self.now)
 
     def _movable(self) -> Iterator[Movable]:
-        """Return the jobs that can be moved and have told enough lately."""
+        """Yield the jobs that can be moved and have told enough lately."""
         for one in movable(self.snapshot, self.decided):
             told = self.told[one.job.uid]
             if not self._silent(one.job.uid):
