@@ -9,16 +9,9 @@ from policy.cluster.frozen import replace
 from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.reasons import Reason, Verdict
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import (
-    cleared,
-    job_of,
-    move,
-    plan_name,
-    refuse_held,
-    retarget,
-    rules_of,
-)
+from policy.transitions.gangs import job_of, move, plan_name, refuse_held, retarget, rules_of
 from policy.transitions.migrate import migrate
+from policy.transitions.recovery.release import cleared
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:

@@ -15,18 +15,10 @@ from policy.cluster.model import Constraints, Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import (
-    bind,
-    cleared,
-    job_of,
-    let_go,
-    move,
-    pod_of,
-    refuse_held,
-    retarget,
-)
+from policy.transitions.gangs import bind, job_of, let_go, move, pod_of, refuse_held, retarget
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.preempted import lose_room
+from policy.transitions.recovery.release import cleared
 from policy.transitions.refusedwrites import take_refused
 
 # A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.

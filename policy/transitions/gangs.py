@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from policy.cluster.actions import Bind, Effect, RefuseBind, Released
+from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State, Tries
@@ -188,31 +188,3 @@ def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
     """The changes of a running gang that awaits nobody any more; what is in flight has its time still."""
     deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}
-
-
-def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
-    """Drop the plan: back to the queue where nothing is bound, else release the bound members first.
-
-    What others have deleted is not released: on a node that is down it may be going for hours.
-    """
-    effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
-    rules = rules_of(draft)
-    if back_off:
-        attempts = gang.attempts + 1
-        tries = replace(gang.tries, attempts=attempts, not_before=now + _pause(rules, attempts))
-        gang = replace(gang, tries=tries)
-    if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
-        move(draft, cleared(gang), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))
-    else:
-        move(draft, cleared(gang), Move.GIVE_UP)
-    return effects
-
-
-def cleared(gang: Gang) -> Gang:
-    """The gang without its plan; bindings in flight, what it has tried and when it may try again stay."""
-    tries = replace(gang.tries, retried=False)
-    return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, tries=tries, refused=gang.refused)
-
-
-def _pause(rules: Rules, attempts: int) -> float:
-    return min(rules.backoff_max_seconds, rules.backoff_initial_seconds * 2.0 ** min(attempts - 1, 16))

@@ -14,7 +14,8 @@ from policy.cluster.model import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 from policy.cluster.trouble import is_turned_away
-from policy.transitions.gangs import any_bound, give_up, let_go, pod_of, rules_of
+from policy.transitions.gangs import any_bound, let_go, pod_of, rules_of
+from policy.transitions.recovery.release import give_up
 
 FIRST_REFUSAL_SECONDS = 1.0
 

@@ -17,7 +17,8 @@ from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
 from policy.transitions.deadlines.freeing import stalled_shrinks
 from policy.transitions.deadlines.growth import absent, give_back
-from policy.transitions.gangs import give_up, job_of, pod_of, pods_of, retarget
+from policy.transitions.gangs import job_of, pod_of, pods_of, retarget
+from policy.transitions.recovery.release import give_up
 
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:

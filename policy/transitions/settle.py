@@ -26,10 +26,8 @@ from policy.transitions.gangs import (
     any_holds_room,
     any_stays,
     bound_slots,
-    cleared,
     complete,
     forget,
-    give_up,
     job_of,
     least_workers,
     move,
@@ -39,6 +37,7 @@ from policy.transitions.gangs import (
     rules_of,
 )
 from policy.transitions.migrate import follow_migration
+from policy.transitions.recovery.release import cleared, give_up
 
 
 class Finding(Enum):

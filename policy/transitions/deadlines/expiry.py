@@ -17,8 +17,9 @@ from policy.placement.holes import is_there
 from policy.transitions.deadlines.freeing import end_freeing
 from policy.transitions.deadlines.growth import end_growth
 from policy.transitions.deadlines.patience import Expired, until
-from policy.transitions.gangs import any_goes, forget, give_up, refuse_held, rules_of
+from policy.transitions.gangs import any_goes, forget, refuse_held, rules_of
 from policy.transitions.migrate import end_checkpoint, end_migration
+from policy.transitions.recovery.release import give_up
 from policy.transitions.refusals import avoid_refused
 
 

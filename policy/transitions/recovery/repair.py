@@ -11,8 +11,9 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import priority_of
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
-from policy.transitions.gangs import any_bound, forget, give_up, job_of, plan_name
+from policy.transitions.gangs import any_bound, forget, job_of, plan_name
 from policy.transitions.recovery.preempted import shrink_to_rest
+from policy.transitions.recovery.release import give_up
 
 
 def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:

@@ -18,7 +18,8 @@ from policy.cluster.preemption import NOTHING_PROMISED, Preemption, taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, priority_of
-from policy.transitions.gangs import any_bound, forget, give_up, job_of
+from policy.transitions.gangs import any_bound, forget, job_of
+from policy.transitions.recovery.release import give_up
 
 
 def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
