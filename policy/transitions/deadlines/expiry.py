@@ -1,4 +1,8 @@
-"""Whatever has run out: barrier windows, the deadlines of gangs, remembered refusals."""
+"""Time runs out: barrier windows, deadlines of gangs, nodes that are avoided, room of preempted pods.
+
+``DEADLINES`` lists, for each state and what it waits for, what follows when that time is over; ``PATIENCE`` says how
+long it is.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +127,7 @@ DEADLINES: Final[Mapping[tuple[State, Awaits], Callable[[Draft, Expired], list[E
 def _why(draft: Draft, gang: Gang) -> Reason:
     if gang.waits_for:
         return Reason.ROOM_BEING_FREED
-    if gang.robbed:
+    if gang.preempted:
         return Reason.PREEMPTED
     if gang.refused is not None:
         return Reason.BIND_FAILED
